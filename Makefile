@@ -1,0 +1,73 @@
+# Everything needed is git and Python 3.11 or newer; uv is used when it is there.
+# `make PYTHON=/some/python` picks the interpreter, `make test ARGS='-k story'` passes options to pytest.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
+UV := $(shell command -v uv 2>/dev/null)
+ARGS ?=
+BIN := .venv/bin
+
+export UV_PYTHON_DOWNLOADS := never
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test check bench pins clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name what; do \
+		printf '%-14s %s\n' "$$name" "$$what"; done
+
+demo: .venv/.run ## Watch a whole run in a throw-away repository; needs no agent and no key
+	@$(BIN)/untildone demo $(ARGS)
+
+test: .venv/.dev ## Run the tests
+	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
+
+check: .venv/.dev ## Run everything a change must pass
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -q -n 2 $(ARGS)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report --fail-under=90
+	@$(BIN)/coverage report --fail-under=100 --include='*/untildone/domain/*,*/untildone/app/*'
+
+bench: .venv/.run ## Measure
+	@$(BIN)/python -m bench $(ARGS)
+
+pins: ## Compile requirements/*.txt again (needs uv)
+	@uv pip compile -q --universal --python-version 3.11 --upgrade --no-header --no-emit-index-url \
+		pyproject.toml -o requirements/run.txt
+	@uv pip compile -q --universal --python-version 3.11 --upgrade --no-header --no-emit-index-url \
+		pyproject.toml requirements/dev.in -o requirements/dev.txt
+
+clean: ## Remove what the other targets made
+	@rm -rf .venv .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One environment with two stamps: `demo` is content with the runtime packages, the rest wants all of them.
+.venv/.run: requirements/run.txt pyproject.toml
+	$(call install,requirements/run.txt)
+	@touch $@
+
+.venv/.dev: requirements/dev.txt pyproject.toml
+	$(call install,requirements/dev.txt)
+	@touch .venv/.run $@
+
+define install
+@if [ -z "$(PYTHON)" ]; then \
+	echo 'error: no Python 3.11 or newer found.' >&2; \
+	echo 'hint: install one, or name it: `make $(MAKECMDGOALS) PYTHON=/path/to/python3`' >&2; exit 1; fi
+@echo 'Installing $(1) into .venv' >&2
+@if [ -n "$(UV)" ]; then \
+	$(BIN)/python -c '' 2>/dev/null || "$(UV)" venv --quiet --clear --python "$(PYTHON)" .venv || exit 1; \
+	"$(UV)" pip install --quiet --python $(BIN)/python -r $(1) || exit 1; \
+	"$(UV)" pip install --quiet --python $(BIN)/python --no-deps -e .; \
+else \
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear .venv || exit 1; \
+	$(BIN)/python -m pip install -qq -r $(1) || exit 1; \
+	$(BIN)/python -m pip install -qq --no-deps -e .; \
+fi
+endef

@@ -1,0 +1,1 @@
+"""Benchmarks of untildone against floors measured in the same run: `python -m bench`."""

@@ -1,0 +1,166 @@
+"""The repositories that are measured, and the stage they stand on."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.measure import BenchError, Command, Spent, quiet, spend
+from bench.programs import Programs
+
+PAST = 1_600_000_000
+PROMPT = "Do the story that is described here, and nothing else.\n" * 20
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One run of the benchmarks: its folders, its programs, its environment."""
+
+    folder: Path
+    cache: Path
+    programs: Programs
+    env: Mapping[str, str]
+    quick: bool
+
+    @property
+    def subject(self) -> Path:
+        """The installed program, beside the interpreter that runs the benchmarks."""
+        path = Path(sys.executable).parent / "untildone"
+        if not path.exists():
+            raise BenchError("`untildone` is not installed beside this Python: try `make test`")
+        return path
+
+    def untildone(self, scene: "Scene", *args: str, expect: tuple[int, ...] = (0,)) -> Command:
+        """A command line of the program under measurement."""
+        argv = (str(self.subject), *args)
+        return Command(argv, scene.work, self.env, expect=expect)
+
+    def story_run(self, scene: "Scene", change: str, agent: str) -> Spent:
+        """Reset, run a whole change with the program, and be sure that it did its work."""
+        scene.reset()
+        spent = spend(
+            self.untildone(scene, "run", change, "--agent-cmd", agent, "--on-complete", "keep")
+        )
+        scene.expect_checkpoints(change)
+        return spent
+
+    def literal_run(self, scene: "Scene", change: str, agent: tuple[str, ...]) -> Spent:
+        """Reset, run a whole change with the literal commands, and be sure that they worked."""
+        scene.reset()
+        prompt = self.folder / "prompt.txt"
+        prompt.write_text(PROMPT)
+        output = self.folder / "output.txt"
+        stories = str(scene.changes[change])
+        script = str(self.programs.literal)
+        argv = ("sh", script, change, stories, str(prompt), str(output), *agent)
+        spent = spend(Command(argv, scene.work, self.env))
+        scene.expect_checkpoints(change)
+        return spent
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A repository that can be put back to its first state, the git folder included."""
+
+    root: Path
+    changes: Mapping[str, int]
+    env: Mapping[str, str]
+
+    @property
+    def work(self) -> Path:
+        """The top folder of the worktree."""
+        return self.root / "work"
+
+    def git(self, *args: str, feed: bytes | None = None) -> str:
+        """A git command that is not measured."""
+        return quiet(("git", *args), self.work, self.env, feed)
+
+    def reset(self) -> None:
+        """Put the git folder back from its copy, then the files."""
+        shutil.rmtree(self.work / ".git")
+        shutil.copytree(self.root / "pristine", self.work / ".git", symlinks=True)
+        self.git("reset", "-q", "--hard", "main")
+        self.git("clean", "-ffdxq")
+
+    def expect_checkpoints(self, change: str) -> None:
+        """Complain unless every story of the change has its checkpoint commit."""
+        subjects = self.git("log", "--format=%s", f"ralph/{change}").splitlines()
+        found = sum(line.startswith("checkpoint: ") for line in subjects)
+        if found != self.changes[change]:
+            raise BenchError(f"checkpoints on `ralph/{change}`: {found}")
+
+
+def build(root: Path, files: int, changes: Mapping[str, int], env: Mapping[str, str]) -> Scene:
+    """Make a repository of so many files, about 20 in a folder, with changes of so many stories."""
+    scene = Scene(root, changes, env)
+    scene.work.mkdir(parents=True)
+    scene.git("init", "-q", "-b", "main")
+    scene.git("fast-import", "--quiet", feed=b"".join(_stream(files, changes)))
+    scene.git("reset", "-q", "--hard", "main")
+    # Times in the past: else git reads files again that are as young as its index.
+    for folder, _, names in os.walk(scene.work):
+        if ".git" not in Path(folder).parts:
+            for name in names:
+                os.utime(Path(folder) / name, (PAST, PAST))
+    scene.git("update-index", "-q", "--refresh")
+    shutil.copytree(scene.work / ".git", root / "pristine", symlinks=True)
+    return scene
+
+
+def cached(stage: Stage, files: int, changes: Mapping[str, int]) -> Scene:
+    """The same, kept between runs of the benchmarks because it is big."""
+    shape = "-".join(f"{name}.{count}" for name, count in changes.items())
+    root = stage.cache / f"files-{files}-{shape}"
+    if not root.exists():
+        partial = root.with_name(root.name + ".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        build(partial, files, changes, stage.env)
+        partial.rename(root)
+    scene = Scene(root, changes, stage.env)
+    scene.reset()
+    return scene
+
+
+@contextmanager
+def stage(*, quick: bool) -> Iterator[Stage]:
+    """A stage with an empty HOME; everything but the cache is gone at the end."""
+    cache = Path(tempfile.gettempdir()) / f"untildone-bench-{os.getuid()}"
+    cache.mkdir(mode=0o700, exist_ok=True)
+    if cache.is_symlink() or cache.stat().st_uid != os.getuid():
+        raise BenchError("the cache folder in the temporary folder belongs to somebody else")
+    with tempfile.TemporaryDirectory(prefix="untildone-bench-") as name:
+        folder = Path(name)
+        home = folder / "home"
+        home.mkdir()
+        (home / ".gitconfig").write_text(
+            "[user]\n\tname = Bench\n\temail = bench@example.invalid\n"
+        )
+        path = os.environ.get("PATH", os.defpath)
+        env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb"}
+        yield Stage(folder, cache, Programs.prepare(folder / "programs"), env, quick)
+
+
+def _stream(files: int, changes: Mapping[str, int]) -> Iterator[bytes]:
+    """The repository as input of `git fast-import`."""
+    yield b"commit refs/heads/main\ncommitter Bench <bench@example.invalid> %d +0000\n" % PAST
+    yield b"data 5\nstart\n"
+    for i in range(files):
+        path = f"p{i // 2000:02d}/d{i // 20 % 100:03d}/f{i % 20:02d}.txt"
+        yield _file(path, f"file {i}\n" + "a line of ordinary text\n" * 8)
+    yield _file("openspec/project.md", "# Bench\n")
+    for change, stories in changes.items():
+        folder = f"openspec/changes/{change}"
+        yield _file(f"{folder}/proposal.md", f"# {change}\n\n## Why\nTo measure.\n")
+        tasks = "\n".join(
+            f"## {n}. Story {n}\n\n- [ ] {n}.1 Do it\n" for n in range(1, stories + 1)
+        )
+        yield _file(f"{folder}/tasks.md", tasks)
+
+
+def _file(path: str, text: str) -> bytes:
+    data = text.encode()
+    return b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(data), data)

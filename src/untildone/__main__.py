@@ -1,0 +1,35 @@
+"""The command: what must be fast is answered here, the rest by the CLI."""
+
+import sys
+
+from untildone import __version__
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    args = sys.argv[1:] if argv is None else argv
+    if args in (["--version"], ["-V"]):
+        sys.stdout.write(f"untildone {__version__}\n")
+        return 0
+    if args == ["status", "--json"] and _quick_status():
+        return 0
+    from untildone.interfaces.cli.main import main as cli
+
+    return cli(args)
+
+
+def _quick_status() -> bool:
+    import json
+    import os
+
+    from untildone import glance
+
+    loops = glance.look(os.getcwd())
+    if loops is None or glance.needs_repair(loops):
+        return False
+    sys.stdout.write(json.dumps({"loops": loops}, ensure_ascii=False) + "\n")
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

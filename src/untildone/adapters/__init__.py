@@ -1,0 +1,1 @@
+"""Each module wraps one thing of the outside world."""

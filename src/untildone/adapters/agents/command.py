@@ -1,0 +1,85 @@
+"""Any program as an agent: the prompt on its standard input, plain text on its standard output."""
+
+import codecs
+import shlex
+import shutil
+from pathlib import Path
+
+from untildone.domain.agent import AgentText, Intent, Invocation, Notice, Reading
+from untildone.domain.errors import AgentMissing, UserError
+from untildone.domain.plain_text import plain
+from untildone.domain.promise import PromiseScanner
+
+PIECE_BYTES = 4096
+PIECE_LINES = 40
+
+
+class Command:
+    """The program of `--agent-cmd`, split into words as a shell would, but run without one."""
+
+    def __init__(self, command: str) -> None:
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UserError(
+                f"The agent command cannot be split into words ({error}): {command}",
+                hint="Check the quotes of `--agent-cmd`.",
+            ) from error
+        if not words or not words[0]:
+            raise UserError(
+                "The agent command is empty.",
+                hint='Name a program that reads a prompt: `--agent-cmd "my-agent --flag"`.',
+            )
+        program = words[0]
+        if "/" in program:
+            # The agent starts in the worktree, which need not be where the command was typed.
+            program = str(Path(program).expanduser().absolute())
+        self._argv = (program, *words[1:])
+
+    @property
+    def name(self) -> str:
+        """The name that `--agent` takes."""
+        return "command"
+
+    def check(self) -> None:
+        """Raise AgentMissing if the program cannot be started."""
+        program = self._argv[0]
+        if shutil.which(program) is None:
+            raise AgentMissing(
+                f"The agent's program was not found or is not executable: {program}",
+                hint="Give `--agent-cmd` a program on PATH or the path of an executable file; "
+                "wrap shell syntax as `sh -c '…'`.",
+            )
+
+    def invocation(self, intent: Intent) -> Invocation:
+        """The program call for this intent; a model is the command's own business."""
+        return Invocation(argv=self._argv, stdin=intent.prompt.encode("utf-8", "replace"))
+
+    def reader(self, intent: Intent) -> "PlainReader":
+        """A fresh reader for one call."""
+        return PlainReader()
+
+
+class PlainReader:
+    """Reads plain text as one message; of a flood only the end of each piece is shown."""
+
+    def __init__(self) -> None:
+        self._scanner = PromiseScanner()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, chunk: bytes) -> list[Notice]:
+        """Take the next bytes of standard output; memory stays bounded whatever comes."""
+        self._scanner.feed(chunk)
+        if len(chunk) > PIECE_BYTES:
+            self._decoder.reset()
+            chunk = chunk[-PIECE_BYTES:]
+            chunk = chunk[chunk.find(b"\n", 0, -1) + 1 :]
+        text = plain(self._decoder.decode(chunk))
+        lines = text.removesuffix("\n").split("\n")
+        if len(lines) > PIECE_LINES:
+            text = "\n".join(lines[-PIECE_LINES:])
+        return [AgentText(text)] if text else []
+
+    def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
+        """The output is over; the exit code is judged elsewhere."""
+        return Reading(promise=self._scanner.result())

@@ -1,0 +1,104 @@
+"""One agent call: a dialect's program, run through the process door, its raw output on disk."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from untildone.adapters.process import Command, Processes, started_at
+from untildone.domain.agent import AgentReport, Ending, Intent, Reading
+from untildone.domain.run import Limits
+from untildone.ports import Dialect, Notify
+
+LOG_LIMIT = 2 * 1024**3
+# Git's own list of variables that redirect it to another repository (`rev-parse --local-env-vars`).
+REDIRECTS = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)
+
+
+class AgentSession:
+    """Calls the agent; nothing it starts outlives the call."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        dialect: Dialect,
+        marks: Mapping[str, str],
+        pid_file: Path,
+        stop_now: Callable[[], bool],
+    ) -> None:
+        self._processes = processes
+        self._dialect = dialect
+        self._marks = marks
+        self._pid_file = pid_file
+        self._stop_now = stop_now
+
+    def run(self, intent: Intent, limits: Limits, log_file: str, notify: Notify) -> AgentReport:
+        """Run the agent to its end and read what it said."""
+        invocation = self._dialect.invocation(intent)
+        reader = self._dialect.reader(intent)
+        dropped = {*REDIRECTS, *invocation.unset}
+        environment = {k: v for k, v in os.environ.items() if k not in dropped}
+        environment |= {**self._marks, **invocation.env}
+        environment |= {
+            "UNTILDONE_STORY_ID": intent.story_id,
+            "UNTILDONE_ATTEMPT": str(intent.attempt),
+        }
+        command = Command(
+            invocation.argv,
+            Path(intent.cwd),
+            environment,
+            invocation.stdin,
+            timeout_s=limits.timeout_min * 60,
+            idle_s=limits.idle_timeout_min * 60,
+        )
+        with Path(log_file).open("wb", buffering=0) as file:
+            log = _Log(file)
+
+            def heard(chunk: bytes) -> None:
+                log.write(chunk)
+                for notice in reader.feed(chunk):
+                    notify(notice)
+
+            ended = self._processes.run(command, heard, self._stop_now, self._note_pid, log.write)
+        self._pid_file.unlink(missing_ok=True)
+        if ended.ending is Ending.NOT_STARTED:
+            return AgentReport(ended.ending, None, Reading(error=ended.error))
+        code = ended.exit_code if ended.ending is Ending.EXITED else None
+        return AgentReport(ended.ending, ended.exit_code, reader.finish(code, ended.stderr_tail))
+
+    def _note_pid(self, pid: int) -> None:
+        self._pid_file.write_text(json.dumps({"pid": pid, "started": started_at(pid)}))
+
+
+class _Log:
+    """Raw bytes as they come, up to a bound that keeps a flood from filling the disk."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._left = LOG_LIMIT
+
+    def write(self, chunk: bytes) -> None:
+        """Store a chunk; past the bound, say so once and go on without."""
+        if self._left <= 0:
+            return
+        self._file.write(chunk)
+        self._left -= len(chunk)
+        if self._left <= 0:
+            self._file.write(b"\n[untildone: the rest of the output is not stored]\n")

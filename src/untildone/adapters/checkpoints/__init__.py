@@ -1,0 +1,1 @@
+"""One module per way to checkpoint: open, save, revert, close."""

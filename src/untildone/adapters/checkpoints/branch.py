@@ -1,0 +1,287 @@
+"""Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
+
+import os
+import shutil
+from pathlib import Path
+
+from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
+from untildone.adapters.checkpoints.surroundings import WATCHED, Surroundings
+from untildone.adapters.git import Git, Place, Ref, RefUpdate, git_failed
+from untildone.adapters.repository import STATE_FILE, head_of, home, install_index
+from untildone.domain.errors import StepError, UserError
+from untildone.domain.fact import Opened, Reverted, Saved
+from untildone.domain.run import Choice, Origin
+
+PUT_BACK_TRIES = 3
+
+
+class BranchCheckpoint:
+    """The run lives on `ralph/CHANGE` in the user's own worktree."""
+
+    def __init__(self, git: Git, place: Place, change: str, run_id: str, closing: Closing) -> None:
+        self._git = git
+        self._place = place
+        self._change = change
+        self._run_id = run_id
+        self._branch = f"ralph/{change}"
+        self._ref = f"refs/heads/{self._branch}"
+        self.backup_ref = f"refs/ralph/backup/{change}/{run_id}"
+        self.folder = home(place) / "runs" / run_id
+        tracked = bool(git.files_in_index(STATE_FILE))
+        self._snapshots = Snapshots(git, place, self.folder, state_tracked=tracked)
+        self._surroundings = Surroundings(git, place, change, self.folder)
+        self._closing = closing
+
+    # -- open ----------------------------------------------------------------------------------
+
+    def open(self, origin: Origin, stamp: str) -> Opened:
+        """Save the user's exact state, then go to `ralph/CHANGE` with everything committed."""
+        git = self._git
+        shutil.copy2(self._place.git_dir / "index", self.folder / "index.orig")
+        staged = git.write_tree(index=self._copied_index("index.staged"))
+        work = self._copied_index("index.work")
+        nested = self._add_users_files(work, staged)
+        self._freeze_excludes(nested)
+        tree = git.write_tree(index=work)
+        trailer = f"\n\nUntildone-Run: {self._run_id}\n"
+        index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
+        parents = [origin.commit, index_commit]
+        backup = git.commit_tree(tree, parents, "files before the run" + trailer)
+        initial = git.commit_tree(tree, [origin.commit], "initial state" + trailer)
+        updates: list[RefUpdate] = [(self.backup_ref, backup, "")]
+        earlier = git.resolve(self._ref)
+        archived = ""
+        if earlier and not git.is_ancestor(earlier, origin.commit):
+            archived = f"refs/ralph/archive/{self._change}/{stamp}"
+            updates.append((archived, earlier, ""))
+        updates.append((self._ref, initial, earlier))
+        git.update_refs(updates, f"untildone: start {self._change}")
+        git.point_head(self._branch, f"untildone: start {self._change}")
+        install_index(self._place, work)
+        remarks = tuple(f"A nested git repository is left out of the run: {p}" for p in nested)
+        return Opened(origin, initial, self.backup_ref, archived, remarks)
+
+    def _add_users_files(self, work: Path, staged: str) -> tuple[str, ...]:
+        try:
+            return self._snapshots.add_users_files(work, staged)
+        except StepError as error:
+            raise UserError(
+                f"Git cannot record the files as they are. {error.message}",
+                state="Nothing was changed.",
+                hint="Make `git add -A --dry-run` work, then start again.",
+            ) from error
+
+    def reopened(self, origin: Origin) -> Opened | None:
+        """After a crash while opening: what the refs say, or None if HEAD never moved."""
+        tip = self._git.resolve(self._ref)
+        on_branch = head_of(self._place.git_dir)[0] == self._branch
+        if not (on_branch and tip and self._git.resolve(self.backup_ref)):
+            return None
+        return Opened(origin, tip, self.backup_ref)
+
+    # -- around an attempt ---------------------------------------------------------------------
+
+    def adopt(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        """Back onto the branch; edits and commits made there by hand are the new checkpoint."""
+        git = self._git
+        self._enter()
+        tip = git.resolve(self._ref)
+        if not tip or not git.is_ancestor(checkpoint, tip):
+            raise UserError(
+                f"`{self._branch}` does not contain the last checkpoint {checkpoint[:12]} any more",
+                state="Nothing was changed.",
+                hint=f"git branch -f {self._branch} {checkpoint[:12]}",
+            )
+        snapshot = self._snapshots.take(tip)
+        if snapshot.changes:
+            message = f"edits by hand\n\nUntildone-Run: {self._run_id}\n"
+            commit = git.commit_tree(snapshot.tree, [tip], message)
+            git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
+            tip = commit
+        remarks = () if tip == checkpoint else (f"Edits by hand on `{self._branch}` are kept",)
+        return tip, remarks
+
+    def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
+        """Cleanup, or keep: stay on the branch as it is."""
+        return self._closing.cleanup(origin) if choice is Choice.CLEANUP else ()
+
+    def _enter(self) -> None:
+        branch, _ = head_of(self._place.git_dir)
+        if branch == self._branch:
+            return
+        if not self._git.resolve(self._ref):
+            raise UserError(
+                f"The branch `{self._branch}` is gone, this run cannot go on",
+                hint=f"`untildone run {self._change}` starts a new run",
+            )
+        dirty = self._git.do("status", "--porcelain", "-z", "--untracked-files=no")
+        if dirty:
+            raise UserError(
+                f"There are uncommitted changes on `{branch or 'a bare commit'}`",
+                state="Nothing was changed.",
+                hint=f"Commit them, or `git checkout {self._branch}`, then try again.",
+            )
+        self._git.do("checkout", "-q", self._branch)
+
+    def stand(self, checkpoint: str) -> None:
+        """Before an agent starts: on the branch, at the checkpoint, the surroundings noted."""
+        branch, _ = head_of(self._place.git_dir)
+        refs = self._git.refs(*WATCHED)
+        at = refs[self._ref].commit if self._ref in refs else ""
+        if branch != self._branch or at != checkpoint:
+            raise StepError(
+                f"The worktree is not on `{self._branch}` at its checkpoint any more "
+                f"(HEAD is on `{branch or 'a bare commit'}`)",
+                state="Nothing was changed.",
+                hint=f"git checkout {self._branch} && untildone resume {self._change}",
+            )
+        self._surroundings.note(refs)
+
+    def commits(self, checkpoint: str) -> tuple[str, ...]:
+        """The commits that the agent made since the checkpoint, wherever HEAD is now."""
+        self._surroundings.put_settings_back()
+        return self._git.commits_since(checkpoint, self._tips(self._git.refs(*WATCHED)))
+
+    def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
+        """Commit all work on top of the checkpoint; the agent's own commits stay below it."""
+        git = self._git
+        remarks = self._surroundings.put_settings_back()
+        snapshot = self._snapshots.take(checkpoint)
+        refs = git.refs(*WATCHED)
+        tips = self._tips(refs)
+        good = [tip for tip in tips if tip != checkpoint and git.is_ancestor(checkpoint, tip)]
+        parent = good[0] if good else checkpoint
+        commit = ""
+        if not (only_changes and git.tree_of(parent) == snapshot.tree):
+            commit = git.commit_tree(snapshot.tree, [parent], message)
+        strays = [tip for tip in tips if tip not in (checkpoint, parent)]
+        back, moved = self._surroundings.refs_back(refs, strays, self._ref)
+        updates = [*back, (self._ref, commit or parent, self._at(refs))]
+        git.update_refs(updates, message.partition("\n")[0])
+        self._head_on_branch()
+        remarks = (*remarks, *snapshot.remarks, *moved)
+        return Saved(lane, commit, commit or parent, remarks)
+
+    def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
+        """Store the attempt with all its commits and files, then put the tree back."""
+        remarks = self._surroundings.put_settings_back()
+        ref = f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
+        refs = self._git.refs(*WATCHED)
+        tips = self._tips(refs)
+        snapshot = self._snapshots.take(checkpoint)
+        self._store_attempt(ref, snapshot, checkpoint, tips)
+        back, moved = self._surroundings.refs_back(refs, [], self._ref)
+        updates = [*back, (self._ref, checkpoint, self._at(refs))]
+        self._git.update_refs(updates, f"untildone: put back to {checkpoint[:12]}")
+        self._head_on_branch()
+        self._put_back(ref, snapshot, checkpoint)
+        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
+
+    def _put_back(self, ref: str, snapshot: Snapshot, checkpoint: str) -> None:
+        for _ in range(PUT_BACK_TRIES):
+            self._make_room(snapshot)
+            answer = self._git.checkout_tree(checkpoint)
+            if answer.ok and not snapshot.rules_changed:
+                return
+            # Either a file changed after the snapshot, or ignore files are back and show what the
+            # attempt had hidden behind its own rules: look again.
+            snapshot = self._snapshots.take(checkpoint)
+            if answer.ok and not snapshot.changes:
+                return
+            self._store_attempt(ref, snapshot, checkpoint, [])
+        answer = self._git.checkout_tree(checkpoint)
+        if not answer.ok:
+            raise git_failed(("read-tree",), answer)
+
+    def _at(self, refs: dict[str, Ref]) -> str:
+        return refs[self._ref].commit if self._ref in refs else ""
+
+    def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
+        """After a crash while saving: the commit of this very attempt, if it was made."""
+        tip = self._git.resolve(self._ref)
+        if not tip or tip == checkpoint:
+            return ""
+        message = self._git.message(tip)
+        wanted = (
+            f"Untildone-Run: {self._run_id}",
+            f"Untildone-Story: {story_id}",
+            f"Untildone-Attempt: {attempt}",
+        )
+        return tip if all(line in message.splitlines() for line in wanted) else ""
+
+    # -----------------------------------------------------------------------------------------
+
+    def _copied_index(self, name: str) -> Path:
+        path = self.folder / name
+        shutil.copy2(self.folder / "index.orig", path)
+        return path
+
+    def _freeze_excludes(self, nested: tuple[str, ...]) -> None:
+        """What is ignored now stays ignored, whatever an attempt does to ignore files."""
+        own = self._git.config("core.excludesFile")
+        xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+        text = _bytes(Path(own) if own else Path(xdg) / "git" / "ignore")
+        frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
+        rows = [_as_pattern(path) for path in frozen if "\n" not in path]
+        lines = [text.rstrip(b"\n"), *(row.encode("utf-8", "surrogateescape") for row in rows)]
+        (self.folder / "excludes").write_bytes(b"\n".join(lines) + b"\n")
+        self._git.use_excludes(self.folder / "excludes")
+
+    def _head_commit(self, refs: dict[str, Ref]) -> str:
+        branch, commit = head_of(self._place.git_dir)
+        name = f"refs/heads/{branch}"
+        return commit or (refs[name].commit if name in refs else "")
+
+    def _tips(self, refs: dict[str, Ref]) -> list[str]:
+        """Where the agent's work may be: under HEAD first, then on our branch."""
+        at_branch = refs[self._ref].commit if self._ref in refs else ""
+        tips = [self._head_commit(refs), at_branch]
+        return [tip for k, tip in enumerate(tips) if tip and tip not in tips[:k]]
+
+    def _head_on_branch(self) -> None:
+        if head_of(self._place.git_dir)[0] != self._branch:
+            self._git.point_head(self._branch, f"untildone: back on {self._branch}")
+
+    def _store_attempt(
+        self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]
+    ) -> None:
+        git = self._git
+        earlier = git.resolve(ref)
+        tree = snapshot.tree
+        if earlier:
+            # A second look (late files, or a crash in mid put-back) adds to the attempt.
+            if not snapshot.changes:
+                return
+            index = self.folder / "attempt.index"
+            tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
+            index.unlink()
+        strays = [tip for tip in tips if tip != checkpoint]
+        parents = [checkpoint, *strays, *([earlier] if earlier else [])]
+        label = ref.removeprefix("refs/ralph/attempts/")
+        message = f"attempt: {label}\n\nUntildone-Run: {self._run_id}\n"
+        commit = git.commit_tree(tree, parents, message)
+        git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
+
+    def _make_room(self, snapshot: Snapshot) -> None:
+        top = self._place.top
+        for path in snapshot.nested:
+            if (top / path).is_dir():
+                self._snapshots.move_aside(top / path)
+        for change in snapshot.changes:
+            target = top / change.path
+            # Git would empty a folder that stands in the place of a file, ignored content included.
+            if change.status == "D" and target.is_dir() and not target.is_symlink():
+                self._snapshots.move_aside(target)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _as_pattern(path: str) -> str:
+    escaped = "".join(f"\\{c}" if c in "\\*?[]!# " else c for c in path)
+    return f"/{escaped}"

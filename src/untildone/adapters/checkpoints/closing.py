@@ -1,0 +1,189 @@
+"""The end of a run: cleanup, restore, and bringing back a saved attempt."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from untildone.adapters.checkpoints.snapshot import Snapshots
+from untildone.adapters.git import Git, Place, RefUpdate, git_failed
+from untildone.adapters.repository import STATE_FILE, head_of, home, install_index
+from untildone.domain.errors import CloseRefused, StepError, UserError
+from untildone.domain.run import Origin
+
+
+class Closing:
+    """Ends a run on `ralph/CHANGE`; whatever is replaced is stored under a ref first."""
+
+    def __init__(
+        self, git: Git, place: Place, change: str, run_id: str, stamp: Callable[[], str]
+    ) -> None:
+        self._git = git
+        self._place = place
+        self._change = change
+        self._run_id = run_id
+        self._stamp = stamp
+        self._branch = f"ralph/{change}"
+        self._ref = f"refs/heads/{self._branch}"
+        self.folder = home(place) / "runs" / run_id
+        tracked = bool(git.files_in_index(STATE_FILE))
+        self._snapshots = Snapshots(git, place, self.folder, state_tracked=tracked)
+        self._marker = self.folder / "closing.json"
+        if (self.folder / "excludes").exists():
+            git.use_excludes(self.folder / "excludes")
+        git.use_fallback_identity_if_none()
+
+    def cleanup(self, origin: Origin) -> tuple[str, ...]:
+        """Original branch, all changes of the run as uncommitted edits, `ralph/CHANGE` deleted."""
+        if self._marker.exists() and not self._on_branch():
+            return self._finish_cleanup(origin)  # a crash came between HEAD and the rest
+        self._check_origin(origin)
+        tip = self._git.resolve(self._ref)
+        snapshot = self._snapshots.take(tip)
+        work = tip
+        if snapshot.changes:
+            message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
+            work = self._git.commit_tree(snapshot.tree, [tip], message)
+        now = self._git.resolve(f"refs/heads/{origin.branch}") if origin.branch else origin.commit
+        if now != origin.commit:
+            self._merge(now, work, snapshot.tree)
+        archive = f"refs/ralph/archive/{self._change}/{self._stamp()}"
+        self._git.update_refs([(archive, work, "")], "untildone: keep the run's commits")
+        moved = now != origin.commit
+        self._marker.write_text(json.dumps({"archive": archive, "tip": tip, "moved": moved}))
+        self._head_to(origin, f"untildone: cleanup {self._change}")
+        return self._finish_cleanup(origin)
+
+    def restore(self, origin: Origin, backup_ref: str) -> str:
+        """HEAD, index, files and branch exactly as before the run; what was there is stored."""
+        git = self._git
+        backup = git.resolve(backup_ref)
+        if not backup:
+            raise UserError(
+                f"The backup of this run is gone: {backup_ref}",
+                hint=f"git for-each-ref refs/ralph/archive/{self._change}",
+            )
+        head = git.resolve("HEAD")
+        stored = self._store_current("restore", head)
+        updates: list[RefUpdate] = []
+        if origin.branch:
+            name = f"refs/heads/{origin.branch}"
+            now = git.resolve(name)
+            if now and now != origin.commit:
+                ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{origin.branch}"
+                updates.append((ref, now, None))
+            updates.append((name, origin.commit, now))
+        self._to_tree(git.tree_of(backup))
+        if updates:
+            git.update_refs(updates, f"untildone: restore {self._change}")
+        self._head_to(origin, f"untildone: restore {self._change}")
+        self._users_index(git.resolve(f"{backup_ref}^2"))
+        branch = git.resolve(self._ref)
+        if branch:
+            ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-branch"
+            drop: list[RefUpdate] = [(ref, branch, None), (self._ref, "", branch)]
+            git.update_refs(drop, f"untildone: restore {self._change}")
+        return stored
+
+    def bring_back(self, attempt_ref: str) -> str:
+        """The files of a saved attempt into the working tree, as uncommitted edits."""
+        git = self._git
+        commit = git.resolve(attempt_ref)
+        if not commit:
+            raise UserError(
+                f"There is no such attempt: {attempt_ref.removeprefix('refs/ralph/attempts/')}",
+                hint=f"untildone attempts {self._change}",
+            )
+        head = git.resolve("HEAD")
+        stored = self._store_current("attempt", head)
+        self._to_tree(git.tree_of(commit))
+        git.reset_index(head)
+        return stored
+
+    # -----------------------------------------------------------------------------------------
+
+    def _on_branch(self) -> bool:
+        return head_of(self._place.git_dir)[0] == self._branch
+
+    def _check_origin(self, origin: Origin) -> None:
+        state = f"Nothing was changed and `{self._branch}` is kept."
+        if not self._on_branch():
+            raise CloseRefused(
+                f"The worktree is not on `{self._branch}` any more",
+                state=state,
+                hint=f"git checkout {self._branch} && untildone finish {self._change} cleanup",
+            )
+        if not origin.branch:
+            return
+        name = f"refs/heads/{origin.branch}"
+        refs = self._git.refs(name)
+        if name not in refs:
+            raise CloseRefused(
+                f"The original branch is gone: {origin.branch}",
+                state=state,
+                hint=f"git branch {origin.branch} {origin.commit[:12]}",
+            )
+        elsewhere = refs[name].worktree
+        if elsewhere and Path(elsewhere).resolve() != self._place.top.resolve():
+            raise CloseRefused(
+                f"The original branch `{origin.branch}` is checked out in another worktree: "
+                f"{elsewhere}",
+                state=state,
+                hint=f"Leave it there, or use `untildone finish {self._change} keep`",
+            )
+
+    def _merge(self, now: str, work: str, tree: str) -> None:
+        merged, conflicts = self._git.merged_tree(now, work)
+        state = f"Nothing was changed and `{self._branch}` is kept."
+        hint = f"Merge `{self._branch}` by hand, or `untildone finish {self._change} keep`"
+        if conflicts:
+            files = ", ".join(dict.fromkeys(conflicts))
+            raise CloseRefused(
+                f"The original branch has moved and conflicts in: {files}", state=state, hint=hint
+            )
+        answer = self._git.checkout_tree(merged) if merged != tree else None
+        if answer and not answer.ok:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise CloseRefused(
+                f"The files of the moved original branch do not fit in: {said}",
+                state=state,
+                hint=hint,
+            )
+
+    def _finish_cleanup(self, origin: Origin) -> tuple[str, ...]:
+        marker = json.loads(self._marker.read_text())
+        if marker["moved"]:
+            self._git.reset_index("HEAD")
+        else:
+            self._users_index(origin.commit)
+        if self._git.resolve(self._ref):
+            updates: list[RefUpdate] = [(self._ref, "", marker["tip"])]
+            self._git.update_refs(updates, f"untildone: cleanup {self._change}")
+        self._marker.unlink()
+        return (f"The run's commits are stored as: {marker['archive']}",)
+
+    def _head_to(self, origin: Origin, why: str) -> None:
+        if origin.branch:
+            self._git.point_head(origin.branch, why)
+        else:
+            self._git.detach_head(origin.commit, why)
+
+    def _users_index(self, fallback: str) -> None:
+        saved = self.folder / "index.orig"
+        if saved.exists():
+            install_index(self._place, saved)
+        else:
+            self._git.reset_index(fallback)
+
+    def _store_current(self, what: str, head: str) -> str:
+        snapshot = self._snapshots.take(head)
+        message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
+        commit = self._git.commit_tree(snapshot.tree, [head], message)
+        ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
+        self._git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
+        return ref
+
+    def _to_tree(self, tree: str) -> None:
+        answer = self._git.checkout_tree(tree)
+        if not answer.ok:
+            failed = git_failed(("read-tree",), answer)
+            raise StepError(failed.message, state="What was there is stored under refs/ralph.")

@@ -1,0 +1,164 @@
+"""A snapshot of the worktree as a tree, without what the checkpoint's rules ignore."""
+
+import contextlib
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from untildone.adapters.clock import monotonic, pause
+from untildone.adapters.git import GITLINK, Change, Git, Place, git_failed
+from untildone.adapters.process import Captured
+from untildone.adapters.repository import IN_PROGRESS, STATE_FILE
+from untildone.domain.errors import StepError
+
+LOCK_WAIT_S = 2.0
+TRIES = 6
+MOST_NESTED = 200
+LEFT_OPEN = (*IN_PROGRESS, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "sequencer", "AUTO_MERGE")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The worktree as a tree; `changes` against the base it was taken for."""
+
+    tree: str
+    changes: tuple[Change, ...]
+    nested: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = field(default=())
+
+    @property
+    def rules_changed(self) -> bool:
+        """Whether ignore files differ from the base."""
+        return any(change.path.rpartition("/")[2] == ".gitignore" for change in self.changes)
+
+
+class Snapshots:
+    """Takes snapshots of one worktree; what is in the way is moved aside, never deleted."""
+
+    def __init__(self, git: Git, place: Place, run_folder: Path, *, state_tracked: bool) -> None:
+        self._git = git
+        self._place = place
+        self._run_folder = run_folder
+        self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
+
+    def take(self, base: str) -> Snapshot:
+        """Index and tree of everything in the worktree that the base's rules do not ignore."""
+        self.clear_the_way()
+        orphans = self._add_all(base)
+        tree = self._git.write_tree()
+        changes = self._git.diff_trees(base, tree)
+        linked = [c.path for c in changes if _is_new_link(c)]
+        nested = (*linked, *orphans)
+        if nested:
+            self._flatten(linked, nested)
+        hidden = self._ignored_by_base(base, Snapshot(tree, changes))
+        if hidden:
+            self._git.drop_from_index(hidden)
+        if nested or hidden:
+            tree = self._git.write_tree()
+            changes = self._git.diff_trees(base, tree)
+        remarks = tuple(f"A nested git repository is kept as plain files: {p}" for p in nested)
+        return Snapshot(tree, changes, nested, remarks)
+
+    def add_users_files(self, index: Path, staged: str) -> tuple[str, ...]:
+        """Record the user's files in a private index; their nested repositories are left out."""
+        nested: list[str] = []
+        while not (answer := self._add(nested, index)).ok:
+            orphans = _without_commit(os.fsdecode(answer.stderr))
+            if not orphans or len(nested) > MOST_NESTED:
+                raise git_failed(("add",), answer)
+            nested += orphans
+        tree = self._git.write_tree(index=index)
+        linked = [c.path for c in self._git.diff_trees(staged, tree) if _is_new_link(c)]
+        if linked:
+            self._git.drop_from_index(linked, index=index)
+        return (*nested, *linked)
+
+    def clear_the_way(self) -> None:
+        """A stale lock and half-done merges are moved into the run's folder."""
+        lock = self._place.git_dir / "index.lock"
+        deadline = monotonic() + LOCK_WAIT_S
+        while lock.exists() and monotonic() < deadline:
+            pause(0.02)  # another git command may hold it: wait for its end
+        if lock.exists():
+            self.move_aside(lock)
+        for name in LEFT_OPEN:
+            path = self._place.git_dir / name
+            if path.exists():
+                self.move_aside(path)
+
+    def move_aside(self, path: Path) -> Path:
+        """Rename something into the run's folder, under a name that says where it was."""
+        aside = self._run_folder / "aside"
+        aside.mkdir(exist_ok=True)
+        root = self._place.top if path.is_relative_to(self._place.top) else path.parent
+        label = str(path.relative_to(root)).replace("/", "__")
+        for k in range(10_000):
+            target = aside / f"{k:04d}-{label}"[:200]
+            if not os.path.lexists(target):
+                shutil.move(path, target)
+                return target
+        raise StepError(f"No room to move a file aside: {aside}")
+
+    def _add_all(self, base: str) -> tuple[str, ...]:
+        orphans: list[str] = []
+        tries = TRIES
+        while not (answer := self._add(orphans)).ok:
+            said = os.fsdecode(answer.stderr)
+            repositories = _without_commit(said)
+            tries -= 0 if repositories else 1
+            if tries == 0 or len(orphans) > MOST_NESTED:
+                raise git_failed(("add",), answer)
+            if repositories:
+                orphans += repositories
+            elif "index file" in said or "bad signature" in said or "bad index" in said:
+                self.move_aside(self._place.git_dir / "index")
+                self._git.fill_index(base)
+            else:
+                self.clear_the_way()
+        return tuple(orphans)
+
+    def _add(self, left_out: list[str], index: Path | None = None) -> Captured:
+        skipped = (f":(exclude,top,literal){path}" for path in left_out)
+        return self._git.add_all(*self._skip, *skipped, index=index)
+
+    def _flatten(self, linked: list[str], nested: tuple[str, ...]) -> None:
+        if linked:
+            self._git.drop_from_index(linked)
+        for path in nested:
+            index = self._run_folder / "nested.index"
+            index.unlink(missing_ok=True)
+            place = {
+                "GIT_DIR": str(self._place.git_dir),
+                "GIT_WORK_TREE": str(self._place.top / path),
+            }
+            self._git.do("-C", path, "add", "-A", "--sparse", ".", index=index, env=place)
+            tree = self._git.write_tree(index=index)
+            self._git.graft(path, tree)
+            with contextlib.suppress(FileNotFoundError):
+                index.unlink()
+
+    def _ignored_by_base(self, base: str, snapshot: Snapshot) -> tuple[str, ...]:
+        # An attempt that edits ignore files must neither commit nor lose what was ignored before.
+        added = [change.path for change in snapshot.changes if change.status == "A"]
+        if not added or not snapshot.rules_changed:
+            return ()
+        rules = self._run_folder / "rules"
+        shutil.rmtree(rules, ignore_errors=True)
+        for path in self._git.files_in(base, ".gitignore"):
+            target = rules / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(self._git.content(base, path))
+        rules.mkdir(exist_ok=True)
+        return self._git.ignored_under(rules, self._place.git_dir, added)
+
+
+def _is_new_link(change: Change) -> bool:
+    return change.new_mode == GITLINK and change.old_mode != GITLINK
+
+
+def _without_commit(said: str) -> list[str]:
+    mark = "' does not have a commit checked out"
+    lines = [line for line in said.splitlines() if line.endswith(mark)]
+    return [line.removesuffix(mark).partition("'")[2].rstrip("/") for line in lines]

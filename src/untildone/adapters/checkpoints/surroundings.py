@@ -1,0 +1,113 @@
+"""What an attempt must leave alone: other refs, stashes and the repository's settings."""
+
+import json
+from pathlib import Path
+
+from untildone.adapters.git import Git, Place, Ref, RefUpdate
+
+WATCHED = ("refs/heads/", "refs/tags/", "refs/stash")
+STASH = "refs/stash"
+STASH_LOG = "logs/refs/stash"
+SETTINGS = ("config", "info/exclude", STASH_LOG)
+
+
+class Surroundings:
+    """Notes the surroundings before an attempt and puts them back after it.
+
+    The note is on disk, so that a new process can do the same after a crash.
+    """
+
+    def __init__(self, git: Git, place: Place, change: str, folder: Path) -> None:
+        self._git = git
+        self._place = place
+        self._change = change
+        self._folder = folder
+        self._note = folder / "before.json"
+        self._written = ""
+        self._refs: dict[str, Ref] | None = None
+        self._settings: dict[str, bytes] = {}
+        self._recall()
+
+    def note(self, refs: dict[str, Ref]) -> None:
+        """Remember refs and settings as they are before the agent starts."""
+        self._refs = refs
+        self._settings = {name: self._read(name) for name in SETTINGS}
+        text = json.dumps(
+            {
+                "refs": {name: [ref.commit, ref.worktree] for name, ref in refs.items()},
+                "settings": {name: data.hex() for name, data in self._settings.items()},
+            }
+        )
+        if text != self._written:
+            self._note.write_text(text)
+            self._written = text
+
+    def put_settings_back(self) -> tuple[str, ...]:
+        """Undo edits of git's own settings before our next git command obeys them."""
+        remarks = []
+        for name in ("config", "info/exclude"):
+            before, now = self._settings.get(name), self._read(name)
+            if before is None or before == now:
+                continue
+            copy = self._folder / f"changed-{name.replace('/', '-')}"
+            copy.write_bytes(now)
+            (self._place.common_dir / name).write_bytes(before)
+            remarks.append(
+                f"An attempt changed `.git/{name}`; it was put back, a copy is at: {copy}"
+            )
+        return tuple(remarks)
+
+    def refs_back(
+        self, now: dict[str, Ref], strays: list[str], own: str
+    ) -> tuple[list[RefUpdate], tuple[str, ...]]:
+        """Updates that put moved branches and tags back; every moved tip is stored first."""
+        before = self._refs if self._refs is not None else now
+        updates: list[RefUpdate] = [self._store(tip) for tip in strays]
+        remarks = []
+        for name, ref in before.items():
+            found = now.get(name)
+            if name in (own, STASH) or found == ref or (found and found.commit == ref.commit):
+                continue
+            if self._used_elsewhere(found or ref):
+                continue
+            if found:
+                updates.append(self._store(found.commit))
+            updates.append((name, ref.commit, found.commit if found else ""))
+            remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
+        remarks += self._stash_back(before.get(STASH), now.get(STASH))
+        return updates, tuple(remarks)
+
+    def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
+        if before == now or (before and now and before.commit == now.commit):
+            return []
+        log = self._read(STASH_LOG).decode(errors="replace").splitlines()
+        made = [line.split(" ")[1] for line in log]
+        known = self._settings.get(STASH_LOG, b"").decode(errors="replace")
+        saved = [self._store(commit) for commit in made if commit not in known]
+        if saved:
+            self._git.update_refs(saved, "untildone: keep the attempt's stash")
+        if before is None:
+            self._git.update_refs([(STASH, "", None)], "untildone: stash list put back")
+        else:
+            self._git.update_refs([(STASH, before.commit, None)], "untildone: stash list put back")
+            (self._place.common_dir / STASH_LOG).write_bytes(self._settings[STASH_LOG])
+        return ["An attempt changed the stash list; it was put back and its stashes are stored"]
+
+    def _store(self, commit: str) -> RefUpdate:
+        return (f"refs/ralph/moved/{self._change}/{commit[:16]}", commit, None)
+
+    def _used_elsewhere(self, ref: Ref) -> bool:
+        # Somebody may work on that branch in another worktree: theirs to move.
+        return bool(ref.worktree) and Path(ref.worktree) != self._place.top
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return (self._place.common_dir / name).read_bytes()
+        except OSError:
+            return b""
+
+    def _recall(self) -> None:
+        if self._note.exists():
+            noted = json.loads(self._note.read_text())
+            self._refs = {name: Ref(*pair) for name, pair in noted["refs"].items()}
+            self._settings = {k: bytes.fromhex(v) for k, v in noted["settings"].items()}

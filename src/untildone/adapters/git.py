@@ -1,0 +1,304 @@
+"""The only place that talks to git: one method per question or verb, NUL-separated, C locale."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from untildone.adapters.process import Captured, Command, Processes
+from untildone.domain.agent import Ending
+from untildone.domain.errors import Interrupted, StepError
+
+RefUpdate = tuple[str, str, str | None]
+
+ZERO = "0" * 40
+GITLINK = "160000"
+STEP_TIMEOUT_S = 600
+PATIENCE_S = 0.5
+
+# The user's hooks, signing, watchers and housekeeping stay out of our commands; objects are synced
+# in one batch (research: the only setting that survives a power cut together with the ref).
+FLAGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.quotePath=false",
+    "core.safecrlf=false",
+    "core.fsync=committed",
+    "core.fsyncMethod=batch",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.addEmbeddedRepo=false",
+)
+FALLBACK_IDENTITY = {
+    "GIT_AUTHOR_NAME": "untildone",
+    "GIT_AUTHOR_EMAIL": "untildone@localhost",
+    "GIT_COMMITTER_NAME": "untildone",
+    "GIT_COMMITTER_EMAIL": "untildone@localhost",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs between two trees."""
+
+    status: str
+    old_mode: str
+    new_mode: str
+    blob: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a repository's folders are."""
+
+    top: Path
+    git_dir: Path
+    common_dir: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A branch or tag: where it points and which worktree has it checked out."""
+
+    commit: str
+    worktree: str = ""
+
+
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without inherited `GIT_*`, which would redirect our commands."""
+    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    return kept | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+
+
+class Git:
+    """Git commands in one worktree. A failing command is a StepError with git's own words."""
+
+    def __init__(
+        self, processes: Processes, folder: Path, interrupted: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._processes = processes
+        self._folder = folder
+        self._interrupted = interrupted
+        self._environment = clean_environment(os.environ)
+        self._flags = [part for flag in FLAGS for part in ("-c", flag)]
+
+    def use_excludes(self, path: Path) -> None:
+        """Ignore rules of the run in the place of the user's global ones (it includes those)."""
+        self._flags += ["-c", f"core.excludesFile={path}"]
+
+    def use_fallback_identity_if_none(self) -> None:
+        """Commit as the user, or as ourselves where git knows no identity."""
+        if not self.ask("var", "GIT_COMMITTER_IDENT").ok:
+            self._environment |= FALLBACK_IDENTITY
+
+    # -- the door ------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Captured:
+        """Run a git command whatever its exit code; only an interruption raises."""
+        environment = self._environment | dict(env or {})
+        if index:
+            environment["GIT_INDEX_FILE"] = str(index)
+        command = Command(
+            ("git", *self._flags, *args),
+            self._folder,
+            environment,
+            stdin,
+            timeout_s=STEP_TIMEOUT_S,
+            patience_s=PATIENCE_S,
+        )
+        answer = self._processes.capture(command, self._interrupted)
+        if answer.ending is Ending.INTERRUPTED:
+            raise Interrupted(f"`git {args[0]}` was cut short by a stop request")
+        return answer
+
+    def do(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Run a git command that must succeed and return what it printed."""
+        answer = self.ask(*args, stdin=stdin, index=index, env=env)
+        if not answer.ok:
+            raise git_failed(args, answer)
+        return answer.stdout
+
+    def _line(self, *args: str, stdin: bytes = b"", index: Path | None = None) -> str:
+        return os.fsdecode(self.do(*args, stdin=stdin, index=index)).strip()
+
+    # -- questions -----------------------------------------------------------------------------
+
+    def resolve(self, name: str) -> str:
+        """The commit that a name stands for, or an empty string."""
+        answer = self.ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return os.fsdecode(answer.stdout).strip() if answer.ok else ""
+
+    def tree_of(self, commit: str) -> str:
+        """The tree of a commit."""
+        return self._line("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    def refs(self, *prefixes: str) -> dict[str, Ref]:
+        """All refs below the prefixes."""
+        form = "--format=%(objectname)%00%(refname)%00%(worktreepath)"
+        rows = os.fsdecode(self.do("for-each-ref", form, *prefixes)).splitlines()
+        parts = (row.split("\0") for row in rows)
+        return {name: Ref(commit, worktree) for commit, name, worktree in parts}
+
+    def is_ancestor(self, ancestor: str, commit: str) -> bool:
+        """Whether `commit` builds on `ancestor`."""
+        return ancestor == commit or self.ask("merge-base", "--is-ancestor", ancestor, commit).ok
+
+    def commits_since(self, base: str, tips: Iterable[str]) -> tuple[str, ...]:
+        """Commits reachable from the tips and not from the base, oldest first."""
+        wanted = [tip for tip in tips if tip and tip != base]
+        if not wanted:
+            return ()
+        out = self.do("rev-list", "--reverse", "--topo-order", *wanted, f"^{base}")
+        return tuple(os.fsdecode(out).split())
+
+    def diff_trees(self, old: str, new: str) -> tuple[Change, ...]:
+        """What differs between two trees or commits, without rename detection."""
+        if old == new:
+            return ()
+        out = self.do("diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", old, new)
+        fields = os.fsdecode(out).split("\0")
+        changes = []
+        for meta, path in zip(fields[::2], fields[1::2], strict=False):
+            old_mode, new_mode, _, blob, status = meta.lstrip(":").split(" ")
+            changes.append(Change(status, old_mode, new_mode, blob, path))
+        return tuple(changes)
+
+    def ignored_entries(self) -> tuple[str, ...]:
+        """What is ignored now; whole folders end with a slash."""
+        out = self.do("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
+        return _paths(out)
+
+    def files_in_index(self, *paths: str) -> tuple[str, ...]:
+        """Which of these paths the index has."""
+        return _paths(self.do("ls-files", "-z", "--", *paths))
+
+    def files_in(self, commit: str, name: str) -> tuple[str, ...]:
+        """Paths of a commit whose last part is `name`."""
+        paths = _paths(self.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
+        return tuple(path for path in paths if path.rpartition("/")[2] == name)
+
+    def content(self, commit: str, path: str) -> bytes:
+        """The bytes of a file in a commit."""
+        return self.do("cat-file", "blob", f"{commit}:{path}")
+
+    def message(self, commit: str) -> str:
+        """A commit's whole message."""
+        return os.fsdecode(self.do("log", "-1", "--format=%B", commit))
+
+    def config(self, name: str) -> str:
+        """A configuration value, or an empty string."""
+        answer = self.ask("config", "--get", "--type=path", name)
+        return os.fsdecode(answer.stdout).strip() if answer.ok else ""
+
+    def ignored_under(self, rules: Path, git_dir: Path, paths: Sequence[str]) -> tuple[str, ...]:
+        """Which paths the ignore files below `rules` (and the run's excludes) match."""
+        answer = self.ask(
+            f"--git-dir={git_dir}",
+            f"--work-tree={rules}",
+            *("check-ignore", "--no-index", "-z", "--stdin"),
+            stdin="".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape"),
+        )
+        if answer.exit_code not in (0, 1):
+            raise git_failed(("check-ignore",), answer)
+        return _paths(answer.stdout)
+
+    def merged_tree(self, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
+        """The tree of a merge made in memory, and the paths that conflict."""
+        answer = self.ask(
+            *("merge-tree", "--write-tree", "-z", "--no-messages", "--name-only", ours, theirs)
+        )
+        if answer.exit_code not in (0, 1):
+            raise git_failed(("merge-tree",), answer)
+        tree, *conflicts = _paths(answer.stdout)
+        return tree, tuple(conflicts)
+
+    # -- verbs ---------------------------------------------------------------------------------
+
+    def add_all(self, *pathspec: str, index: Path | None = None) -> Captured:
+        """Record every file that is not ignored in the index."""
+        return self.ask("add", "-A", "--sparse", "--", ":/", *pathspec, index=index)
+
+    def write_tree(self, index: Path | None = None) -> str:
+        """The index as a tree."""
+        return self._line("write-tree", index=index)
+
+    def commit_tree(self, tree: str, parents: Iterable[str], message: str) -> str:
+        """A commit of this tree; no hook runs and no branch moves."""
+        flags = [part for parent in parents for part in ("-p", parent)]
+        return self._line("commit-tree", tree, *flags, stdin=message.encode())
+
+    def update_refs(self, updates: Sequence[RefUpdate], why: str) -> None:
+        """Move refs together or not at all: (name, new or "" to delete, old or None)."""
+        lines = ["start"]
+        for name, new, old in updates:
+            if not new:
+                lines.append(f"delete {name}" + (f" {old}" if old else ""))
+            elif old is None:
+                lines.append(f"update {name} {new}")
+            else:
+                lines.append(f"update {name} {new} {old or ZERO}")
+        lines += ["prepare", "commit", ""]
+        self.do("update-ref", "-m", why, "--stdin", stdin="\n".join(lines).encode())
+
+    def point_head(self, branch: str, why: str) -> None:
+        """HEAD onto a branch; no file is touched."""
+        self.do("symbolic-ref", "-m", why, "HEAD", f"refs/heads/{branch}")
+
+    def detach_head(self, commit: str, why: str) -> None:
+        """HEAD onto a bare commit; no file is touched."""
+        self.do("update-ref", "--no-deref", "-m", why, "HEAD", commit)
+
+    def checkout_tree(self, tree: str) -> Captured:
+        """Bring index and files to a tree; refuses to touch a file that the index does not know."""
+        return self.ask("read-tree", "-m", "-u", tree)
+
+    def reset_index(self, tree: str) -> None:
+        """The index as a tree has it; files stay."""
+        self.do("read-tree", "-m", tree)
+
+    def fill_index(self, tree: str) -> None:
+        """A new index from a tree, whatever state the old one is in."""
+        self.do("read-tree", "--reset", tree)
+
+    def drop_from_index(self, paths: Iterable[str], index: Path | None = None) -> None:
+        """Forget paths in the index; files stay."""
+        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        self.do("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
+
+    def overlay(self, tree: str, changes: Iterable[Change], index: Path) -> str:
+        """A tree with the added and changed files of `changes` put over it."""
+        rows = "".join(f"{c.new_mode} {c.blob}\t{c.path}\0" for c in changes if c.status != "D")
+        self.do("read-tree", tree, index=index)
+        listed = rows.encode("utf-8", "surrogateescape")
+        self.do("update-index", "-z", "--index-info", stdin=listed, index=index)
+        return self.write_tree(index=index)
+
+    def graft(self, prefix: str, tree: str) -> None:
+        """Put a tree into the index below a folder."""
+        self.do("read-tree", f"--prefix={prefix}/", tree)
+
+
+def git_failed(args: Sequence[str], answer: Captured) -> StepError:
+    """Git's own words as an error."""
+    said = answer.stderr.decode(errors="replace").strip() or f"exit code {answer.exit_code}"
+    verb = next((arg for arg in args if not arg.startswith("-")), args[0])
+    return StepError(f"`git {verb}` failed: {said}")
+
+
+def _paths(out: bytes) -> tuple[str, ...]:
+    return tuple(path for path in os.fsdecode(out).split("\0") if path)

@@ -1,0 +1,116 @@
+"""The run's append-only log: facts that a new process replays, and the events all windows show."""
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from untildone.adapters import codec
+from untildone.domain import fact as facts
+from untildone.domain.event import Event
+
+# Without these a crash could repeat paid work or lose track of refs; the rest may ride along.
+DURABLE = (
+    facts.Started,
+    facts.Opened,
+    facts.AttemptStarted,
+    facts.AttemptEnded,
+    facts.Saved,
+    facts.Reverted,
+    facts.ChoiceMade,
+    facts.Closed,
+    facts.Resumed,
+)
+KINDS = {kind.__name__: kind for kind in facts.Fact.__args__}
+
+
+class Journal:
+    """Appends to one file; numbers the events."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] | None = None
+        self._seq = sum(1 for _ in events(path)) if path.exists() else 0
+
+    def record(
+        self, fact: facts.Fact, published: tuple[Event, ...], at: datetime
+    ) -> tuple[dict[str, object], ...]:
+        """Write a fact and its events together; return the event objects as they were written."""
+        row = {
+            "v": 1,
+            "at": codec.stamp(at),
+            "fact": type(fact).__name__,
+            "data": codec.encode(fact),
+        }
+        objects = tuple(self._number(event, at) for event in published)
+        self._append([row, *objects], sync=isinstance(fact, DURABLE))
+        return objects
+
+    def note(self, event: Event, at: datetime) -> dict[str, object]:
+        """Write an event that changes nothing."""
+        numbered = self._number(event, at)
+        self._append([numbered], sync=False)
+        return numbered
+
+    def close(self) -> None:
+        """Sync and let go of the file."""
+        if self._file:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None
+
+    def _number(self, event: Event, at: datetime) -> dict[str, object]:
+        self._seq += 1
+        encoded = codec.encode(dict(event.data))
+        assert isinstance(encoded, dict)
+        return {"v": 1, "seq": self._seq, "at": codec.stamp(at), "event": event.name} | encoded
+
+    def _append(self, rows: list[dict[str, object]], *, sync: bool) -> None:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab")
+            _mend(self._file, self.path)
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        self._file.write(text.encode("utf-8", "replace"))
+        self._file.flush()
+        if sync:
+            os.fsync(self._file.fileno())
+
+
+def replayed(path: Path) -> Iterator[tuple[facts.Fact, datetime]]:
+    """The facts of a run in order; a torn last line (power loss) is passed over."""
+    for row in _rows(path):
+        kind = KINDS.get(str(row.get("fact")))
+        if kind:
+            fact = codec.decode(kind, row["data"])
+            assert isinstance(fact, kind)
+            yield fact, datetime.fromisoformat(str(row["at"]))
+
+
+def events(path: Path) -> Iterator[dict[str, object]]:
+    """The events of a run in order."""
+    return (row for row in _rows(path) if "event" in row)
+
+
+def _rows(path: Path) -> Iterator[dict[str, object]]:
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                yield row
+
+
+def _mend(file: IO[bytes], path: Path) -> None:
+    # A line torn by a crash must not swallow the next one.
+    size = path.stat().st_size
+    if size:
+        with path.open("rb") as reader:
+            reader.seek(size - 1)
+            if reader.read(1) != b"\n":
+                file.write(b"\n")

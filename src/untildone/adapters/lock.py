@@ -1,0 +1,52 @@
+"""One loop per worktree: an advisory lock that dies with its process."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from untildone.domain.errors import UserError
+
+
+class WorktreeLock:
+    """Held for the life of the process; a crash releases it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    def take(self) -> None:
+        """Take the lock, or say which loop holds it."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(fd, 64).decode().strip()
+            os.close(fd)
+            raise UserError(
+                f"A loop is already running in this worktree (process {holder or 'unknown'})",
+                hint="`untildone status` shows it, `untildone stop` stops it",
+            ) from error
+        os.ftruncate(fd, 0)
+        os.write(fd, str(os.getpid()).encode())
+        self._fd = fd
+
+    def is_held(self) -> bool:
+        """Whether some process holds the lock now."""
+        try:
+            fd = os.open(self._path, os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def release(self) -> None:
+        """Let another loop in."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None

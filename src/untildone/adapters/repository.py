@@ -1,0 +1,161 @@
+"""The repository the loop runs in: where its folders are, and whether a run may start in it."""
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+from untildone.adapters.git import Git, Place
+from untildone.adapters.process import Processes
+from untildone.domain.errors import UserError
+from untildone.domain.run import Origin
+
+STATE_FILE = ".claude/loop-state.json"
+EXCLUDE_LINE = f"/{STATE_FILE}*"
+LONGEST_NAME = 120
+
+IN_PROGRESS = {
+    "MERGE_HEAD": ("merge", "git merge --abort"),
+    "rebase-merge": ("rebase", "git rebase --abort"),
+    "rebase-apply": ("rebase", "git rebase --abort"),
+    "CHERRY_PICK_HEAD": ("cherry-pick", "git cherry-pick --abort"),
+    "REVERT_HEAD": ("revert", "git revert --abort"),
+    "BISECT_LOG": ("bisect", "git bisect reset"),
+}
+
+
+def discover(processes: Processes, folder: Path) -> Place:
+    """The repository around a folder; outside of one, or in a bare one, a UserError."""
+    git = Git(processes, folder)
+    answer = git.ask("rev-parse", "--is-bare-repository", "--is-inside-work-tree")
+    if not answer.ok:
+        said = answer.stderr.decode(errors="replace")
+        if "dubious ownership" in said:
+            raise UserError(
+                "Git does not trust this repository: it belongs to another user",
+                hint=f"git config --global --add safe.directory {folder}",
+            )
+        if answer.exit_code == 127:
+            raise UserError("git was not found", hint="Install git and try again.")
+        raise UserError(
+            f"This is not a git repository: {folder}",
+            hint="`cd` into your repository, or make one with `git init`",
+        )
+    bare, inside = answer.stdout.decode().split()
+    if bare == "true" or inside != "true":
+        raise UserError(
+            f"This is a bare repository or a git folder, it has no files to work on: {folder}",
+            hint="Run untildone in a clone or a worktree: `git worktree add ../work`",
+        )
+    out = git.do("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+    top, git_dir, common = os.fsdecode(out).splitlines()
+    return Place(Path(top), Path(git_dir), (folder / common).resolve())
+
+
+def home(place: Place) -> Path:
+    """Our folder in the git folder of this worktree: journal, logs, lock, inbox."""
+    return place.git_dir / "untildone"
+
+
+def head_of(git_dir: Path) -> tuple[str, str]:
+    """HEAD without asking git: (branch, "") or ("", commit)."""
+    text = (git_dir / "HEAD").read_text().strip()
+    if text.startswith("ref: refs/heads/"):
+        return text.removeprefix("ref: refs/heads/"), ""
+    return "", text
+
+
+def install_index(place: Place, source: Path) -> None:
+    """Replace the index by git's own protocol: whoever makes index.lock may put it in place."""
+    lock = place.git_dir / "index.lock"
+    with lock.open("xb") as file:
+        file.write(source.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
+    lock.replace(place.git_dir / "index")
+
+
+def check_name(git: Git, change: str) -> None:
+    """The change's name must be usable as a branch name."""
+    legal = change and len(change.encode()) <= LONGEST_NAME and not change.startswith("-")
+    if not legal or not git.ask("check-ref-format", f"refs/heads/ralph/{change}").ok:
+        raise UserError(
+            f"The change name cannot be used as a git branch name: {change!r}",
+            hint=f"Use letters, digits, `.`, `_` and `-`, as in: {slug(change) or 'my-change'}",
+        )
+
+
+def slug(text: str, longest: int = 40) -> str:
+    """A short name made of a text, legal in a branch name."""
+    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return words[:longest].strip("-")
+
+
+def preflight(git: Git, place: Place, change: str) -> Origin:
+    """Everything that would make a run unsafe is refused here, before anything is touched."""
+    _refuse_homes(place)
+    check_name(git, change)
+    for name, (what, abort) in IN_PROGRESS.items():
+        if (place.git_dir / name).exists():
+            raise UserError(
+                f"A {what} is in progress in this worktree",
+                hint=f"Finish it, or undo it with `{abort}`, then start again.",
+            )
+    branch, commit = head_of(place.git_dir)
+    commit = git.resolve("HEAD")
+    if not commit:
+        raise UserError(
+            "This branch has no commit yet, so there is nothing to go back to",
+            hint='git commit --allow-empty -m "start"',
+        )
+    if git.do("ls-files", "-u", "-z"):
+        raise UserError("The index has unmerged files", hint="Resolve them and `git add` them.")
+    _refuse_branch_clashes(git, place, change)
+    return Origin(branch, commit)
+
+
+def exclude_own_files(place: Place) -> None:
+    """Keep the state file out of every commit, through info/exclude and not `.gitignore`."""
+    path = place.common_dir / "info" / "exclude"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = path.read_bytes() if path.exists() else b""
+    if EXCLUDE_LINE.encode() in text.splitlines():
+        return
+    gap = b"" if not text or text.endswith(b"\n") else b"\n"
+    path.write_bytes(text + gap + b"# untildone's own file\n" + EXCLUDE_LINE.encode() + b"\n")
+
+
+def _refuse_homes(place: Place) -> None:
+    user_home = Path(os.environ.get("HOME") or "/nonexistent")
+    with contextlib.suppress(OSError):
+        user_home = user_home.resolve()
+    if place.top.resolve() in (user_home, Path("/")):
+        raise UserError(
+            f"The repository's top folder is your home folder or `/`: {place.top}",
+            state="Running there would commit all your files.",
+            hint="Make a repository in a folder of its own: `git init my-project`",
+        )
+
+
+def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
+    refs = git.refs("refs/heads/ralph", "refs/heads/ralph/")
+    if "refs/heads/ralph" in refs:
+        raise UserError(
+            "A branch called `ralph` exists, so no `ralph/…` branch can be made",
+            hint="git branch -m ralph ralph-old",
+        )
+    mine = f"refs/heads/ralph/{change}"
+    below = next((name for name in refs if name.startswith(mine + "/")), "")
+    above = next((name for name in refs if mine.startswith(name + "/")), "")
+    if below or above:
+        clash = (below or above).removeprefix("refs/heads/")
+        raise UserError(
+            f"The branch `{clash}` exists, so `ralph/{change}` cannot be made",
+            hint=f"git branch -m {clash} {clash}-old",
+        )
+    elsewhere = refs[mine].worktree if mine in refs else ""
+    if elsewhere and Path(elsewhere).resolve() != place.top.resolve():
+        raise UserError(
+            f"`ralph/{change}` is checked out in another worktree: {elsewhere}",
+            hint=f"cd {elsewhere} && untildone status",
+        )

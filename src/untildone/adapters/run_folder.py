@@ -1,0 +1,55 @@
+"""A run's private folder in the git folder: journal, logs, prompts, saved index."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+
+class RunFolder:
+    """Paths of one run."""
+
+    def __init__(self, home: Path, run_id: str) -> None:
+        self.home = home
+        self.path = home / "runs" / run_id
+        self.journal = self.path / "journal.jsonl"
+
+    def make(self) -> None:
+        """Create the folder."""
+        (self.path / "logs").mkdir(parents=True, exist_ok=True)
+
+    def log_file(self, n: int) -> str:
+        """Raw output of iteration `n`."""
+        return str(self.path / "logs" / f"{n:04d}.log")
+
+    def keep_prompt(self, n: int, prompt: str) -> None:
+        """The prompt of iteration `n`, beside its log."""
+        (self.path / "logs" / f"{n:04d}.prompt.md").write_text(prompt, encoding="utf-8")
+
+    def scratch(self, n: int) -> str:
+        """A private folder for iteration `n`, made when first asked for."""
+        path = self.path / "scratch"
+        path.mkdir(exist_ok=True)
+        return str(path)
+
+
+def new_run_id(now: datetime) -> str:
+    """Sorts by time, unique within a worktree."""
+    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def run_ids(home: Path) -> Iterator[str]:
+    """All runs of this worktree, newest first."""
+    folder = home / "runs"
+    journals = folder.glob("*/journal.jsonl")
+    return iter(sorted((path.parent.name for path in journals), reverse=True))
+
+
+def change_of(home: Path, run_id: str) -> str:
+    """The change that a run works on, from its first journal line."""
+    try:
+        with (home / "runs" / run_id / "journal.jsonl").open("rb") as file:
+            return str(json.loads(file.readline())["data"]["plan"]["change_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,77 @@
+"""loop-state.json: valid at every instant, one writer, unknown fields of others kept."""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from untildone.adapters import codec
+from untildone.domain.run import Iteration
+
+Entry = dict[str, object]
+
+
+class StateFile:
+    """Writes the projection of a run; entries of finished iterations are encoded only once."""
+
+    def __init__(self, path: Path, entry: Callable[[Iteration], Entry]) -> None:
+        self.path = path
+        self._entry = entry
+        self._foreign: Entry = {}
+        self._encoded: list[bytes] = []
+        self._tokens = 0
+        self._cost: float | None = None
+        self._last: bytes = b""
+
+    def adopt_foreign(self, known: Sequence[str]) -> None:
+        """Keep top-level fields of an existing file that are not ours."""
+        with contextlib.suppress(OSError, ValueError):
+            data = json.loads(self.path.read_text())
+            if isinstance(data, dict):
+                self._foreign = {k: v for k, v in data.items() if k not in known}
+
+    def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> None:
+        """Replace the file by temp file, fsync and rename."""
+        settled = max(len(iterations) - 1, 0)  # the last entry may still change
+        for iteration in iterations[len(self._encoded) : settled]:
+            self._count(iteration)
+            self._encoded.append(_dump(self._entry(iteration)))
+        rows, tokens, cost = self._encoded, self._tokens, self._cost
+        if iterations:
+            last = iterations[-1]
+            rows = [*rows, _dump(self._entry(last))]
+            tokens += last.usage.total if last.usage else 0
+            cost = _plus(cost, last)
+        totals = {"total_tokens": tokens, "total_cost_usd": cost}
+        fields = codec.encode({**self._foreign, **head, **totals})
+        text = _dump(fields)[:-1] + b', "iterations": [' + b",\n".join(rows) + b"]}\n"
+        if text != self._last:
+            self._replace(text)
+            self._last = text
+
+    def _count(self, iteration: Iteration) -> None:
+        self._tokens += iteration.usage.total if iteration.usage else 0
+        self._cost = _plus(self._cost, iteration)
+
+    def _replace(self, text: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        try:
+            with draft.open("wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _plus(cost: float | None, iteration: Iteration) -> float | None:
+    more = iteration.usage.cost_usd if iteration.usage else None
+    return cost if more is None else round((cost or 0.0) + more, 6)

@@ -1,0 +1,1 @@
+"""One module per story format: files in, a StoryBook out; ticks boxes."""

@@ -1,0 +1,190 @@
+"""A checklist in a file of the worktree: read it, and settle one finished story in it."""
+
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from untildone.adapters.stories import checklist, task_lines
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import Story, StoryBook, Task
+
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_NAMED_AT_MOST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ChecklistFile:
+    """The Markdown checklist at `path`, which is relative to `root`."""
+
+    root: Path
+    path: str
+    change: str
+    source: str
+
+    def load(self) -> StoryBook:
+        """Read the stories as they are now."""
+        return self._parse(self._read())
+
+    def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
+        """Tick the story's open boxes and take back what was ticked elsewhere since `before`."""
+        data = self._read()
+        now = self._parse(data)
+        current = now.find(story.key)
+        if current is None:
+            raise StoriesError(
+                f"Story {story.id} can no longer be found by its number and text in: {self.path}",
+                state="The file was left as it is.",
+                hint=f"Look at what changed with `git diff -- {self.path}`.",
+            )
+        opened = [task for task in current.tasks if not task.done]
+        claims = list(_claims(current, before, now))
+        settled = task_lines.tick(data, [task.line for task in opened])
+        settled = task_lines.untick(settled, [task.line for _, task in claims])
+        if settled != data:
+            self._write(settled)
+        return tuple(self._sentences(current, opened, claims, _gone(before, now)))
+
+    def _parse(self, data: bytes) -> StoryBook:
+        return checklist.parse(data, change=self.change, source=self.source, path=self.path)
+
+    def _read(self) -> bytes:
+        path = self.root / self.path
+        try:
+            # Asked before opening: reading a pipe would wait for ever.
+            if not stat.S_ISREG(path.stat().st_mode):
+                what = "a directory" if path.is_dir() else "not an ordinary file"
+                raise self._unreadable(f"It is {what}", f"Look at it with `ls -ld {self.path}`.")
+            data = path.read_bytes()
+        except FileNotFoundError:
+            if path.is_symlink():
+                target = path.readlink()
+                raise self._unreadable(
+                    f"It is a symbolic link to a file that does not exist ({target})",
+                    f"Look at it with `ls -l {self.path}`.",
+                ) from None
+            raise self._unreadable(
+                "It does not exist", f"Write the tasks there as `- [ ]` lines, then {self._again}."
+            ) from None
+        except OSError as error:
+            raise self._unreadable(
+                _reason(error), f"Look at it with `ls -l {self.path}`."
+            ) from error
+        if _is_utf_16(data):
+            raise StoriesError(
+                f"Line 1 shows that the file is in UTF-16, not in UTF-8: {self.path}",
+                hint=f"Save it as UTF-8 (for example with `iconv -f UTF-16 -t UTF-8`), "
+                f"then {self._again}.",
+            )
+        return data
+
+    def _unreadable(self, why: str, hint: str) -> StoriesError:
+        return StoriesError(f"The story file cannot be read. {why}: {self.path}", hint=hint)
+
+    @property
+    def _again(self) -> str:
+        return f"type `untildone run {self.change}`"
+
+    def _write(self, data: bytes) -> None:
+        """Replace the file in one step; behind a symbolic link, replace what it points to."""
+        try:
+            _replace((self.root / self.path).resolve(strict=True), data)
+        except OSError as error:
+            raise StoriesError(
+                f"The boxes could not be ticked. {_reason(error)}: {self.path}",
+                state="The file was left as it is.",
+                hint=f"Look at it with `ls -l {self.path}`.",
+            ) from error
+
+    def _sentences(
+        self,
+        story: Story,
+        opened: list[Task],
+        claims: list[tuple[Story, Task]],
+        gone: list[Story],
+    ) -> Iterator[str]:
+        if opened:
+            yield f"Ticked in story {story.id}, where the box was still open: {_names(opened)}"
+        for other in dict.fromkeys(claimed.id for claimed, _ in claims):
+            tasks = [task for claimed, task in claims if claimed.id == other]
+            yield (
+                f"Unticked in story {other}, which is not finished but was ticked "
+                f"during story {story.id}: {_names(tasks)}"
+            )
+        if gone:
+            yield (
+                f"No longer found in {self.path} by number and text: "
+                f"{_listed([f'story {lost.id} ({lost.title})' for lost in gone])}"
+            )
+
+
+def _claims(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple[Story, Task]]:
+    """Boxes of other stories that were open before and are ticked now."""
+    earlier = {other.key: other for other in before.stories}
+    for other in now.stories:
+        was = earlier.get(other.key)
+        if was is None or other.key == story.key:
+            continue
+        yield from ((other, task) for task in _newly_ticked(was, other))
+
+
+def _newly_ticked(was: Story, now: Story) -> Iterator[Task]:
+    """A task is found again by text and occurrence; one that was re-worded, by its number."""
+    by_text = checklist.by_text(was)
+    texts_now = checklist.by_text(now)
+    reworded = {
+        task.id: task
+        for key, task in by_text.items()
+        if key not in texts_now and checklist.has_number(task)
+    }
+    for key, task in texts_now.items():
+        earlier = by_text.get(key)
+        if earlier is None and checklist.has_number(task):
+            earlier = reworded.get(task.id)
+        if task.done and earlier is not None and not earlier.done:
+            yield task
+
+
+def _gone(before: StoryBook, now: StoryBook) -> list[Story]:
+    """Open stories that the file had and has no more: an agent may have deleted the work."""
+    keys = {story.key for story in now.stories}
+    return [story for story in before.stories if not story.done and story.key not in keys]
+
+
+def _names(tasks: list[Task]) -> str:
+    return _listed([task.id if checklist.has_number(task) else f"“{task.text}”" for task in tasks])
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED_AT_MOST
+    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _is_utf_16(data: bytes) -> bool:
+    """By its mark, or by a zero byte in each of the first characters."""
+    head = data[:64]
+    return data.startswith(_UTF_16_MARKS) or (len(head) > 1 and head.count(0) * 2 == len(head) & ~1)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "Permission is missing"
+    return error.strerror or type(error).__name__
+
+
+def _replace(target: Path, data: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,152 @@
+"""From task lines and headings to stories."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from untildone.adapters.stories import labels, outline
+from untildone.adapters.stories.outline import Heading, Item
+from untildone.adapters.stories.task_lines import BLANKS, TaskLine, indent_of
+from untildone.domain.story import Story, Task
+
+BODY_LIMIT = 4000
+DETAIL_LIMIT = 4000
+_CHILD_INDENT = 2
+
+
+def stories(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
+    """Every task in exactly one story, in file order."""
+    found = outline.headings(lines)
+    items: list[Item] = sorted([*found, *tasks], key=lambda item: item.line)
+    details = _details(lines, items)
+    level = outline.group_level(items)
+    if level is None:
+        seen: Counter[str] = Counter()
+        return tuple(_of_task(family, details, seen) for family in _families(items))
+    return _distinct_slugs(
+        [
+            _of_heading(lines, owner, owned, details, number=_number(owner, level))
+            for owner, owned in outline.groups(items, level)
+        ]
+    )
+
+
+def _number(owner: Heading | None, level: int) -> str:
+    """The number that names the story; only groups are named by theirs."""
+    return owner.number if owner is not None and owner.level == level else ""
+
+
+def _of_heading(
+    lines: Sequence[str],
+    heading: Heading | None,
+    owned: list[TaskLine],
+    details: dict[int, str],
+    *,
+    number: str,
+) -> tuple[Story, bool]:
+    """The story, and whether a number names it."""
+    tasks = _tasks(owned, details)
+    if heading is None:
+        return Story(id="general", title="General", tasks=tasks, line=owned[0].line), False
+    story = Story(
+        id=number or labels.slug(heading.text),
+        title=heading.title if number else heading.text,
+        tasks=tasks,
+        line=heading.line,
+        body=_bounded(lines[heading.line : owned[0].line - 1], BODY_LIMIT),
+    )
+    return story, bool(number)
+
+
+def _of_task(family: list[TaskLine], details: dict[int, str], seen: Counter[str]) -> Story:
+    """A story of a flat list; unnumbered ones with the same slug are told apart by occurrence."""
+    number, rest = labels.split_number(family[0].text, letters=True)
+    title = rest or family[0].text or "(no text)"
+    name = number or labels.slug(title)
+    seen[name] += 1
+    if seen[name] > 1 and not number:
+        name = f"{name}.{seen[name]}"
+    return Story(id=name, title=title, tasks=_tasks(family, details), line=family[0].line)
+
+
+def _tasks(owned: Sequence[TaskLine], details: dict[int, str]) -> tuple[Task, ...]:
+    return tuple(
+        Task(
+            id=labels.split_number(task.text, letters=True)[0] or str(ordinal),
+            text=task.text,
+            done=task.done,
+            line=task.line,
+            detail=details.get(task.line, ""),
+        )
+        for ordinal, task in enumerate(owned, start=1)
+    )
+
+
+def _families(items: Sequence[Item]) -> Iterator[list[TaskLine]]:
+    """Each top-level task with the tasks that are indented below it."""
+    family: list[TaskLine] = []
+    for item in items:
+        nested = (
+            isinstance(item, TaskLine)
+            and family
+            and item.indent >= family[0].indent + _CHILD_INDENT
+        )
+        if not nested:
+            if family:
+                yield family
+            family = []
+        if isinstance(item, TaskLine):
+            family.append(item)
+    if family:
+        yield family
+
+
+def _distinct_slugs(found: list[tuple[Story, bool]]) -> tuple[Story, ...]:
+    """Different headings that make the same slug (`C`, `C++`) get different names.
+
+    Equal headings and equal numbers stay equal: those are for the person to tell apart.
+    """
+    first: dict[str, str] = {}
+    result = []
+    for story, numbered in found:
+        title = labels.normal(story.title)
+        if first.setdefault(story.id, title) != title and not numbered:
+            story = replace(story, id=f"{story.id}-{labels.digest(title)}")
+        result.append(story)
+    return tuple(result)
+
+
+def _details(lines: Sequence[str], items: Sequence[Item]) -> dict[int, str]:
+    """The indented lines below each task, by the task's line."""
+    below: dict[int, list[str]] = {}
+    parents: list[TaskLine] = []
+    ends = [*(item.line - 1 for item in items[1:]), len(lines)]
+    for item, end in zip(items, ends, strict=False):
+        if isinstance(item, Heading):
+            parents.clear()
+            continue
+        while parents and parents[-1].indent >= item.indent:
+            parents.pop()
+        parents.append(item)
+        _attach(lines[item.line : end], parents, below)
+    return {line: _bounded(text, DETAIL_LIMIT) for line, text in below.items()}
+
+
+def _attach(region: Sequence[str], parents: list[TaskLine], below: dict[int, list[str]]) -> None:
+    for line in region:
+        if line.strip(BLANKS):
+            column = indent_of(line)
+            while parents and parents[-1].indent >= column:
+                parents.pop()
+            if not parents:
+                return
+        below.setdefault(parents[-1].line, []).append(line)
+
+
+def _bounded(lines: Sequence[str], limit: int) -> str:
+    """The text without blank edges, cut at a line end when it is too long."""
+    text = "\n".join(line.rstrip(BLANKS) for line in lines).strip("\n")
+    if len(text) <= limit:
+        return text
+    kept = text[:limit].rpartition("\n")[0] or text[:limit]
+    return f"{kept}\n(The rest is left out here; it is in the file.)"

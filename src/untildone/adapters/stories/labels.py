@@ -1,0 +1,65 @@
+"""Names of stories and tasks: the number their text starts with, or a slug that git accepts."""
+
+import hashlib
+import re
+import unicodedata
+
+_WRAP = r"[*_`~]{0,3}"
+_DOTTED = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,7}"
+_END = r"(?=\s|$)"
+# A lone integer needs its dot: "3 ways to fail" has no number. The code points are the full-width
+# colon, comma and full stop, which stand without a blank behind them.
+_NUMBER = re.compile(
+    rf"(?:\*\s+)?(?P<wrap>{_WRAP})"
+    rf"(?:(?P<number>{_DOTTED}|[0-9]{{1,9}}(?={_WRAP}[.):\uff1a\u3001\uff0e])|(?P<letter>T[0-9]{{1,6}}))"
+    rf"(?P<close>{_WRAP}(?:[.):]?{_WRAP}{_END}|[\uff1a\u3001\uff0e]{_WRAP})))"
+)
+# A run of signs becomes one hyphen, and so does a dot that ends a word.
+_ILLEGAL = re.compile(r"(?:[\x00-,/:-@\[-^`{-\x7f-]|\.(?![^\x00-/:-@\[-^`{-\x7f]))+")
+_DOTS = re.compile(r"\.{2,}")
+_LOCK = re.compile(r"\.lock(?=$|\.)")
+_SLUG_LIMIT = 60
+_DIGEST = 8
+
+
+def normal(text: str) -> str:
+    """Text with runs of blanks made one: the form in which texts are compared."""
+    return " ".join(text.split())
+
+
+def split_number(text: str, *, letters: bool) -> tuple[str, str]:
+    """The number at the start (`1.2`, `1.`, with `letters` also `T001`) and the rest."""
+    match = _NUMBER.match(text)
+    if match is None or (match["letter"] and not letters):
+        return "", text
+    rest = text[match.end() :].strip()
+    if match["wrap"] and match["wrap"] not in match["close"]:
+        rest = rest.removesuffix(match["wrap"])
+    return match["number"] or match["letter"], rest
+
+
+def slug(text: str) -> str:
+    """A name made of the text: never empty, bounded, a legal part of a git ref.
+
+    Letters of every script stay, because git accepts them and people can read them.
+    """
+    plain = normal(text).lower()
+    if not plain.isascii():
+        plain = unicodedata.normalize("NFC", plain)
+        plain = "".join(char if _is_kept(char) else "-" for char in plain)
+    name = _DOTS.sub(".", _ILLEGAL.sub("-", plain)).strip("-.")
+    name = _LOCK.sub("-lock", name)
+    if not name:
+        return f"story-{digest(text)}"
+    if len(name) > _SLUG_LIMIT:
+        return f"{name[: _SLUG_LIMIT - _DIGEST - 1].rstrip('-.')}-{digest(text)}"
+    return name
+
+
+def digest(text: str) -> str:
+    """A short fingerprint of the text."""
+    return hashlib.sha256(normal(text).encode()).hexdigest()[:_DIGEST]
+
+
+def _is_kept(char: str) -> bool:
+    return char.isascii() or unicodedata.category(char)[0] in "LMN"

@@ -1,0 +1,162 @@
+"""Stories of an OpenSpec change: its `tasks.md`, its specs, and which changes there are."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from untildone.adapters.stories import delta_specs
+from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import Story, StoryBook, StoryContext
+
+NAME = "openspec"
+CHANGES = "openspec/changes"
+_ARCHIVE = "archive"
+_NESTED_DEPTH = 3
+_MARKERS = (".openspec.yaml", "proposal.md", "tasks.md", "design.md", "specs")
+_CONTEXT_KEY = re.compile(rb"^context[ \t]*:", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A change and its task counts; `why` says what keeps it from being counted."""
+
+    name: str
+    total: int = 0
+    complete: int = 0
+    why: str = ""
+
+
+def exists(root: Path, change: str) -> bool:
+    """The change has a directory, whatever is in it."""
+    return _is_name(change) and (root / CHANGES / change).is_dir()
+
+
+def recognises(root: Path, change: str) -> bool:
+    """The change has a `tasks.md`, also one that cannot be read: loading it says why."""
+    return exists(root, change) and os.path.lexists(root / CHANGES / change / "tasks.md")
+
+
+def find(root: Path) -> tuple[Found, ...]:
+    """The changes that are not archived, sorted by name; a broken one never hides the others."""
+    try:
+        with os.scandir(root / CHANGES) as entries:
+            names = sorted(entry.name for entry in entries if _is_change(entry))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        raise StoriesError(
+            f"The changes cannot be listed. {error.strerror}: {CHANGES}",
+            hint=f"Look at it with `ls -ld {CHANGES}`.",
+        ) from error
+    return tuple(_count(root, name) for name in names)
+
+
+def _is_name(change: str) -> bool:
+    plain = not any(char in change for char in "/\\\0")
+    return bool(change) and plain and not change.startswith(".") and change != _ARCHIVE
+
+
+def _is_change(entry: os.DirEntry[str]) -> bool:
+    return _is_name(entry.name) and entry.is_dir(follow_symlinks=False)
+
+
+def _count(root: Path, change: str) -> Found:
+    if not recognises(root, change):
+        nested = sorted(_nested(root / CHANGES / change, change, 1))
+        if nested and not _is_marked(root / CHANGES / change):
+            return Found(change, why=f"It only wraps other changes: {', '.join(nested)}")
+        return Found(change, why="It has no `tasks.md`.")
+    try:
+        book = OpenSpec(root, change).load()
+    except StoriesError as error:
+        return Found(change, why=error.message)
+    return Found(change, book.total, book.complete, "; ".join(p.why for p in book.problems))
+
+
+def _is_marked(directory: Path) -> bool:
+    return any((directory / marker).exists() for marker in _MARKERS)
+
+
+def _nested(directory: Path, name: str, depth: int) -> Iterator[str]:
+    """Changes in folders below: OpenSpec only knows changes directly under `changes/`."""
+    try:
+        with os.scandir(directory) as entries:
+            below = [entry.name for entry in entries if _is_change(entry)]
+    except OSError:
+        return
+    for child in below:
+        if _is_marked(directory / child):
+            yield f"{name}/{child}"
+        elif depth < _NESTED_DEPTH:
+            yield from _nested(directory / child, f"{name}/{child}", depth + 1)
+
+
+class OpenSpec:
+    """The story source for one OpenSpec change, read without the OpenSpec program."""
+
+    def __init__(self, root: Path, change: str) -> None:
+        if not _is_name(change):
+            raise StoriesError(
+                f"This cannot be the name of an OpenSpec change: {change!r}",
+                hint=f"Look at the names with `ls {CHANGES}`.",
+            )
+        self._root = root
+        self._home = f"{CHANGES}/{change}"
+        self._file = ChecklistFile(root, f"{self._home}/tasks.md", change, NAME)
+
+    @property
+    def name(self) -> str:
+        """The name that `--source` takes."""
+        return NAME
+
+    def load(self) -> StoryBook:
+        """Read the stories as they are now."""
+        return self._file.load()
+
+    def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
+        """Tick the story's boxes; take back boxes of other stories that were open in `before`."""
+        return self._file.settle(story, before)
+
+    def context(self, story: Story) -> StoryContext:
+        """The change's documents, and the requirements that fit the story."""
+        specs = self._specs()
+        documents = [f"{self._home}/proposal.md", f"{self._home}/design.md", *specs]
+        pointers = [path for path in documents if (self._root / path).is_file()]
+        requirements = [
+            requirement
+            for path in specs
+            for requirement in delta_specs.parse(self._read(path), path)
+        ]
+        return StoryContext(
+            pointers=(*pointers, *self._project_documents()),
+            scenarios=delta_specs.fitting(requirements, story),
+        )
+
+    def _specs(self) -> list[str]:
+        top = self._root / self._home / "specs"
+        found = [
+            (Path(directory) / "spec.md").relative_to(self._root).as_posix()
+            for directory, _, files in os.walk(top)
+            if "spec.md" in files
+        ]
+        return sorted(found)
+
+    def _project_documents(self) -> Iterator[str]:
+        """`project.md` of OpenSpec 0.x; the configuration of 1.x when it holds a context."""
+        if (self._root / "openspec/project.md").is_file():
+            yield "openspec/project.md"
+        for path in ("openspec/config.yaml", "openspec/config.yml"):
+            if (self._root / path).is_file():
+                if _CONTEXT_KEY.search(self._read(path)):
+                    yield path
+                return
+
+    def _read(self, path: str) -> bytes:
+        """A document that cannot be read adds nothing; the pointer to it stays."""
+        try:
+            return (self._root / path).read_bytes() if (self._root / path).is_file() else b""
+        except OSError:
+            return b""

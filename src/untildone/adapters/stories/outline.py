@@ -1,0 +1,125 @@
+"""The headings of a Markdown file, and which of them make stories."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from untildone.adapters.stories import labels
+from untildone.adapters.stories.task_lines import BLANKS, TaskLine
+
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_QUOTE = r"[ \t>]*"
+_ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+(?:\[.?\][ \t]+)?)"
+_FENCE = re.compile(rf"{_QUOTE}(?P<item>{_ITEM}*)(?P<mark>`{{3,}}(?=[^`]*$)|~{{3,}})(?P<rest>.*)$")
+_FIRST_GROUP_LEVEL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading outside code fences; `number` is empty when its text starts with none."""
+
+    line: int
+    level: int
+    text: str
+    number: str
+    title: str
+
+
+Item = Heading | TaskLine
+
+
+def headings(lines: Sequence[str]) -> list[Heading]:
+    """All headings that are not inside a code fence."""
+    found = []
+    for number, (line, inside) in enumerate(zip(lines, fenced(lines), strict=True), start=1):
+        if not inside and "#" in line:
+            heading = _read(line.strip("\ufeff").rstrip(BLANKS), number)
+            if heading is not None:
+                found.append(heading)
+    return found
+
+
+def fenced(lines: Sequence[str]) -> list[bool]:
+    """Whether each line is inside a code fence or is one of its two edges.
+
+    A fence that never closes encloses nothing: a stray ``` must not merge all stories into one.
+    """
+    inside = [False] * len(lines)
+    fence = ""
+    start = 0
+    for at, line in enumerate(lines):
+        if "```" not in line and "~~~" not in line:
+            continue
+        after = _fence_after(line.strip("\ufeff").rstrip(BLANKS), fence)
+        if after and not fence:
+            start = at
+        elif fence and not after:
+            inside[start : at + 1] = [True] * (at + 1 - start)
+        fence = after
+    return inside
+
+
+def _read(line: str, number: int) -> Heading | None:
+    match = _HEADING.match(line)
+    if match is None:
+        return None
+    text = without_closing(match[2] or "")
+    if text.startswith("**") and text.endswith("**") and text.count("**") == 2:
+        text = text.strip("*").strip(BLANKS)
+    label, title = labels.split_number(text, letters=False)
+    return Heading(number, len(match[1]), text, label, title or text)
+
+
+def without_closing(text: str) -> str:
+    """The text of a heading without the `#` signs that may close it; `C#` keeps its sign."""
+    rest = text.rstrip(BLANKS).rstrip("#")
+    closes = not rest or rest[-1] in " \t"
+    return (rest if closes else text).strip(BLANKS)
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """The fence that is open after this line, given the one that is open before it."""
+    match = _FENCE.match(line)
+    if match is None:
+        return fence
+    mark = match["mark"]
+    if not fence:
+        return mark
+    bare = not match["item"] and not match["rest"].strip(BLANKS)
+    closes = bare and mark[0] == fence[0] and len(mark) >= len(fence)
+    return "" if closes else fence
+
+
+def group_level(items: Sequence[Item]) -> int | None:
+    """The level whose headings make stories; None when no heading below the title has tasks."""
+    inside: list[Heading] = []
+    with_tasks: dict[int, Heading] = {}
+    for item in items:
+        if isinstance(item, Heading):
+            while inside and inside[-1].level >= item.level:
+                inside.pop()
+            inside.append(item)
+        else:
+            with_tasks.update((h.line, h) for h in inside if h.level >= _FIRST_GROUP_LEVEL)
+    numbered = [h.level for h in with_tasks.values() if h.number]
+    return min(numbered or [h.level for h in with_tasks.values()], default=None)
+
+
+def groups(items: Sequence[Item], level: int) -> Iterator[tuple[Heading | None, list[TaskLine]]]:
+    """The tasks by the heading that owns them, in file order.
+
+    Inside a group the owner has `level`; a task outside every group belongs to the heading just
+    above it, or to None at the top of the file.
+    """
+    group: Heading | None = None
+    nearest: Heading | None = None
+    owned: dict[int, tuple[Heading | None, list[TaskLine]]] = {}
+    for item in items:
+        if isinstance(item, Heading):
+            nearest = item
+            if item.level <= level:
+                group = item if item.level == level else None
+        else:
+            owner = group or nearest
+            owned.setdefault(owner.line if owner else 0, (owner, []))[1].append(item)
+    yield from owned.values()

@@ -1,0 +1,47 @@
+"""Stories of a plain `tasks.md` in the root of the worktree."""
+
+from pathlib import Path
+
+from untildone.adapters.stories import openspec
+from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.domain.story import Story, StoryBook, StoryContext
+
+NAME = "tasks-md"
+FILE = "tasks.md"
+_OWN_CHANGE = "tasks"
+
+
+def recognises(root: Path, change: str) -> bool:
+    """There is a `tasks.md` in the root, and no OpenSpec change claims the name.
+
+    Where OpenSpec changes live, a name that is none of them is more likely a typing error.
+    """
+    if not (root / FILE).exists():
+        return False
+    if change == _OWN_CHANGE or not (root / openspec.CHANGES).is_dir():
+        return True
+    return openspec.exists(root, change) and not openspec.recognises(root, change)
+
+
+class TasksMd:
+    """The story source for the `tasks.md` of the worktree root."""
+
+    def __init__(self, root: Path, change: str) -> None:
+        self._file = ChecklistFile(root, FILE, change, NAME)
+
+    @property
+    def name(self) -> str:
+        """The name that `--source` takes."""
+        return NAME
+
+    def load(self) -> StoryBook:
+        """Read the stories as they are now."""
+        return self._file.load()
+
+    def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
+        """Tick the story's boxes; take back boxes of other stories that were open in `before`."""
+        return self._file.settle(story, before)
+
+    def context(self, story: Story) -> StoryContext:
+        """A plain list has no documents beside it."""
+        return StoryContext()

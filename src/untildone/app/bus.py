@@ -1,0 +1,62 @@
+"""Fan-out of events to windows: a slow or dead window never holds up the loop."""
+
+import queue
+import threading
+from collections.abc import Callable
+
+EventObject = dict[str, object]
+Observer = Callable[[EventObject], None]
+
+QUEUE_SIZE = 2000
+FLUSH_S = 2.0
+NOTICES = ("agent_text", "agent_tool")
+
+
+class Bus:
+    """Each observer has its own thread and a bounded queue; only notices are ever dropped."""
+
+    def __init__(self) -> None:
+        self._windows: list[_Window] = []
+
+    def subscribe(self, observer: Observer) -> None:
+        """Add a window."""
+        self._windows.append(_Window(observer))
+
+    def publish(self, event: EventObject) -> None:
+        """Hand an event to every window."""
+        for window in self._windows:
+            window.put(event)
+
+    def flush(self) -> None:
+        """Wait, for a bounded time, until every window has shown what it was given."""
+        for window in self._windows:
+            window.flush()
+
+
+class _Window:
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._queue: queue.SimpleQueue[EventObject | threading.Event] = queue.SimpleQueue()
+        self._dead = False
+        threading.Thread(target=self._show, daemon=True).start()
+
+    def put(self, event: EventObject) -> None:
+        crowded = self._queue.qsize() >= QUEUE_SIZE
+        if not self._dead and not (crowded and event["event"] in NOTICES):
+            self._queue.put(event)
+
+    def flush(self) -> None:
+        shown = threading.Event()
+        self._queue.put(shown)
+        shown.wait(FLUSH_S)
+
+    def _show(self) -> None:
+        while True:
+            item = self._queue.get()
+            if isinstance(item, threading.Event):
+                item.set()
+            elif not self._dead:
+                try:
+                    self._observer(item)
+                except OSError:
+                    self._dead = True  # the window's terminal or pipe is gone; the loop goes on

@@ -1,0 +1,244 @@
+"""The loop: take the next step, perform it through a port, fold in the fact, record, publish."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from untildone.domain import fact as f
+from untildone.domain import step as s
+from untildone.domain.agent import Intent, Notice
+from untildone.domain.errors import CloseRefused, Interrupted, UntildoneError
+from untildone.domain.event import Event, announce, noticed, warning
+from untildone.domain.machine import apply, next_steps
+from untildone.domain.policy import judge, wake_at
+from untildone.domain.prompt import Brief, render
+from untildone.domain.run import Done, Iteration, Lane, Origin, Run
+from untildone.domain.story import StoryBook, StoryContext
+from untildone.ports import (
+    Agent,
+    Checkpoint,
+    Clock,
+    Folder,
+    Human,
+    Mail,
+    Meter,
+    Record,
+    StorySource,
+    Verifier,
+)
+
+NOTICE_BUDGET = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Everything the loop reaches the world through."""
+
+    agent: Agent
+    source: StorySource | None
+    checkpoint: Checkpoint
+    verifier: Verifier
+    meter: Meter
+    mail: Mail
+    human: Human
+    record: Record
+    folder: Folder
+    clock: Clock
+    cwd: str
+    template: str = ""
+
+
+class Orchestrator:
+    """Drives one run to its end."""
+
+    def __init__(self, ports: Ports, run: Run, origin: Origin) -> None:
+        self.ports = ports
+        self._origin = origin
+        self.run = run
+
+    def drive(self) -> Run:
+        """Step by step until nothing is left to do."""
+        while not isinstance(step := next_steps(self.run)[0], s.Finish):
+            fact = self._attempted(step)
+            for request in self.ports.mail.take():
+                self.record(request)
+            if fact:
+                self.record(fact)
+        return self.run
+
+    def record(self, fact: f.Fact) -> None:
+        """Fold a fact into the run and write it down before anything else happens."""
+        at = self.ports.clock.now()
+        before, self.run = self.run, apply(self.run, fact, at)
+        self.ports.record.fact(fact, announce(before, fact, self.run), self.run, at)
+
+    def adopt(self) -> tuple[str, tuple[str, ...]]:
+        """Back to the workspace of an earlier process, with what was edited there by hand."""
+        return self.ports.checkpoint.adopt(self.run.lanes[0].checkpoint)
+
+    def tell(self, event: Event) -> None:
+        """An event that changes nothing."""
+        self.ports.record.notice(event, self.ports.clock.now())
+
+    def _attempted(self, step: s.Step) -> f.Fact | None:
+        try:
+            return self._perform(step)
+        except Interrupted:
+            raise
+        except CloseRefused as error:
+            assert isinstance(step, s.Close)
+            return f.Refused(step.choice, _said(error), error.hint)
+        except UntildoneError as error:
+            if self.run.origin is None:
+                raise
+            return f.StepFailed(type(step).__name__, _said(error), error.hint)
+
+    def _perform(self, step: s.Step) -> f.Fact | None:  # noqa: C901 - one arm per step
+        ports = self.ports
+        match step:
+            case s.Open():
+                stamp = ports.clock.now().strftime("%Y%m%dT%H%M%S%f")
+                return ports.checkpoint.open(self._origin, stamp)
+            case s.LoadStories():
+                return self._load()
+            case s.RunAttempt():
+                return self._run_attempt(step)
+            case s.MeasureUsage(lane):
+                return self._measure(lane)
+            case s.Verify(lane):
+                return self._verify(lane)
+            case s.Save(lane):
+                return self._save(lane)
+            case s.Revert(lane):
+                return self._revert(lane)
+            case s.Wait():
+                return self._wait(step)
+            case s.AwaitPerson():
+                ports.human.wait_for_word()
+                return None
+            case s.AskChoice():
+                choice = ports.human.choose()
+                return f.ChoiceMade(choice) if choice else None
+            case s.Close(choice):
+                assert self.run.origin is not None
+                return f.Closed(choice, ports.checkpoint.close(choice, self.run.origin))
+            case s.Finish():
+                return None
+            case _:
+                assert_never(step)
+
+    def _load(self) -> f.StoriesLoaded:
+        source = self.ports.source
+        book = source.load() if source else StoryBook("", "", "", ())
+        total, complete = book.total, book.complete
+        if self.run.plan.plain:
+            done = self.run.plan.done is Done.TASKS and 0 < total == complete
+        else:
+            open_stories = book.open_stories(self.run.finished)
+            done = not open_stories and self.run.plan.done is not Done.MANUAL
+        return f.StoriesLoaded(total, complete, done, book)
+
+    def _run_attempt(self, step: s.RunAttempt) -> f.AttemptEnded:
+        ports, plan, story = self.ports, self.run.plan, step.story
+        lane = self.run.lanes[step.lane]
+        ports.checkpoint.stand(lane.checkpoint)
+        context = ports.source.context(story) if ports.source and story else StoryContext()
+        brief = Brief(
+            plan.change_id, story, plan.task, context, plan.verify, step.reason, "", ports.template
+        )
+        prompt = render(brief)
+        log_file = ports.folder.log_file(step.n)
+        ports.folder.keep_prompt(step.n, prompt)
+        story_id = story.id if story else ""
+        key = story.key if story else ("", "")
+        ports.meter.start()
+        self.record(f.AttemptStarted(step.lane, step.n, story_id, key, log_file))
+        intent = Intent(
+            prompt, ports.cwd, ports.folder.scratch(step.n), story_id, step.attempt, plan.model
+        )
+        report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
+        outcome, reason = judge(report)
+        reading = report.reading
+        return f.AttemptEnded(
+            step.lane,
+            outcome,
+            reason,
+            ports.checkpoint.commits(lane.checkpoint),
+            reading.usage,
+            reading.limit,
+            reading.session_id,
+        )
+
+    def _notifier(self) -> Callable[[Notice], None]:
+        left = NOTICE_BUDGET
+
+        def notify(notice: Notice) -> None:
+            nonlocal left
+            event = noticed(notice)
+            size = sum(len(str(value)) for value in event.data.values())
+            if left > 0:
+                self.tell(event)
+                if left <= size:
+                    self.tell(warning("The agent says a lot; the rest is only in its log file"))
+            left -= size
+
+        return notify
+
+    def _measure(self, lane: int) -> f.UsageMeasured:
+        iteration = _iteration(self.run.lanes[lane])
+        usage, warnings = self.ports.meter.measure(iteration.usage, iteration.session_id)
+        return f.UsageMeasured(lane, usage, tuple(warnings))
+
+    def _verify(self, lane: int) -> f.Verified:
+        for command in self.run.plan.verify:
+            self.tell(Event("verify_started", {"command": command}))
+            reason = self.ports.verifier.run(command, self.run.plan.limits.timeout_min * 60)
+            data = {"command": command, "passed": not reason, "reason": reason}
+            self.tell(Event("verify_ended", data))
+            if reason:
+                return f.Verified(lane, passed=False, reason=reason)
+        return f.Verified(lane, passed=True)
+
+    def _save(self, lane_id: int) -> f.Saved:
+        ports, plan = self.ports, self.run.plan
+        lane = self.run.lanes[lane_id]
+        iteration = _iteration(lane)
+        name = f"iteration-{iteration.n}" if plan.plain else iteration.story_id
+        remarks: tuple[str, ...] = ()
+        if not plan.plain and ports.source:
+            book = self.run.book or ports.source.load()
+            story = book.find(iteration.story_key)
+            remarks = ports.source.settle(story, book) if story else ()
+        message = (
+            f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
+            f"Untildone-Story: {name}\nUntildone-Attempt: {iteration.attempt}\n"
+        )
+        saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
+        return f.Saved(lane_id, saved.commit, saved.checkpoint, (*remarks, *saved.remarks))
+
+    def _revert(self, lane_id: int) -> f.Reverted:
+        lane = self.run.lanes[lane_id]
+        it = _iteration(lane)
+        story = f"{it.story_id}-limit" if it.limit else it.story_id
+        attempt = it.n if it.limit else it.attempt
+        return self.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
+
+    def _wait(self, step: s.Wait) -> f.Fact | None:
+        now = self.ports.clock.now()
+        if step.until is None:
+            assert step.limit is not None
+            return f.WaitStarted(step.lane, wake_at(step.limit, step.strikes, now), step.limit.why)
+        left = (step.until - now).total_seconds()
+        if left <= 0:
+            return f.WaitOver(step.lane)
+        self.ports.human.wait_until(left)
+        return None
+
+
+def _said(error: UntildoneError) -> str:
+    return f"{error.message}. {error.state}".strip() if error.state else error.message
+
+
+def _iteration(lane: Lane) -> Iteration:
+    assert lane.iteration is not None
+    return lane.iteration

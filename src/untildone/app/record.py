@@ -1,0 +1,38 @@
+"""The run's memory: journal first, then the state file, then every window."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from untildone.app import views
+from untildone.app.bus import Bus
+from untildone.domain.event import Event
+from untildone.domain.fact import Fact
+from untildone.domain.run import Run
+from untildone.ports import JournalStore, StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """Writes down what happened, in the order that a crash at any point can be repaired from."""
+
+    journal: JournalStore
+    state: StateStore
+    bus: Bus
+    head: Callable[[Run], dict[str, object]]
+
+    def fact(self, fact: Fact, published: tuple[Event, ...], run: Run, at: datetime) -> None:
+        """A fact with its events."""
+        objects = self.journal.record(fact, published, at)
+        self.show(run, at)
+        for event in objects:
+            self.bus.publish(event)
+
+    def show(self, run: Run, at: datetime) -> None:
+        """Bring the state file up to date."""
+        shown = views.left_behind(run, at) if run.ended else run
+        self.state.write(self.head(shown), shown.iterations)
+
+    def notice(self, event: Event, at: datetime) -> None:
+        """An event that changes nothing."""
+        self.bus.publish(self.journal.note(event, at))

@@ -1,0 +1,41 @@
+"""What a crash left behind: the facts that the dead process could not write."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from untildone.domain import fact as f
+from untildone.domain.machine import apply, begin
+from untildone.domain.run import Origin, Outcome, Run, Stage
+from untildone.ports import Checkpoint
+
+
+def missing_facts(run: Run, origin: Origin, checkpoint: Checkpoint) -> tuple[f.Fact, ...]:
+    """Ask the checkpoint where it stands; afterwards the machine simply goes on."""
+    if run.origin is None:
+        opened = checkpoint.reopened(origin)
+        return (opened,) if opened else (f.Abandoned("the start was cut short"),)
+    facts: list[f.Fact] = []
+    for lane in run.lanes:
+        iteration = lane.iteration
+        if iteration is None:
+            continue
+        if iteration.stage is Stage.RUNNING:
+            commits = checkpoint.commits(lane.checkpoint)
+            reason = "the loop ended during this iteration"
+            facts.append(f.AttemptEnded(lane.id, Outcome.INTERRUPTED, reason, commits))
+        elif iteration.stage is Stage.JUDGED:
+            name = f"iteration-{iteration.n}" if run.plan.plain else iteration.story_id
+            commit = checkpoint.saved_as(lane.checkpoint, name, iteration.attempt)
+            facts += [f.Saved(lane.id, commit, commit)] if commit else []
+    return tuple(facts)
+
+
+def replay(facts: Iterable[tuple[f.Fact, datetime]]) -> Run | None:
+    """The run that a journal tells of, or None for an empty journal."""
+    run: Run | None = None
+    for fact, at in facts:
+        if isinstance(fact, f.Started):
+            run = begin(fact, at)
+        elif run:
+            run = apply(run, fact, at)
+    return run

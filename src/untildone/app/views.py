@@ -1,0 +1,178 @@
+"""One read model of a run: the state file's fields, for every window."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status
+
+SCHEMA_VERSION = 1
+KNOWN_FIELDS = (
+    "change_id",
+    "status",
+    "current_iteration",
+    "max_iterations",
+    "started_at",
+    "task",
+    "iterations",
+    "done_criteria",
+    "stall_threshold",
+    "iteration_timeout_min",
+    "total_tokens",
+    "original_branch",
+    "run_id",
+    "pid",
+    "pid_started",
+    "phase",
+    "story_id",
+    "agent",
+    "total_cost_usd",
+    "schema_version",
+    "open_iteration",
+    "reason",
+    "error",
+    "worktree",
+    "source",
+    "backup_ref",
+    "checkpoint",
+    "choice",
+    "waiting_until",
+    "stories",
+    "ignored",
+)
+
+
+def entry(iteration: Iteration) -> dict[str, object]:
+    """An iteration as the state file shows it; some fields only when they say something."""
+    usage = iteration.usage
+    fields: dict[str, object] = {
+        "n": iteration.n,
+        "started": iteration.started,
+        "ended": iteration.ended,
+        "done_check": iteration.done_check,
+        "commits": iteration.commits,
+        "tokens_used": usage.total if usage else 0,
+        "story_id": iteration.story_id,
+        "attempt": iteration.attempt,
+        "outcome": iteration.outcome,
+        "reason": iteration.reason,
+        "input_tokens": usage.input_tokens if usage else 0,
+        "output_tokens": usage.output_tokens if usage else 0,
+        "cache_read_tokens": usage.cache_read_tokens if usage else 0,
+        "cache_write_tokens": usage.cache_write_tokens if usage else 0,
+        "cost_usd": usage.cost_usd if usage else None,
+        "log_file": iteration.log_file,
+        "saved_ref": iteration.saved_ref,
+    }
+    if iteration.timed_out:
+        fields["timed_out"] = True
+    if usage and usage.estimated:
+        fields["tokens_estimated"] = True
+    return codec_ready(fields)
+
+
+def codec_ready(fields: dict[str, object]) -> dict[str, object]:
+    """Values that JSON can hold."""
+    return {name: _plain(value) for name, value in fields.items()}
+
+
+def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
+    """All fields of the state file but the history and its totals."""
+    plan = run.plan
+    lane = run.lanes[0]
+    return codec_ready(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "change_id": plan.change_id,
+            "run_id": plan.run_id,
+            "status": run.status,
+            "phase": phase(run),
+            "reason": run.reason,
+            "current_iteration": run.current_iteration,
+            "max_iterations": plan.limits.max_iterations,
+            "started_at": run.started_at,
+            "task": plan.task,
+            "done_criteria": plan.done,
+            "stall_threshold": plan.limits.stall_threshold,
+            "iteration_timeout_min": plan.limits.timeout_min,
+            "original_branch": run.origin.label if run.origin else "",
+            "agent": plan.agent,
+            "source": plan.source,
+            "story_id": _story_id(run),
+            "pid": pid,
+            "pid_started": pid_started,
+            "checkpoint": lane.checkpoint,
+            "backup_ref": run.backup_ref,
+            "choice": run.choice,
+            "waiting_until": lane.waiting.until if lane.waiting else None,
+            "error": run.error,
+            "open_iteration": entry(lane.iteration) if lane.iteration else None,
+            "stories": stories(run),
+            "ignored": len(run.book.ignored) if run.book else 0,
+        }
+    )
+
+
+def stories(run: Run) -> dict[str, int] | None:
+    """How many stories there are and how many are finished."""
+    if run.book is None or run.plan.plain:
+        return None
+    total = len(run.book.stories)
+    return {"total": total, "finished": total - len(run.book.open_stories(run.finished))}
+
+
+def phase(run: Run) -> str:
+    """The finer word for where a run stands."""
+    lane = run.lanes[0]
+    if run.closed or run.abandoned:
+        return "ended"
+    if run.ended:
+        return "stopped" if run.status is Status.STOPPED else "awaiting_choice"
+    if run.origin is None:
+        return "opening"
+    if lane.iteration:
+        return _STAGE_PHASE[lane.iteration.stage]
+    if lane.waiting or lane.limit:
+        return "waiting_limit"
+    if run.book and not run.plan.plain and run.book.next_story(run.finished) is None:
+        return "awaiting_person"
+    return "choosing_story"
+
+
+def left_behind(run: Run, at: datetime) -> Run:
+    """The run as it must be shown when its process is gone: entry closed, status stopped."""
+    for lane in run.lanes:
+        if lane.iteration:
+            closed = replace(
+                lane.iteration,
+                ended=lane.iteration.ended or at,
+                outcome=lane.iteration.outcome or Outcome.INTERRUPTED,
+                reason=lane.iteration.reason or "the loop ended during this iteration",
+            )
+            run = replace(run, iterations=(*run.iterations, closed))
+    run = replace(run, lanes=tuple(replace(lane, iteration=None) for lane in run.lanes))
+    if run.ended:
+        return run
+    return replace(run, status=Status.STOPPED, reason=Reason.STOPPED)
+
+
+_STAGE_PHASE = {
+    Stage.RUNNING: "agent",
+    Stage.ENDED: "measuring",
+    Stage.MEASURED: "verifying",
+    Stage.JUDGED: "settling",
+}
+
+
+def _story_id(run: Run) -> str:
+    lane = run.lanes[0]
+    if lane.iteration:
+        return lane.iteration.story_id
+    return run.iterations[-1].story_id if run.iterations else ""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds")
+    if isinstance(value, tuple):
+        return list(value)
+    return value

@@ -1,0 +1,1 @@
+"""The rules of the loop: no I/O, no clock, no logging."""

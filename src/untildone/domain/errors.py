@@ -1,0 +1,52 @@
+"""The error tree; the class says who can act.
+
+UntildoneError
+├── UserError            the person can act; nothing was changed (exit 2)
+│   ├── StoriesError     the story file cannot be worked with; names the line
+│   └── AgentMissing     the agent program is not installed
+├── CloseRefused         the completion choice cannot be carried out; nothing changed (exit 5)
+└── StepError            an outside thing failed in mid-run (exit 3, the choice is still offered)
+    └── Interrupted      a signal cut the step short; the next start repairs it
+"""
+
+
+class UntildoneError(Exception):
+    """An error that says what happened, what state things are in, and what to type next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, state: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.state = state
+        self.hint = hint
+
+
+class UserError(UntildoneError):
+    """Wrong usage or a failed preflight check: nothing was changed."""
+
+    exit_code = 2
+
+
+class StoriesError(UserError):
+    """A story source that cannot be worked with; the message names file and line."""
+
+
+class AgentMissing(UserError):
+    """The agent's program cannot be found."""
+
+
+class CloseRefused(UntildoneError):
+    """Cleanup cannot be done now; nothing was changed and the branch is kept."""
+
+    exit_code = 5
+
+
+class StepError(UntildoneError):
+    """A step of the run failed in the outside world; the machine decides what follows."""
+
+    exit_code = 3
+
+
+class Interrupted(StepError):
+    """A stop request cut a step short; recovery finishes or undoes it at the next start."""

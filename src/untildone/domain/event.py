@@ -1,0 +1,215 @@
+"""Events: the public story of a run, derived from its facts; every window shows these."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from untildone.domain import fact as f
+from untildone.domain.agent import AgentText, AgentTool, Notice
+from untildone.domain.run import Iteration, Outcome, Reason, Run, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the event stream, before it gets its number and time."""
+
+    name: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+def noticed(notice: Notice) -> Event:
+    """What the agent says and does while it runs."""
+    match notice:
+        case AgentText(text):
+            return Event("agent_text", {"text": text})
+        case AgentTool(tool, detail):
+            return Event("agent_tool", {"tool": tool, "detail": detail})
+
+
+def warning(message: str) -> Event:
+    """Something worth knowing that changes nothing."""
+    return Event("warning", {"message": message})
+
+
+def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
+    """The events that this fact gives rise to, the run's ending included."""
+    events = [*_of_fact(before, fact, after)]
+    if after.ended and not before.ended:
+        events += _ending(after)
+    if _is_over(after) and not _is_over(before):
+        notes = fact.remarks if isinstance(fact, f.Closed) else ()
+        data = {"choice": after.choice, "status": after.status, "notes": notes}
+        events.append(Event("finished", data))
+    return tuple(events)
+
+
+def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa: C901 - one arm each
+    match fact:
+        case f.Opened():
+            yield _run_started(after, resumed=False)
+            yield from map(warning, fact.remarks)
+            if fact.archived_ref:
+                text = f"An earlier ralph/{after.plan.change_id} was stored as: {fact.archived_ref}"
+                yield warning(text)
+        case f.Resumed():
+            yield _run_started(after, resumed=True)
+        case f.StoriesLoaded():
+            yield _stories_loaded(after, fact)
+        case f.AttemptStarted():
+            yield _iteration_started(after, fact)
+        case f.UsageMeasured():
+            yield from map(warning, fact.warnings)
+            yield from _judged(after, fact.lane)
+        case f.Verified():
+            yield from _judged(after, fact.lane)
+        case f.Saved():
+            yield from _saved(before, fact)
+        case f.Reverted():
+            yield from _reverted(before, fact, after)
+        case f.WaitStarted():
+            yield Event("waiting", {"why": fact.why, "until": fact.until})
+        case f.Refused():
+            yield Event("error", {"message": fact.message, "hint": fact.hint, "reason": "refused"})
+        case f.StepFailed():
+            data = {"message": fact.message, "hint": fact.hint, "story_id": _story_id(before)}
+            yield Event("error", data | {"reason": fact.message})
+        case f.Adopted():
+            yield from map(warning, fact.remarks)
+        case _:
+            return
+
+
+def _run_started(run: Run, *, resumed: bool) -> Event:
+    plan = run.plan
+    return Event(
+        "run_started",
+        {
+            "change_id": plan.change_id,
+            "run_id": plan.run_id,
+            "agent": plan.agent,
+            "source": plan.source,
+            "task": plan.task,
+            "done_criteria": plan.done,
+            "max_iterations": plan.limits.max_iterations,
+            "max_retries": plan.limits.max_retries,
+            "verify": plan.verify,
+            "original_branch": run.origin.label if run.origin else "",
+            "backup_ref": run.backup_ref,
+            "resumed": resumed,
+        },
+    )
+
+
+def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
+    data: dict[str, object] = {"total": fact.total, "complete": fact.complete}
+    if run.book and not run.plan.plain:
+        story = run.book.next_story(run.finished)
+        data["next"] = story.id if story else None
+        if not run.iterations:
+            data["stories"] = [
+                {"id": s.id, "title": s.title, "state": "done" if s.done else "open"}
+                for s in run.book.stories
+            ]
+        data["ignored"] = [{"line": r.line, "why": r.why} for r in run.book.ignored]
+    return Event("stories_loaded", data)
+
+
+def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
+    iteration = run.lanes[fact.lane].iteration
+    assert iteration is not None
+    return Event(
+        "iteration_started",
+        {
+            "n": iteration.n,
+            "story_id": iteration.story_id,
+            "title": fact.story_key[1],
+            "attempt": iteration.attempt,
+            "attempts_allowed": iteration.attempts_allowed,
+            "log_file": iteration.log_file,
+        },
+    )
+
+
+def _judged(run: Run, lane: int) -> Iterator[Event]:
+    iteration = run.lanes[lane].iteration
+    if iteration and iteration.stage == "judged" and not iteration.limit:
+        yield Event(
+            "iteration_ended",
+            {
+                "n": iteration.n,
+                "story_id": iteration.story_id,
+                "attempt": iteration.attempt,
+                "outcome": iteration.outcome,
+                "reason": iteration.reason,
+                "tokens_used": iteration.usage.total if iteration.usage else 0,
+                "commits": iteration.commits,
+            },
+        )
+
+
+def _saved(before: Run, fact: f.Saved) -> Iterator[Event]:
+    iteration = _open(before, fact.lane)
+    yield from map(warning, fact.remarks)
+    if fact.commit:
+        name = f"iteration-{iteration.n}" if before.plan.plain else iteration.story_id
+        data = {"story_id": name, "commit": fact.commit, "attempt": iteration.attempt}
+        yield Event("checkpoint_saved", data)
+
+
+def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
+    iteration = _open(before, fact.lane)
+    story_id = iteration.story_id
+    yield from map(warning, fact.remarks)
+    yield Event("reverted", {"story_id": story_id, "saved_ref": fact.saved_ref})
+    if iteration.limit or iteration.outcome is Outcome.INTERRUPTED:
+        return
+    if after.reason is Reason.MAX_RETRIES:
+        yield Event(
+            "error",
+            {
+                "message": f"Story {story_id} failed {iteration.attempt} times, no retry is left",
+                "story_id": story_id,
+                "reason": iteration.reason,
+                "saved_ref": fact.saved_ref,
+                "hint": f"`untildone attempts {after.plan.change_id} --show"
+                f" {story_id}/{iteration.attempt}` shows the last attempt, "
+                f"`untildone resume {after.plan.change_id}` tries again",
+            },
+        )
+    elif not after.ended:
+        yield Event(
+            "retrying",
+            {
+                "story_id": story_id,
+                "attempt": iteration.attempt + 1,
+                "attempts_allowed": iteration.attempts_allowed,
+                "retry": after.tally(iteration.story_key).spent,
+                "reason": iteration.reason,
+            },
+        )
+
+
+def _ending(run: Run) -> Iterator[Event]:
+    # A signal ends the process without a choice: `finished` alone says so.
+    if run.status is Status.STOPPED and run.stop and run.stop.signal:
+        return
+    if run.reason is Reason.MAX_ITERATIONS:
+        text = f"The cap of {run.plan.limits.max_iterations} iterations is reached"
+        hint = f"`untildone resume {run.plan.change_id}` goes on with a new cap"
+        yield Event("error", {"message": text, "story_id": "", "reason": text, "hint": hint})
+    yield Event("complete", {"reason": run.reason, "options": ["cleanup", "keep"]})
+
+
+def _is_over(run: Run) -> bool:
+    stopped = run.status is Status.STOPPED and run.choice is None
+    signalled = run.ended and run.stop is not None and run.stop.signal != 0
+    return run.closed or run.abandoned or stopped or signalled
+
+
+def _open(run: Run, lane: int) -> Iteration:
+    iteration = run.lanes[lane].iteration
+    assert iteration is not None
+    return iteration
+
+
+def _story_id(run: Run) -> str:
+    return next((lane.iteration.story_id for lane in run.lanes if lane.iteration), "")

@@ -1,0 +1,205 @@
+"""Facts: what happened in the world, one class each; folding them gives the run."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from untildone.domain.agent import Limit, Usage
+from untildone.domain.run import Choice, Origin, Outcome, Plan, Stop
+from untildone.domain.story import StoryBook, StoryKey
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run was planned; nothing of the user's has been touched yet."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The user's state is saved and the run's workspace stands at its first checkpoint."""
+
+    origin: Origin
+    checkpoint: str
+    backup_ref: str
+    archived_ref: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoriesLoaded:
+    """The stories as they are now. `book` is not journalled: a new process reads it again."""
+
+    total: int
+    complete: int
+    done: bool
+    book: StoryBook | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """An agent is about to be called; on disk before its process exists."""
+
+    lane: int
+    n: int
+    story_id: str
+    story_key: StoryKey
+    log_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """The agent's whole process group is gone and its output is judged."""
+
+    lane: int
+    outcome: Outcome
+    reason: str = ""
+    commits: tuple[str, ...] = ()
+    usage: Usage | None = None
+    limit: Limit | None = None
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageMeasured:
+    """Tokens and cost of the open iteration are known."""
+
+    lane: int
+    usage: Usage | None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The loop's own checks ran after COMPLETE."""
+
+    lane: int
+    passed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The work is committed (`commit` is empty when a plain iteration left nothing to commit)."""
+
+    lane: int
+    commit: str
+    checkpoint: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """The attempt is saved under a ref and the tree is back at the checkpoint."""
+
+    lane: int
+    saved_ref: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WaitStarted:
+    """A limit is being waited out."""
+
+    lane: int
+    until: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitOver:
+    """The wait has ended."""
+
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class PersonDone:
+    """The person said that a manual run is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Somebody asked the loop to stop."""
+
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceMade:
+    """Cleanup or keep."""
+
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The choice is carried out."""
+
+    choice: Choice
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The choice cannot be carried out now; nothing was changed."""
+
+    choice: Choice
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    """A step failed in the outside world."""
+
+    step: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A new process goes on with the run, with these flags and renewed retries."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """Edits that the person made on the branch between two processes are the new checkpoint."""
+
+    lane: int
+    checkpoint: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The run will not go on: restored, or given up on request."""
+
+    why: str
+
+
+Fact = (
+    Started
+    | Opened
+    | StoriesLoaded
+    | AttemptStarted
+    | AttemptEnded
+    | UsageMeasured
+    | Verified
+    | Saved
+    | Reverted
+    | WaitStarted
+    | WaitOver
+    | PersonDone
+    | StopRequested
+    | ChoiceMade
+    | Closed
+    | Refused
+    | StepFailed
+    | Resumed
+    | Adopted
+    | Abandoned
+)

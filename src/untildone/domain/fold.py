@@ -1,0 +1,287 @@
+"""How each fact changes the run: pure functions, one per fact."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from untildone.domain import fact as f
+from untildone.domain.run import (
+    Done,
+    Iteration,
+    Outcome,
+    Reason,
+    Run,
+    Stage,
+    Status,
+    StopHow,
+    Tally,
+    Waiting,
+)
+
+REASON_IS_PASSED_ON = (Outcome.FAILED, Outcome.VERIFY_FAILED)
+
+
+def opened(run: Run, fact: f.Opened) -> Run:
+    """The workspace stands."""
+    run = replace(run, origin=fact.origin, backup_ref=fact.backup_ref, status=Status.RUNNING)
+    return _lane(run, 0, checkpoint=fact.checkpoint)
+
+
+def stories_loaded(run: Run, fact: f.StoriesLoaded) -> Run:
+    """Done, stuck at the cap, stalled, stopped, or on to the next story."""
+    run = replace(run, book=fact.book)
+    if fact.done and run.iterations:
+        last = replace(run.iterations[-1], done_check=True)
+        run = replace(run, iterations=(*run.iterations[:-1], last))
+    if run.ended:
+        return run
+    if fact.done or run.person_done:
+        return _end(run, Status.DONE, Reason.SUCCESS)
+    if _stop_is_due(run):
+        return _end(run, Status.STOPPED, Reason.STOPPED)
+    if run.plan.plain and run.commitless >= run.plan.limits.stall_threshold:
+        return _end(run, Status.STALLED, Reason.STALLED)
+    if run.current_iteration >= run.plan.limits.max_iterations and not _all_finished(run):
+        return _end(run, Status.STUCK, Reason.MAX_ITERATIONS)
+    return run
+
+
+def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
+    """An iteration is open."""
+    tally = run.tally(fact.story_key)
+    allowed = 1 if run.plan.plain else tally.calls + 1 + run.plan.limits.max_retries - tally.spent
+    iteration = Iteration(
+        n=fact.n,
+        started=at,
+        story_id=fact.story_id,
+        attempt=1 if run.plan.plain else tally.calls + 1,
+        attempts_allowed=allowed,
+        story_key=fact.story_key,
+        log_file=fact.log_file,
+    )
+    return _lane(run, fact.lane, iteration=iteration)
+
+
+def attempt_ended(run: Run, fact: f.AttemptEnded, at: datetime) -> Run:
+    """The agent is gone; its call is judged but not yet measured."""
+    return _iteration(
+        run,
+        fact.lane,
+        ended=at,
+        stage=Stage.ENDED,
+        outcome=fact.outcome,
+        reason=fact.reason,
+        commits=fact.commits,
+        usage=fact.usage,
+        limit=fact.limit,
+        session_id=fact.session_id,
+    )
+
+
+def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
+    """What is left to decide depends on whether there is a check to run."""
+    iteration = run.lanes[fact.lane].iteration
+    assert iteration is not None
+    checks = run.plan.verify and (not run.plan.plain or run.plan.done is Done.PROMISE)
+    to_verify = bool(checks) and iteration.outcome is Outcome.COMPLETE
+    stage = Stage.MEASURED if to_verify else Stage.JUDGED
+    return _iteration(run, fact.lane, stage=stage, usage=fact.usage)
+
+
+def verified(run: Run, fact: f.Verified) -> Run:
+    """A failed check makes a failed attempt, one cut short by a stop an interrupted one."""
+    if run.stop and run.stop.how is StopHow.NOW and not fact.passed:
+        outcome = Outcome.INTERRUPTED
+    else:
+        outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
+    return _iteration(run, fact.lane, stage=Stage.JUDGED, outcome=outcome, reason=fact.reason)
+
+
+def saved(run: Run, fact: f.Saved) -> Run:
+    """The work is kept: a story is finished for ever, a plain iteration adds to the history."""
+    iteration = run.lanes[fact.lane].iteration
+    assert iteration is not None
+    run = _lane(run, fact.lane, iteration=None, checkpoint=fact.checkpoint, retry_reason="")
+    if iteration.limit:
+        return _lane(run, fact.lane, limit=iteration.limit)
+    kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
+    finished = run.finished if run.plan.plain else run.finished | {iteration.story_key}
+    run = replace(
+        run,
+        book=None,
+        finished=finished,
+        iterations=(*run.iterations, replace(iteration, commits=kept)),
+        tallies={k: v for k, v in run.tallies.items() if k != iteration.story_key},
+        commitless=0 if kept else run.commitless + 1,
+    )
+    run = _lane(run, fact.lane, strikes=0)
+    return _plain_verdict(run, iteration) if run.plan.plain else _stop_now(run)
+
+
+def reverted(run: Run, fact: f.Reverted) -> Run:
+    """The attempt is put aside: again, or stuck when its retries are used up."""
+    lane = run.lanes[fact.lane]
+    iteration = lane.iteration
+    assert iteration is not None
+    if iteration.limit:
+        return _lane(run, fact.lane, iteration=None, limit=iteration.limit)
+    interrupted = iteration.outcome is Outcome.INTERRUPTED
+    before = run.tally(iteration.story_key)
+    tally = Tally(before.calls + 1, before.spent if interrupted else before.spent + 1)
+    if interrupted:
+        reason = lane.retry_reason
+    else:
+        reason = iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else ""
+    run = replace(
+        run,
+        book=None,
+        iterations=(*run.iterations, replace(iteration, saved_ref=fact.saved_ref)),
+        tallies=run.tallies | {iteration.story_key: tally},
+    )
+    run = _lane(run, fact.lane, iteration=None, retry_reason=reason, strikes=0)
+    if tally.spent > run.plan.limits.max_retries:
+        return _end(run, Status.STUCK, Reason.MAX_RETRIES)
+    return _stop_now(run)
+
+
+def wait_started(run: Run, fact: f.WaitStarted) -> Run:
+    """A limit is being waited out."""
+    strikes = run.lanes[fact.lane].strikes + 1
+    waiting = Waiting(fact.until, fact.why)
+    return _lane(run, fact.lane, waiting=waiting, limit=None, strikes=strikes)
+
+
+def wait_over(run: Run, fact: f.WaitOver) -> Run:
+    """On with the story."""
+    return _lane(run, fact.lane, waiting=None)
+
+
+def person_done(run: Run) -> Run:
+    """The person's word ends the run as soon as no iteration is open."""
+    run = replace(run, person_done=True)
+    if any(lane.iteration for lane in run.lanes):
+        return run
+    return _end(replace(run, stop=None), Status.DONE, Reason.SUCCESS)
+
+
+def stop_requested(run: Run, fact: f.StopRequested) -> Run:
+    """A stop takes effect at once when nothing is open; an ended run stays as it ended."""
+    run = replace(run, stop=fact.stop)
+    if run.ended or run.origin is None:
+        return run
+    return _stop_now(run)
+
+
+def choice_made(run: Run, fact: f.ChoiceMade) -> Run:
+    """The choice is to be carried out."""
+    return replace(run, choice=fact.choice, closed=False, refused=False, stop=None)
+
+
+def closed(run: Run, fact: f.Closed) -> Run:
+    """The choice is carried out."""
+    return replace(run, closed=True, choice=fact.choice)
+
+
+def refused(run: Run, fact: f.Refused) -> Run:
+    """The choice is still open, for later."""
+    return replace(run, closed=True, refused=True, choice=None, error=fact.message)
+
+
+def step_failed(run: Run, fact: f.StepFailed) -> Run:
+    """Stuck; an open iteration stays open, so that `resume` settles it first."""
+    run = replace(run, error=fact.message)
+    if run.origin is None:
+        return replace(run, status=Status.STOPPED, abandoned=True)
+    if run.ended:
+        return replace(run, closed=True)
+    return _end(run, Status.STUCK, Reason.ERROR)
+
+
+def resumed(run: Run, fact: f.Resumed) -> Run:
+    """The run goes on: retries renewed, the earlier ending forgotten."""
+    tallies = {key: replace(tally, spent=0) for key, tally in run.tallies.items()}
+    return replace(
+        run,
+        plan=fact.plan,
+        status=Status.RUNNING,
+        reason=None,
+        tallies=tallies,
+        commitless=0,
+        book=None,
+        stop=None,
+        choice=None,
+        closed=False,
+        refused=False,
+        person_done=False,
+        error="",
+    )
+
+
+def adopted(run: Run, fact: f.Adopted) -> Run:
+    """The person's own edits on the branch are the new checkpoint."""
+    return _lane(run, fact.lane, checkpoint=fact.checkpoint)
+
+
+def abandoned(run: Run, fact: f.Abandoned) -> Run:
+    """The run will not go on."""
+    status = run.status if run.ended else Status.STOPPED
+    return replace(run, abandoned=True, status=status, error=fact.why)
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _plain_verdict(run: Run, iteration: Iteration) -> Run:
+    promised = run.plan.done is Done.PROMISE and iteration.outcome is Outcome.COMPLETE
+    if promised:
+        last = replace(run.iterations[-1], done_check=True)
+        run = replace(run, iterations=(*run.iterations[:-1], last))
+    if promised or run.person_done:
+        return _end(run, Status.DONE, Reason.SUCCESS)
+    if run.plan.done is Done.TASKS and not (run.stop and run.stop.how is StopHow.NOW):
+        return run  # the boxes decide first, see stories_loaded
+    if _stop_is_due(run):
+        return _end(run, Status.STOPPED, Reason.STOPPED)
+    if run.commitless >= run.plan.limits.stall_threshold:
+        return _end(run, Status.STALLED, Reason.STALLED)
+    if run.current_iteration >= run.plan.limits.max_iterations:
+        return _end(run, Status.STUCK, Reason.MAX_ITERATIONS)
+    return run
+
+
+def _stop_now(run: Run) -> Run:
+    if any(lane.iteration for lane in run.lanes) or not run.stop:
+        return run
+    between_stories = run.book is not None or not run.iterations
+    if run.stop.how is StopHow.NOW or between_stories:
+        return _end(run, Status.STOPPED, Reason.STOPPED)
+    return run
+
+
+def _stop_is_due(run: Run) -> bool:
+    if not run.stop:
+        return False
+    if run.stop.how is not StopHow.AFTER_STORY or run.plan.plain or not run.iterations:
+        return True
+    return run.iterations[-1].outcome is Outcome.COMPLETE
+
+
+def _all_finished(run: Run) -> bool:
+    return bool(run.book and not run.plan.plain and run.book.next_story(run.finished) is None)
+
+
+def _end(run: Run, status: Status, reason: Reason) -> Run:
+    return replace(run, status=status, reason=reason)
+
+
+def _lane(run: Run, lane_id: int, **changes: object) -> Run:
+    lanes = tuple(
+        replace(lane, **changes) if lane.id == lane_id else lane  # type: ignore[arg-type]  # named fields
+        for lane in run.lanes
+    )
+    return replace(run, lanes=lanes)
+
+
+def _iteration(run: Run, lane_id: int, **changes: object) -> Run:
+    iteration = run.lanes[lane_id].iteration
+    assert iteration is not None
+    return _lane(run, lane_id, iteration=replace(iteration, **changes))  # type: ignore[arg-type]  # named fields

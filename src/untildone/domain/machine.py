@@ -1,0 +1,118 @@
+"""The loop as a machine: `next_steps` decides what to do, `apply` folds in what happened."""
+
+from datetime import datetime
+from typing import assert_never
+
+from untildone.domain import fact as f
+from untildone.domain import fold
+from untildone.domain import step as s
+from untildone.domain.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
+
+
+def next_steps(run: Run) -> tuple[s.Step, ...]:
+    """What may start now: run-wide steps alone, otherwise one step per lane."""
+    if run.abandoned or run.closed:
+        return (s.Finish(run.status),)
+    if run.origin is None:
+        return (s.Open(),)
+    if run.ended:
+        return (_ending_step(run),)
+    settling = tuple(_lane_step(run, lane) for lane in run.lanes if lane.iteration)
+    if settling:
+        return settling
+    return tuple(_idle_step(run, lane) for lane in run.lanes)
+
+
+def _lane_step(run: Run, lane: Lane) -> s.Step:
+    iteration = lane.iteration
+    assert iteration is not None
+    match iteration.stage:
+        case Stage.RUNNING:
+            # Only a crash leaves an iteration without its end: recovery supplies the missing fact.
+            return s.Revert(lane.id)
+        case Stage.ENDED:
+            return s.MeasureUsage(lane.id)
+        case Stage.MEASURED:
+            return s.Verify(lane.id)
+        case Stage.JUDGED:
+            keep = run.plan.plain or iteration.outcome is Outcome.COMPLETE
+            return s.Save(lane.id) if keep else s.Revert(lane.id)
+        case _:
+            assert_never(iteration.stage)
+
+
+def _idle_step(run: Run, lane: Lane) -> s.Step:
+    if lane.waiting:
+        return s.Wait(lane.id, None, lane.strikes, lane.waiting.until)
+    if lane.limit:
+        return s.Wait(lane.id, lane.limit, lane.strikes)
+    if run.book is None and not (run.plan.plain and run.plan.done is not Done.TASKS):
+        return s.LoadStories()
+    n = run.current_iteration + 1
+    if run.plan.plain:
+        return s.RunAttempt(lane.id, n, None, 1, 1, "")
+    assert run.book is not None
+    story = run.book.next_story(run.finished)
+    if story is None:
+        return s.AwaitPerson()
+    tally = run.tally(story.key)
+    allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
+    return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, lane.retry_reason)
+
+
+def _ending_step(run: Run) -> s.Step:
+    if run.status is Status.STOPPED or (run.stop and run.stop.how is StopHow.NOW):
+        return s.Finish(run.status) if run.choice is None else s.Close(run.choice)
+    return s.AskChoice() if run.choice is None else s.Close(run.choice)
+
+
+def begin(started: f.Started, at: datetime) -> Run:
+    """The run as it is before anything was touched."""
+    return Run(plan=started.plan, started_at=at)
+
+
+def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm per fact
+    """The run after this fact."""
+    match fact:
+        case f.Started():
+            return begin(fact, at)
+        case f.Opened():
+            return fold.opened(run, fact)
+        case f.StoriesLoaded():
+            return fold.stories_loaded(run, fact)
+        case f.AttemptStarted():
+            return fold.attempt_started(run, fact, at)
+        case f.AttemptEnded():
+            return fold.attempt_ended(run, fact, at)
+        case f.UsageMeasured():
+            return fold.usage_measured(run, fact)
+        case f.Verified():
+            return fold.verified(run, fact)
+        case f.Saved():
+            return fold.saved(run, fact)
+        case f.Reverted():
+            return fold.reverted(run, fact)
+        case f.WaitStarted():
+            return fold.wait_started(run, fact)
+        case f.WaitOver():
+            return fold.wait_over(run, fact)
+        case f.PersonDone():
+            return fold.person_done(run)
+        case f.StopRequested():
+            return fold.stop_requested(run, fact)
+        case f.ChoiceMade():
+            return fold.choice_made(run, fact)
+        case f.Closed():
+            return fold.closed(run, fact)
+        case f.Refused():
+            return fold.refused(run, fact)
+        case f.StepFailed():
+            return fold.step_failed(run, fact)
+        case f.Resumed():
+            return fold.resumed(run, fact)
+        case f.Adopted():
+            return fold.adopted(run, fact)
+        case f.Abandoned():
+            return fold.abandoned(run, fact)
+        case _:
+            assert_never(fact)

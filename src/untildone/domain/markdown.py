@@ -1,0 +1,63 @@
+"""The little of Markdown that decides whether a line is the writer's own word."""
+
+import re
+from dataclasses import dataclass
+
+_MARKERS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
+_QUOTE = re.compile(_MARKERS + ">")
+_FENCE = re.compile(rf"({_MARKERS})(?:(`{{3,}})[^`]*|(~{{3,}}).*)", re.DOTALL)
+_TICKS = re.compile("`+")
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """An open code fence; one inside a list item may be closed at any indent."""
+
+    char: str
+    length: int
+    nested: bool
+
+    def closed_by(self, text: str) -> bool:
+        """Whether the line closes this fence."""
+        body = text.strip()
+        if len(body) < self.length or body.strip(self.char):
+            return False
+        return self.nested or _width(text[: len(text) - len(text.lstrip())]) <= 3
+
+
+def is_quote(text: str) -> bool:
+    """Whether the line is marked as a block quote, inside a list item too."""
+    return _QUOTE.match(text) is not None
+
+
+def opened_fence(text: str) -> Fence | None:
+    """The fence that the line opens."""
+    opened = _FENCE.fullmatch(text)
+    if opened is None:
+        return None
+    before, ticks, tildes = opened.groups()
+    run: str = ticks or tildes
+    return Fence(run[0], len(run), nested=bool(before.strip()) or _width(before) > 3)
+
+
+def _width(blanks: str) -> int:
+    return len(blanks.expandtabs(4))
+
+
+def without_code(text: str) -> str:
+    """The line with its inline code blanked out, every other character where it was."""
+    runs = [run.span() for run in _TICKS.finditer(text)]
+    last = {end - start: at for at, (start, end) in enumerate(runs)}
+    pieces: list[str] = []
+    done = at = 0
+    while at < len(runs):
+        start, end = runs[at]
+        length = end - start
+        if last[length] > at:
+            at += 1
+            while runs[at][1] - runs[at][0] != length:
+                at += 1
+            pieces += text[done:start], " " * (runs[at][1] - start)
+            done = runs[at][1]
+        at += 1
+    return "".join(pieces) + text[done:]

@@ -1,0 +1,24 @@
+"""Text that is safe to show: no terminal escapes, no control characters, no bidi controls."""
+
+import re
+
+# Strings (OSC, DCS, SOS, PM, APC) end at BEL, ST or the next escape; at a line's end too, so that
+# one left open hides no more than its line.
+_UNSAFE = re.compile(
+    r"""
+      (?: \x1b\[ | \x9b ) [0-?]* [\x20-/]* [@-~]?
+    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] ) [^\x07\x1b\x9c\n]* (?: \x07 | \x1b\\ | \x9c )?
+    | \x1b [\x20-/]* [0-~]?
+    | [\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+
+    """,
+    re.VERBOSE,
+)
+# Half of a pair cannot be encoded: printing it would raise.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    """The text without anything a terminal would act on; newlines and tabs stay."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return _SURROGATE.sub("\ufffd", _UNSAFE.sub("", text))

@@ -1,0 +1,295 @@
+"""The agent's last word: find COMPLETE or FAILED in its own text."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from untildone.domain.markdown import Fence, is_quote, opened_fence, without_code
+from untildone.domain.plain_text import plain
+
+REASON_BYTES = 64 * 1024
+# A tag that is still open after this much text is prose about tags.
+_REACH = 1024 * 1024
+# Of a longer line only the beginning and the end are looked at.
+_HEAD = 128 * 1024
+_TAIL = 128 * 1024
+
+_CLOSE = "</promise>"
+_TAG = r"<promise>(?=\s*(?:FAILED\s*:|(?:COMPLETE|FAILED)\s*(?:\Z|</promise>)|\Z))"
+_INSIDE = re.compile(_TAG)
+_ALONE = re.compile(r"\s*[*_~]*" + _TAG)
+_REST = re.compile(r"[\s*_~]*")
+_HIT = re.compile(rb"promise|```|~~~")
+_INK = re.compile(rb"\S")
+
+_END_OF_PROMPT = "End of the prompt."
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the agent promised; `reason` only with a failure."""
+
+    complete: bool
+    reason: str = ""
+
+
+def find_promise(messages: Sequence[str]) -> Promise | None:
+    """The promise that counts in the agent's messages; the last of them is its final message."""
+    found: Promise | None = None
+    for number, message in enumerate(messages, 1):
+        scanner = PromiseScanner()
+        scanner.feed(message.encode("utf-8", "replace"))
+        found = scanner.result(final=number == len(messages)) or found
+    return found
+
+
+def neutralise(prompt: str) -> str:
+    """The prompt such that an echo of it never counts as a promise; unchanged if none would."""
+    lines = prompt.split("\n")
+    counted = _counted(lines)
+    if not counted:
+        return prompt
+    ends = not any(line.strip() for line in lines[max(counted) + 1 :])
+    # A line that is quoted now may have hidden another tag; a quoted line opens none, so this ends.
+    while counted:
+        lines = [f"> {line}" if at in counted else line for at, line in enumerate(lines)]
+        counted = _counted(lines)
+    quoted = "\n".join(lines)
+    return f"{quoted.rstrip()}\n\n{_END_OF_PROMPT}\n" if ends else quoted
+
+
+def _counted(lines: Sequence[str]) -> set[int]:
+    """Where the tags stand that count in this message."""
+    page = _Page()
+    counted: set[int] = set()
+    ends = range(0)
+    for after, line in enumerate(lines, 1):
+        before = page.ending
+        covered = page.take(line.encode("utf-8", "replace"))
+        counted.update(range(after - covered, after))
+        if page.ending is not None and page.ending is not before:
+            ends = range(after - page.ending.lines, after)
+    if page.ending is not None:
+        counted.update(ends)
+    return counted
+
+
+class PromiseScanner:
+    """Finds the promise in one message of any size, fed in pieces cut anywhere; memory is flat."""
+
+    def __init__(self) -> None:
+        self._page = _Page()
+        self._line = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the message."""
+        first = chunk.find(b"\n")
+        if first < 0:
+            self._grow(chunk)
+            return
+        last = chunk.rfind(b"\n")
+        start = 0
+        if self._line:
+            self._grow(chunk[:first])
+            self._end_line()
+            start = first + 1
+        if not (self._page.idle and _quiet(chunk, start, last)):
+            self._read(chunk, start, last + 1)
+        self._grow(chunk[last + 1 :])
+
+    def result(self, *, final: bool = True) -> Promise | None:
+        """The promise, the message being over; only a final message may end in one."""
+        if self._line:
+            self._end_line()
+        if final and self._page.ending is not None:
+            return self._page.ending.promise
+        return self._page.standing
+
+    def _read(self, chunk: bytes, start: int, end: int) -> None:
+        page = self._page
+        while start < end:
+            if page.idle:
+                hit = _HIT.search(chunk, start, end)
+                if hit is None:
+                    return
+                start = max(start, chunk.rfind(b"\n", start, hit.start()) + 1)
+            elif page.at_rest:
+                ink = _INK.search(chunk, start, end)
+                if ink is None:
+                    return
+                start = max(start, chunk.rfind(b"\n", start, ink.start()) + 1)
+            stop = chunk.find(b"\n", start, end)
+            page.take(chunk[start:stop])
+            start = stop + 1
+
+    def _grow(self, piece: bytes) -> None:
+        self._line += piece
+        if len(self._line) > 2 * (_HEAD + _TAIL):
+            del self._line[_HEAD:-_TAIL]
+
+    def _end_line(self) -> None:
+        self._page.take(bytes(self._line))
+        self._line.clear()
+
+
+def _quiet(chunk: bytes, start: int, end: int) -> bool:
+    """No line in here can matter. One byte is found far faster than three: it is asked first."""
+    find = chunk.find
+    return (
+        (find(b"`", start, end) < 0 or find(b"```", start, end) < 0)
+        and (find(b"~", start, end) < 0 or find(b"~~~", start, end) < 0)
+        and (find(b"<", start, end) < 0 or find(b"promise", start, end) < 0)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """A tag after which nothing has come yet, and how many lines it takes."""
+
+    promise: Promise
+    lines: int
+
+
+@dataclass(slots=True)
+class _Tag:
+    """A tag that is still open at the end of a line."""
+
+    lines: int = 0
+    _seen: int = 0
+    _kept: list[str] = field(default_factory=list)
+    _word: str = ""
+    _has_reason: bool = False
+
+    def add(self, text: str) -> bool:
+        """Take one more line; False when this cannot become a promise any more."""
+        self.lines += 1
+        if self._seen <= REASON_BYTES:
+            self._kept.append(text[: 2 * REASON_BYTES])
+        self._seen += len(text) + 1
+        if not self._has_reason:
+            self._word = f"{self._word} {text}".strip()
+            word, colon, _ = self._word.partition(":")
+            self._has_reason = bool(colon) and word.rstrip() == "FAILED"
+            if not self._has_reason and self._word not in ("", "COMPLETE", "FAILED"):
+                return False
+        return self._seen <= _REACH
+
+    def end(self, text: str) -> Promise | None:
+        self.add(text)
+        return _promise("\n".join(self._kept))
+
+
+class _Page:
+    """The lines of one message, one after the other: what counts so far."""
+
+    def __init__(self) -> None:
+        self.standing: Promise | None = None
+        self.ending: _Ending | None = None
+        self._fence: Fence | None = None
+        self._tag: _Tag | None = None
+        self._loose: _Tag | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Only a line with a fence or a tag can change anything."""
+        return self._tag is None and self._loose is None and self.ending is None
+
+    @property
+    def at_rest(self) -> bool:
+        """Blank lines change nothing."""
+        return self._tag is None and self._loose is None
+
+    def take(self, raw: bytes) -> int:
+        """Read one line; the number of lines of the tag that has come to stand alone, or 0."""
+        if len(raw) > _HEAD + _TAIL:
+            raw = raw[:_HEAD] + raw[-_TAIL:]
+        if self.idle and not _HIT.search(raw):
+            return 0
+        text = plain(raw.decode("utf-8", "replace"))
+        if text.strip():
+            self.ending = None
+        tag = self._tag
+        if tag is None:
+            return self._fresh(text)
+        close = text.find(_CLOSE)
+        if close < 0 and tag.add(text):
+            self._step_fence(text)
+            return 0
+        self._tag = None
+        promise = tag.end(text[:close]) if close >= 0 else None
+        if promise is None or not _REST.fullmatch(text, close + len(_CLOSE)):
+            return self._fresh(text)
+        # What looked like a fence since the tag was opened was part of the reason.
+        self._fence = None
+        self.standing = promise
+        return tag.lines
+
+    def _fresh(self, text: str) -> int:
+        if self._step_fence(text) or is_quote(text):
+            self._end_loose(text)
+            return 0
+        alone = _ALONE.match(text)
+        if alone is not None:
+            rest = text[alone.end() :]
+            body, close, after = rest.partition(_CLOSE)
+            tag = _Tag()
+            if close and _REST.fullmatch(after):
+                self.standing, self._loose = tag.end(body), None
+                return 1
+            if not close:
+                tag.add(rest)
+                self._tag, self._loose = tag, None
+                return 0
+        self._find_ending(text, self._end_loose(text))
+        return 0
+
+    def _step_fence(self, text: str) -> bool:
+        """Whether the line belongs to a fence."""
+        if self._fence is None:
+            self._fence = opened_fence(text)
+            return self._fence is not None
+        if self._fence.closed_by(text):
+            self._fence = None
+        return True
+
+    def _end_loose(self, text: str) -> int:
+        """Go on with a tag that was opened inside a line; where the text after it begins."""
+        loose = self._loose
+        if loose is None:
+            return 0
+        close = text.find(_CLOSE)
+        if close < 0:
+            if loose.add(text):
+                return len(text)
+            self._loose = None
+            return 0
+        self._loose = None
+        self._close_ending(loose, text, 0, close)
+        return close + len(_CLOSE)
+
+    def _find_ending(self, text: str, start: int) -> None:
+        prose = without_code(text)
+        while (tag := _INSIDE.search(prose, start)) is not None:
+            close = text.find(_CLOSE, tag.end())
+            if close < 0:
+                self._loose = _Tag()
+                self._loose.add(text[tag.end() :])
+                return
+            self._close_ending(_Tag(), text, tag.end(), close)
+            start = close + len(_CLOSE)
+
+    def _close_ending(self, tag: _Tag, text: str, start: int, close: int) -> None:
+        if _REST.fullmatch(text, close + len(_CLOSE)):
+            promise = tag.end(text[start:close])
+            self.ending = None if promise is None else _Ending(promise, tag.lines)
+
+
+def _promise(body: str) -> Promise | None:
+    body = body.strip()
+    if body == "COMPLETE":
+        return Promise(complete=True)
+    word, _, reason = body.partition(":")
+    if word.rstrip() != "FAILED":
+        return None
+    cut = reason.strip().encode("utf-8", "replace")[:REASON_BYTES]
+    return Promise(complete=False, reason=cut.decode("utf-8", "ignore"))

@@ -1,0 +1,146 @@
+"""The prompt of one agent call: same input, same bytes."""
+
+import re
+from dataclasses import dataclass
+
+from untildone.domain.errors import UserError
+from untildone.domain.promise import neutralise
+from untildone.domain.story import Story, StoryContext
+
+TASKS_LIMIT = 60_000
+CONTEXT_LIMIT = 12_000
+REASON_LIMIT = 6_000
+NO_CONTEXT = StoryContext()
+
+STORY_TEMPLATE = """\
+You are working on one story of the change `{{change}}` in this repository.
+
+# Story {{story_id}}: {{story_title}}
+
+{{tasks}}
+
+{{context}}
+
+# How to work
+
+- Do this story only. Other stories of the change are done by other calls; leave them alone.
+- Work in the current folder and on the current branch. Do not switch branches, rewrite history or push.
+- The loop commits your work when the story is complete; you need not commit.
+- Tick the boxes of this story's tasks if you like; the loop ticks what you forget.
+
+{{verify}}
+
+{{guidance}}
+
+{{reason}}
+
+# How to end
+
+When every task above is really done and checked, end your last message with the line `<promise>COMPLETE</promise>`.
+If you cannot finish, end it with `<promise>FAILED: the reason in a few words</promise>` instead; the reason is given to the next attempt.
+Write exactly one of the two, on a line of its own, without quotes or a code block around it.
+"""
+
+PLAIN_TEMPLATE = """\
+{{tasks}}
+
+{{context}}
+
+# How to work
+
+- Work in the current folder and on the current branch. Do not switch branches, rewrite history or push.
+- Your work is kept and committed after this call; the next call goes on from it.
+
+{{verify}}
+
+{{guidance}}
+
+# How to end
+
+When all of the work above is really done and checked, end your last message with the line `<promise>COMPLETE</promise>`.
+If you cannot go on, end it with `<promise>FAILED: the reason in a few words</promise>` instead.
+Write exactly one of the two, on a line of its own, without quotes or a code block around it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """All that goes into a prompt. `story` is None in the plain loop, whose `task` is the text."""
+
+    change: str
+    story: Story | None
+    task: str = ""
+    context: StoryContext = NO_CONTEXT
+    verify: tuple[str, ...] = ()
+    reason: str = ""
+    guidance: str = ""
+    template: str = ""
+
+
+def render(brief: Brief) -> str:
+    """The prompt; empty sections leave no trace, nothing in it can be taken for a promise."""
+    story = brief.story
+    template = brief.template or (STORY_TEMPLATE if story else PLAIN_TEMPLATE)
+    values = {
+        "change": brief.change,
+        "story_id": story.id if story else "",
+        "story_title": story.title if story else "",
+        "tasks": _tasks(story) if story else brief.task.strip(),
+        "context": _context(brief.context),
+        "verify": _verify(brief.verify),
+        "guidance": _section("Guidance from the person who runs this", brief.guidance),
+        "reason": _reason(brief.reason),
+    }
+    missing = {m for m in re.findall(r"\{\{(\w+)\}\}", template) if m not in values}
+    if missing:
+        raise UserError(
+            f"The prompt template uses unknown names: {', '.join(sorted(missing))}",
+            hint=f"Known names: {', '.join(values)}",
+        )
+    text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
+    return neutralise(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters, head and tail kept, with the cut stated."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def _tasks(story: Story) -> str:
+    lines = [story.body.strip(), ""] if story.body.strip() else []
+    for task in story.tasks:
+        lines.append(f"- [{'x' if task.done else ' '}] {task.text}")
+        if task.detail:
+            lines.append(task.detail.rstrip("\n"))
+    return cut("\n".join(lines), TASKS_LIMIT)
+
+
+def _context(context: StoryContext) -> str:
+    parts = []
+    if context.pointers:
+        files = "\n".join(f"- `{path}`" for path in context.pointers)
+        parts.append(f"# Read first\n\n{files}")
+    if context.scenarios:
+        parts.append("# Scenarios that must hold\n\n" + "\n\n".join(context.scenarios))
+    return cut("\n\n".join(parts), CONTEXT_LIMIT)
+
+
+def _verify(commands: tuple[str, ...]) -> str:
+    if not commands:
+        return ""
+    listed = "\n".join(f"- `{command}`" for command in commands)
+    return f"# Checks\n\nThe loop runs these itself after your promise; all must pass:\n\n{listed}"
+
+
+def _reason(reason: str) -> str:
+    if not reason:
+        return ""
+    intro = "The previous attempt failed and its changes were put back. Its reason:"
+    return f"# The previous attempt\n\n{intro}\n\n{cut(reason, REASON_LIMIT)}"
+
+
+def _section(title: str, text: str) -> str:
+    return f"# {title}\n\n{text.strip()}" if text.strip() else ""

@@ -1,0 +1,227 @@
+"""A run and its iterations: everything that survives a restart of the process."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from untildone.domain.agent import Limit, Usage
+from untildone.domain.story import StoryBook, StoryKey
+
+
+class Status(StrEnum):
+    """The six words other tools may rely on."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    DONE = "done"
+    STUCK = "stuck"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+
+
+class Outcome(StrEnum):
+    """How one iteration went."""
+
+    COMPLETE = "complete"
+    FAILED = "failed"
+    NO_PROMISE = "no_promise"
+    TIMEOUT = "timeout"
+    IDLE_TIMEOUT = "idle_timeout"
+    VERIFY_FAILED = "verify_failed"
+    AGENT_ERROR = "agent_error"
+    INTERRUPTED = "interrupted"
+
+
+class Reason(StrEnum):
+    """Why a run came to its end."""
+
+    SUCCESS = "success"
+    MAX_RETRIES = "max_retries"
+    MAX_ITERATIONS = "max_iterations"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+    ERROR = "error"
+
+
+class Done(StrEnum):
+    """What makes a run done."""
+
+    TASKS = "tasks"
+    MANUAL = "manual"
+    PROMISE = "promise"
+
+
+class Choice(StrEnum):
+    """What becomes of the work when the loop has ended."""
+
+    CLEANUP = "cleanup"
+    KEEP = "keep"
+
+
+class StopHow(StrEnum):
+    """When a stop request takes effect."""
+
+    NOW = "now"
+    AFTER_ITERATION = "after-iteration"
+    AFTER_STORY = "after-story"
+
+
+class Stage(StrEnum):
+    """How far the open iteration is."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    MEASURED = "measured"
+    JUDGED = "judged"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers that bound a run; times in minutes."""
+
+    max_retries: int = 3
+    max_iterations: int = 10
+    stall_threshold: int = 2
+    timeout_min: float = 45.0
+    idle_timeout_min: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was decided before the run began, flags included; `resume` starts from it."""
+
+    change_id: str
+    run_id: str
+    task: str
+    plain: bool
+    done: Done
+    source: str
+    agent: str
+    limits: Limits
+    model: str = ""
+    agent_cmd: str = ""
+    script: str = ""
+    verify: tuple[str, ...] = ()
+    checkpoint: str = "branch"
+    on_complete: str = "keep"
+    usage_cmd: str = ""
+    prompt_template: str = ""
+    configured_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where HEAD was before the run: a branch name, or empty when detached, and the commit."""
+
+    branch: str
+    commit: str
+
+    @property
+    def label(self) -> str:
+        """The branch name, or the full sha of a detached start."""
+        return self.branch or self.commit
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One agent call: open while its stage moves on, then an entry of the history."""
+
+    n: int
+    started: datetime
+    story_id: str
+    attempt: int
+    attempts_allowed: int
+    story_key: StoryKey = ("", "")
+    log_file: str = ""
+    ended: datetime | None = None
+    stage: Stage = Stage.RUNNING
+    outcome: Outcome | None = None
+    reason: str = ""
+    usage: Usage | None = None
+    commits: tuple[str, ...] = ()
+    saved_ref: str = ""
+    done_check: bool = False
+    limit: Limit | None = None
+    session_id: str = ""
+
+    @property
+    def timed_out(self) -> bool:
+        """Ended by a time limit, hard or idle."""
+        return self.outcome in (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Calls made for a story, and how many of them used up an attempt since it was last renewed."""
+
+    calls: int = 0
+    spent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A limit that is being waited out."""
+
+    until: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A request to stop; `signal` is 0 unless the process was signalled."""
+
+    how: StopHow
+    signal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One workspace with at most one open iteration. The first release has a single lane."""
+
+    id: int = 0
+    checkpoint: str = ""
+    iteration: Iteration | None = None
+    retry_reason: str = ""
+    limit: Limit | None = None
+    waiting: Waiting | None = None
+    strikes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of the loop over a change, from its start to the chosen ending."""
+
+    plan: Plan
+    started_at: datetime
+    status: Status = Status.STARTING
+    reason: Reason | None = None
+    origin: Origin | None = None
+    backup_ref: str = ""
+    lanes: tuple[Lane, ...] = (Lane(),)
+    book: StoryBook | None = None
+    iterations: tuple[Iteration, ...] = ()
+    finished: frozenset[StoryKey] = frozenset()
+    tallies: dict[StoryKey, Tally] = field(default_factory=dict)
+    commitless: int = 0
+    person_done: bool = False
+    stop: Stop | None = None
+    choice: Choice | None = None
+    closed: bool = False
+    refused: bool = False
+    abandoned: bool = False
+    error: str = ""
+
+    @property
+    def ended(self) -> bool:
+        """The loop is over; what remains is the completion choice."""
+        return self.status in (Status.DONE, Status.STUCK, Status.STALLED, Status.STOPPED)
+
+    @property
+    def current_iteration(self) -> int:
+        """The running iteration, or the last one."""
+        open_n = max((lane.iteration.n for lane in self.lanes if lane.iteration), default=0)
+        return max(open_n, self.iterations[-1].n if self.iterations else 0)
+
+    def tally(self, key: StoryKey) -> Tally:
+        """Calls and spent attempts of a story."""
+        return self.tallies.get(key, Tally())

@@ -1,0 +1,110 @@
+"""Steps: what the loop does next, one class each."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from untildone.domain.agent import Limit
+from untildone.domain.run import Choice, Status
+from untildone.domain.story import Story
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Save the user's state and go to the run's workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadStories:
+    """Read the stories again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAttempt:
+    """Call the agent once. `story` is None in the plain loop."""
+
+    lane: int
+    n: int
+    story: Story | None
+    attempt: int
+    attempts_allowed: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureUsage:
+    """Find out what the call cost."""
+
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Run the loop's own checks."""
+
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Commit the work as a checkpoint."""
+
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """Save the failed attempt aside and put the tree back."""
+
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait out a limit; `until` is known once the wait has begun."""
+
+    lane: int
+    limit: Limit | None
+    strikes: int
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitPerson:
+    """All stories are finished; the person has to say `done`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskChoice:
+    """Cleanup or keep."""
+
+    options: tuple[str, ...] = tuple(Choice)
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Carry out the choice."""
+
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Nothing is left to do."""
+
+    status: Status
+
+
+Step = (
+    Open
+    | LoadStories
+    | RunAttempt
+    | MeasureUsage
+    | Verify
+    | Save
+    | Revert
+    | Wait
+    | AwaitPerson
+    | AskChoice
+    | Close
+    | Finish
+)

@@ -1,0 +1,89 @@
+"""A quick look at every loop of a repository: state files and pids, nothing but os and json."""
+
+import json
+import os
+
+STATE_FILE = ".claude/loop-state.json"
+
+
+def look(folder: str) -> list[dict[str, object]] | None:
+    """The state of every worktree's loop, or None outside a repository."""
+    git_dir = _git_dir(folder)
+    if git_dir is None:
+        return None
+    loops = []
+    for top, own_dir in _worktrees(git_dir):
+        state = _state(os.path.join(top, STATE_FILE))
+        if state is not None:
+            state["worktree"] = top
+            state["alive"] = _locked(os.path.join(own_dir, "untildone", "lock"))
+            loops.append(state)
+    return loops
+
+
+def needs_repair(loops: list[dict[str, object]]) -> bool:
+    """Whether a loop died without writing its end."""
+    return any(not x["alive"] and x.get("status") in ("starting", "running") for x in loops)
+
+
+def _git_dir(folder: str) -> str | None:
+    folder = os.path.abspath(folder)
+    while True:
+        path = os.path.join(folder, ".git")
+        if os.path.isdir(path):
+            return path
+        if os.path.isfile(path):
+            return _pointed(path)
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+
+
+def _pointed(path: str) -> str:
+    with open(path) as file:
+        target = file.read().strip().removeprefix("gitdir: ")
+    return os.path.normpath(os.path.join(os.path.dirname(path), target))
+
+
+def _worktrees(git_dir: str) -> list[tuple[str, str]]:
+    """(top folder, git folder) of the main worktree and every linked one."""
+    common = git_dir
+    pointer = os.path.join(git_dir, "commondir")
+    if os.path.isfile(pointer):
+        with open(pointer) as file:
+            common = os.path.normpath(os.path.join(git_dir, file.read().strip()))
+    found = [(os.path.dirname(common), common)]
+    linked = os.path.join(common, "worktrees")
+    for name in sorted(os.listdir(linked)) if os.path.isdir(linked) else []:
+        pointer = os.path.join(linked, name, "gitdir")
+        if os.path.isfile(pointer):
+            with open(pointer) as file:
+                top = os.path.dirname(file.read().strip())
+            found.append((top, os.path.join(linked, name)))
+    return found
+
+
+def _state(path: str) -> dict[str, object] | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            state = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return state if isinstance(state, dict) else None
+
+
+def _locked(path: str) -> bool:
+    import fcntl
+
+    try:
+        fd = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False

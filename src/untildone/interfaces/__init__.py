@@ -1,0 +1,1 @@
+"""Windows on the loop: command line, console, JSON lines."""

@@ -1,0 +1,70 @@
+"""`stop`, `finish` and `done`: words to a live loop, or after the fact."""
+
+import click
+
+from untildone.domain.errors import UserError
+from untildone.domain.run import Choice
+from untildone.interfaces.cli.loop import QUIET_VIEW, session_for, tell
+from untildone.wiring import control
+from untildone.wiring.repository import here
+
+
+@click.command()
+@click.argument("change", required=False, default="")
+@click.option("--now", "how", flag_value="now", default="now", help="End the agent now (default).")
+@click.option(
+    "--after-iteration", "how", flag_value="after-iteration", help="After this agent call."
+)
+@click.option("--after-story", "how", flag_value="after-story", help="After this story.")
+def stop(change: str, how: str) -> int:
+    """Ask a live loop to stop; `untildone resume` goes on later."""
+    repository = here()
+    text = control.stop(repository, change, how)
+    click.echo(text)
+    return 0
+
+
+@click.command()
+@click.argument("change")
+@click.argument("choice", type=click.Choice(["cleanup", "keep"]))
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout.")
+def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Carry out the completion choice, for a waiting loop or after the fact.
+
+    cleanup: back to the original branch, all changes as uncommitted edits.
+    keep: stay on ralph/CHANGE with one commit per story.
+    """
+    repository = here()
+    if repository.alive():
+        code = control.send_choice(repository, change, choice)
+        click.echo(f"{choice}: done" if code == 0 else f"{choice}: see `untildone status`")
+        return code
+    view = QUIET_VIEW | {"as_json": as_json}
+    session = session_for(repository, "keep", view)
+    ended = session.finish(repository.needed(change), Choice(choice))
+    return tell(ended, view) if ended.exit_code == 5 else _finished(ended.exit_code, choice, change)
+
+
+@click.command()
+@click.argument("change")
+def done(change: str) -> int:
+    """Say that a run with `--done manual` is done."""
+    repository = here()
+    if repository.alive():
+        control.send_done(repository, change)
+        click.echo(f"The loop over {change} was told that it is done.")
+        return 0
+    session = session_for(repository, "keep", QUIET_VIEW)
+    run = repository.needed(change)
+    if run.closed and run.status == "done":
+        raise UserError(f"The run of `{change}` is done already", hint="untildone status")
+    return tell(session.person_done(run), QUIET_VIEW)
+
+
+def _finished(code: int, choice: str, change: str) -> int:
+    # The run may have ended stuck or stopped; carrying out the choice is a success of its own.
+    if code not in (0, 3, 4, 6):
+        return code
+    where = "the original branch" if choice == "cleanup" else f"ralph/{change}"
+    click.echo(f"{choice}: done, the worktree is on {where}.")
+    return 0

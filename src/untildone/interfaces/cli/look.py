@@ -1,0 +1,149 @@
+"""`status`, `stories`, `logs` and `usage`: looking without touching."""
+
+import json
+import sys
+
+import click
+
+from untildone.domain.errors import StoriesError
+from untildone.interfaces import render
+from untildone.wiring import inspect
+from untildone.wiring.planning import Wanted, pick_change
+from untildone.wiring.repository import here
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help='{"loops": [...]}: every state file.')
+@click.option("--schema", is_flag=True, help="The JSON Schema of the state file.")
+def status(as_json: bool, schema: bool) -> int:  # noqa: FBT001 - click
+    """Where every loop of this repository stands, in all worktrees."""
+    if schema:
+        click.echo(inspect.schema())
+        return 0
+    repository = here()
+    loops = inspect.loops(repository)
+    if as_json:
+        click.echo(json.dumps({"loops": loops}, ensure_ascii=False))
+        return 0
+    if not loops:
+        click.echo("No loop has run in this repository yet. Start one: `untildone run`")
+    for loop in loops:
+        click.echo(_loop_text(loop))
+    return 0
+
+
+@click.command()
+@click.argument("change", required=False, default="")
+@click.option("--source", default="auto", help="Story source.  [default: auto]")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+def stories(change: str, source: str, as_json: bool) -> int:  # noqa: FBT001 - click
+    """The stories of CHANGE as the loop sees them, and what was not counted."""
+    repository = here()
+    name = pick_change(repository, Wanted(change))
+    book = inspect.stories(repository, name, source)
+    if as_json:
+        click.echo(json.dumps(inspect.book_json(book), ensure_ascii=False))
+    else:
+        _stories_table(inspect.book_json(book))
+    if book.problems:
+        first = book.problems[0]
+        raise StoriesError(
+            f"{book.path}:{first.line}: {first.why}",
+            hint=f"Mend the file, then `untildone stories {name}` again.",
+        )
+    return 0
+
+
+@click.command()
+@click.argument("change", required=False, default="")
+@click.option("--iteration", "-n", type=click.IntRange(1), help="Only this iteration.")
+@click.option("--follow", "-f", is_flag=True, help="Go on as the loop goes on.")
+@click.option("--raw", is_flag=True, help="The agent's raw output, escapes taken out.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+def logs(change: str, iteration: int | None, follow: bool, raw: bool, as_json: bool) -> int:  # noqa: FBT001 - click
+    """What the agent said and did in the newest run of CHANGE."""
+    repository = here()
+    if raw:
+        for text in inspect.raw_output(repository, change, iteration):
+            click.echo(text, nl=False)
+        return 0
+    for event in inspect.events(repository, change, iteration, follow=follow):
+        if as_json:
+            click.echo(json.dumps(event, ensure_ascii=False))
+        else:
+            text = _log_line(event)
+            if text:
+                click.echo(text)
+        sys.stdout.flush()
+    return 0
+
+
+@click.command()
+@click.option(
+    "--since", default="", help="Only iterations that started at or after this time (ISO)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+def usage(since: str, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Tokens and cost of the runs recorded in this repository."""
+    rows = inspect.usage(here(), since)
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+        return 0
+    for row in rows["runs"]:
+        cost = "cost unknown" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}"
+        mark = " (estimated)" if row["estimated"] else ""
+        click.echo(f"{row['change_id']}: {row['total_tokens']} tokens{mark}, {cost}")
+    total = rows["total_tokens"]
+    cost = "cost unknown" if rows["cost_usd"] is None else f"${rows['cost_usd']:.4f}"
+    click.echo(f"all runs: {total} tokens, {cost}")
+    return 0
+
+
+def _log_line(event: dict[str, object]) -> str:
+    if event["event"] == "agent_text":
+        return str(event["text"]).rstrip("\n")
+    text = render.complaint(event) or render.line(event)
+    return f"{render.clock_time(event['at'])} {text}" if text else ""
+
+
+def _loop_text(loop: dict[str, object]) -> str:
+    alive = "live" if loop["alive"] else "not running"
+    head = f"{loop['change_id']}: {loop['status']} ({loop.get('phase')}, {alive})"
+    rows = [head, f"  worktree: {loop['worktree']}"]
+    rows.append(
+        f"  iteration {loop['current_iteration']} of {loop['max_iterations']}, {loop['agent']}"
+    )
+    counts = loop.get("stories")
+    if isinstance(counts, dict):
+        rows.append(f"  stories: {counts['finished']} of {counts['total']} finished")
+    rows.append(f"  tokens: {loop['total_tokens']}")
+    if loop.get("ignored"):
+        rows.append(
+            f"  lines not counted as tasks: {loop['ignored']} (`untildone stories` lists them)"
+        )
+    if loop.get("error"):
+        rows.append(f"  error: {loop['error']}")
+    if not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running"):
+        rows.append(f"  next: untildone resume {loop['change_id']}")
+    elif loop.get("phase") == "awaiting_choice":
+        rows.append(f"  next: untildone finish {loop['change_id']} cleanup|keep")
+    return "\n".join(rows)
+
+
+def _stories_table(data: dict[str, object]) -> None:
+    counts = data["tasks"]
+    assert isinstance(counts, dict)
+    click.echo(
+        f"{data['change']} ({data['source']}): {counts['complete']} of {counts['total']} tasks"
+    )
+    rows = data["stories"]
+    assert isinstance(rows, list)
+    width = max((len(row["id"]) for row in rows), default=0)
+    for row in rows:
+        ticked = sum(task["done"] for task in row["tasks"])
+        mark = "✓" if row["state"] == "done" else "○"
+        click.echo(f"{mark} {row['id']:<{width}}  {ticked}/{len(row['tasks'])}  {row['title']}")
+    ignored = data["ignored"]
+    assert isinstance(ignored, list)
+    for row in ignored:
+        click.echo(f"  not counted, line {row['line']}: {row['why']}")

@@ -1,0 +1,198 @@
+"""`run` and `resume`."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from untildone import settings as settings_module
+from untildone.domain.errors import UserError
+from untildone.domain.run import Run
+from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
+from untildone.wiring.loop import Ended, Session
+from untildone.wiring.planning import SeveralChanges, Wanted
+from untildone.wiring.repository import Repository, here
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OPTIONS = [
+    click.option("--source", help="Story source: auto, openspec, tasks-md.  [default: auto]"),
+    click.option("--agent", help="Agent: claude, command, scripted.  [default: claude]"),
+    click.option("--agent-cmd", help="Any program: prompt on its stdin, plain text on its stdout."),
+    click.option("--script", help="Script file of the scripted agent."),
+    click.option("--model", help="Model, passed on to the agent."),
+    click.option(
+        "--max-retries",
+        type=click.IntRange(0),
+        help="Retries after the first attempt of a story; 0 means one call.  [default: 3]",
+    ),
+    click.option(
+        "--max-iterations",
+        type=click.IntRange(1),
+        help="Cap over the whole run.  [default: open stories x (1 + max-retries), plain loop 10]",
+    ),
+    click.option(
+        "--done",
+        type=click.Choice(["tasks", "manual", "promise"]),
+        help="Done criterion.  [default: tasks if there is a tasks.md, else manual]",
+    ),
+    click.option(
+        "--stall-threshold",
+        type=click.IntRange(1),
+        help="Plain loop: iterations in a row without a commit.  [default: 2]",
+    ),
+    click.option(
+        "--timeout", type=float, help="Hard limit of an iteration, minutes.  [default: 45]"
+    ),
+    click.option("--idle-timeout", type=float, help="Limit of silence, minutes.  [default: 15]"),
+    click.option("--verify", multiple=True, help="Check to run after COMPLETE; repeatable."),
+    click.option("--checkpoint", help="Where the work happens: branch.  [default: branch]"),
+    click.option(
+        "--on-complete",
+        type=click.Choice(["ask", "cleanup", "keep"]),
+        help="Completion choice.  [default: ask on a terminal, otherwise keep]",
+    ),
+    click.option("--usage-cmd", help="Command that prints the tokens used since a time."),
+    click.option("--prompt-template", help="File with your own prompt template."),
+    click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout."),
+    click.option("--quiet", "-q", is_flag=True, help="Only warnings and errors."),
+    click.option("--no-color", is_flag=True, help="No colours; NO_COLOR works too."),
+]
+
+QUIET_VIEW = {"as_json": False, "quiet": False, "no_color": False}
+
+EXAMPLES = """\b
+Examples:
+  untildone run add-login
+  untildone run add-login --verify "pytest -q" --on-complete cleanup
+  untildone run add-login --agent-cmd "my-agent --stdin" --max-retries 1
+  untildone run --task "Make the tests faster" --done promise
+  untildone run add-login --json | jq .event
+"""
+
+
+def loop_options(command: F) -> F:
+    """All flags that `run` and `resume` share."""
+    for option in reversed(OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("change", required=False, default="")
+@click.option("--task", default="", help="A run without stories: the plain loop over this text.")
+@click.option(
+    "--task-file", type=click.Path(dir_okay=False, path_type=Path), help="Task from a file."
+)
+@loop_options
+def run(change: str, task: str, task_file: Path | None, **flags: Any) -> int:  # noqa: ANN401 - click
+    """Start the loop over CHANGE, or go on with it after a crash.
+
+    Without CHANGE: the only open change, or a question when there are several.
+    """
+    if task_file:
+        try:
+            task = task_file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"The task file cannot be read: {error}") from error
+    view = _view_flags(flags)
+    repository = here()
+    settings = settings_module.load(repository.place.top, os.environ, flags)
+    session = session_for(repository, settings.on_complete, view)
+    wanted = Wanted(change, task)
+    try:
+        ended = session.start(settings, flags, wanted)
+    except SeveralChanges as several:
+        if not _interactive(view):
+            raise
+        ended = session.start(settings, flags, Wanted(_ask_which(several.names)))
+    return tell(ended, view)
+
+
+@click.command()
+@click.argument("change", required=False, default="")
+@loop_options
+def resume(change: str, **flags: Any) -> int:  # noqa: ANN401 - click
+    """Go on with a stopped, stuck, stalled or crashed run.
+
+    Keeps the flags of the run; given flags override them. Retries of the stuck story are renewed.
+    """
+    view = _view_flags(flags)
+    repository = here()
+    settings = settings_module.load(repository.place.top, os.environ, flags)
+    known = repository.latest(change)
+    session = session_for(repository, settings.on_complete or _chosen(known), view)
+    return tell(session.resume(settings, flags, change), view)
+
+
+def _chosen(run: Run | None) -> str:
+    return run.plan.on_complete if run else ""
+
+
+def _view_flags(flags: dict[str, Any]) -> dict[str, bool]:
+    names = ("as_json", "quiet", "no_color")
+    view = {name: bool(flags.pop(name)) for name in names}
+    for name, value in list(flags.items()):
+        if value == ():
+            flags[name] = None
+    return view
+
+
+def _interactive(view: dict[str, bool]) -> bool:
+    return sys.stdin.isatty() and terminal() is not None and not view["as_json"]
+
+
+def session_for(
+    repository: Repository, on_complete: str = "keep", view: dict[str, bool] = QUIET_VIEW
+) -> Session:
+    at_terminal = _interactive(view)
+    asks = on_complete == "ask" or (at_terminal and not on_complete)
+    session = Session(repository, at_terminal=at_terminal, warn=_warn)
+    if view["as_json"]:
+        session.windows.append(JsonLines(sys.stdout, sys.stderr))
+    elif sys.stdout.isatty() and not view["quiet"]:
+        from untildone.interfaces.console import LiveView
+
+        color = not view["no_color"] and not os.environ.get("NO_COLOR")
+        session.windows.append(LiveView(color=color, ask=asks and at_terminal))
+    else:
+        session.windows.append(PlainLines(sys.stdout, sys.stderr, quiet=view["quiet"]))
+    screen = terminal()
+    if screen:
+        session.windows.append(Title(screen))
+    return session
+
+
+def _ask_which(names: list[str]) -> str:
+    for k, name in enumerate(names, 1):
+        click.echo(f"  {k}  {name}", err=True)
+    answer = click.prompt("Which change", err=True, type=click.IntRange(1, len(names)))
+    return names[answer - 1]
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
+
+
+def tell(ended: Ended, view: dict[str, bool]) -> int:
+    if ended.message:
+        click.echo(ended.message, err=view["as_json"])
+    run = ended.run
+    if run and not ended.message and not view["as_json"] and not view["quiet"]:
+        click.echo(_next_command(run, ended.exit_code))
+    return ended.exit_code
+
+
+def _next_command(run: Run, exit_code: int) -> str:
+    change = run.plan.change_id
+    later = f"`untildone finish {change} cleanup`"
+    if exit_code == 5:
+        return f"Nothing was changed; the work is on ralph/{change}. Later: {later}"
+    if run.choice == "cleanup":
+        return "Your branch is checked out, all changes are uncommitted edits: `git status`"
+    if run.status == "done":
+        return f"The work is on ralph/{change}: `git log`. Later: {later}"
+    return f"Next: `untildone resume {change}` goes on, {later} (or keep) ends it."

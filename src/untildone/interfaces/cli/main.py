@@ -1,0 +1,129 @@
+"""The command tree and the outer error boundary."""
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from untildone import __version__
+from untildone.domain.errors import UntildoneError
+
+# Name, module, short help: `--help` imports none of the modules.
+COMMANDS = {
+    "run": ("loop", "Start the loop over a change, or go on with it after a crash."),
+    "resume": ("loop", "Go on with a stopped, stuck, stalled or crashed run."),
+    "status": ("look", "Where every loop of this repository stands."),
+    "stories": ("look", "The stories of a change as the loop sees them."),
+    "logs": ("look", "What the agent said and did."),
+    "attempts": ("work", "Failed attempts that were saved: list, show, bring back."),
+    "stop": ("control", "Ask a live loop to stop."),
+    "finish": ("control", "The completion choice: cleanup or keep."),
+    "done": ("control", "Your word that a manual run is done."),
+    "restore": ("work", "Put everything back exactly as it was before the run."),
+    "usage": ("look", "Tokens and cost of the recorded runs."),
+    "init": ("setup", "Write a commented configuration file."),
+    "doctor": ("setup", "Check git, agents, story sources and leftovers."),
+    "demo": ("setup", "A complete run in a throw-away repository: no key, no network."),
+    "completion": ("setup", "Print a shell completion script."),
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"untildone.interfaces.cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Unknown names get a suggestion."""
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and not name.startswith("-"):
+            raise click.exceptions.NoSuchCommand(name, possibilities=_near(name), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with `untildone demo`, then `untildone run` in your repository.",
+)
+@click.version_option(__version__, "-V", "--version", message="untildone %(version)s")
+def cli() -> None:
+    """Drive coding agents through the stories of a change until every story is truly done.
+
+    One agent call per story, a git checkpoint after each, put-back and retry on failure, and
+    nothing is ever lost on the way.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; every way it can fail ends here as one clear message and an exit code."""
+    try:
+        result = cli.main(args=argv, prog_name="untildone", standalone_mode=False)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except UntildoneError as error:
+        show(error)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - keeps the interpreter's exit quiet
+        return 0
+    except Exception:  # noqa: BLE001 - the outer boundary: a report instead of a traceback
+        return _report(traceback.format_exc(), argv)
+    return result if isinstance(result, int) else 0
+
+
+def show(error: UntildoneError) -> None:
+    """What happened, what state things are in, what to type next."""
+    click.echo(f"error: {error.message}", err=True)
+    if error.state:
+        click.echo(f"  {error.state}", err=True)
+    if error.hint:
+        click.echo(f"hint: {error.hint}", err=True)
+
+
+def _report(text: str, argv: Sequence[str] | None) -> int:
+    args = sys.argv[1:] if argv is None else argv
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="untildone-report-", suffix=".txt", delete=False
+    ) as file:
+        python = sys.version.partition(" ")[0]
+        file.write(f"untildone {__version__}, Python {python}\ncommand: {args}\n\n{text}")
+    click.echo("error: something went wrong inside untildone", err=True)
+    click.echo("  Your files are safe; `untildone status` shows where the run stands.", err=True)
+    click.echo(f"hint: a report for the developers is in: {file.name}", err=True)
+    return 1
+
+
+def _near(name: str) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(name, COMMANDS, n=3)

@@ -1,0 +1,51 @@
+"""`attempts` and `restore`: getting saved work back."""
+
+import json
+
+import click
+
+from untildone.interfaces.cli.loop import session_for
+from untildone.wiring import saved
+from untildone.wiring.repository import here
+
+
+@click.command()
+@click.argument("change")
+@click.option("--show", metavar="STORY/K", help="What the attempt changed, as a diff.")
+@click.option("--restore", metavar="STORY/K", help="Bring its files into the working tree.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable list.")
+def attempts(change: str, show: str | None, restore: str | None, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Failed attempts of CHANGE that were saved: list, show, bring back."""
+    repository = here()
+    if show:
+        click.echo(saved.show(repository, change, show), nl=False)
+        return 0
+    if restore:
+        stored = saved.bring_back(repository, change, restore)
+        click.echo(
+            f"The attempt's files are in the working tree; what was there is stored as: {stored}"
+        )
+        return 0
+    rows = saved.attempts(repository, change)
+    if as_json:
+        click.echo(json.dumps({"attempts": rows}, ensure_ascii=False))
+        return 0
+    if not rows:
+        click.echo(f"No attempt of {change} was saved.")
+    for row in rows:
+        reason = f"  {row['reason']}" if row["reason"] else ""
+        click.echo(f"{row['attempt']}  {row['at']}  {row['outcome']}  {row['files']} files{reason}")
+    return 0
+
+
+@click.command()
+@click.argument("change")
+def restore(change: str) -> int:
+    """Put the working tree, index and branch back exactly as they were before the run.
+
+    What is there now is stored under refs/ralph/archive first.
+    """
+    repository = here()
+    stored = session_for(repository).restore(repository.needed(change))
+    click.echo(f"Everything is as it was before the run; the present state is stored as: {stored}")
+    return 0

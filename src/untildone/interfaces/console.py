@@ -1,0 +1,154 @@
+"""The live view on a terminal: story list, current attempt, last agent lines, progress."""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from untildone.interfaces import render
+
+EventObject = Mapping[str, object]
+
+MARKS = {
+    "done": ("✓", "green"),
+    "open": ("○", "dim"),
+    "running": ("▶", "cyan"),
+    "failed": ("✗", "red"),
+}
+LAST_LINES = 5
+MOST_STORIES = 12
+REFRESH_PER_S = 4
+
+
+class LiveView:
+    """Calm: finished things scroll up as lines, the present stays at the bottom."""
+
+    def __init__(self, *, color: bool, ask: bool) -> None:
+        self._console = Console(no_color=not color, highlight=False, stderr=False)
+        self._ask = ask
+        self._live: Live | None = None
+        self._stories: dict[str, dict[str, str]] = {}
+        self._lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._now = ""
+        self._started = 0.0
+        self._run_started = time.monotonic()
+        self._tokens = 0
+
+    def __call__(self, event: EventObject) -> None:
+        """Show an event."""
+        name = str(event["event"])
+        self._note(name, event)
+        if name in ("agent_text", "agent_tool"):
+            row = render.line(event)
+            if row:
+                self._lines.append(row)
+        else:
+            self._print(event)
+        if name == "run_started":
+            self._live = Live(
+                get_renderable=self._picture,
+                console=self._console,
+                refresh_per_second=REFRESH_PER_S,
+                transient=True,
+            )
+            self._live.start()
+        elif name in ("complete", "finished"):
+            self._stop()
+        if name == "complete" and self._ask and event["reason"] != "stopped":
+            self._question()
+
+    def _note(self, name: str, event: EventObject) -> None:
+        story = str(event.get("story_id") or "")
+        match name:
+            case "stories_loaded":
+                rows = event.get("stories")
+                for row in rows if isinstance(rows, list) else []:
+                    self._stories[row["id"]] = {"title": row["title"], "state": row["state"]}
+            case "iteration_started":
+                self._now = render.line(event).removeprefix("▶ ")
+                self._started = time.monotonic()
+                self._lines.clear()
+                self._mark(story, "running", str(event.get("title", "")))
+            case "iteration_ended":
+                used = event.get("tokens_used")
+                self._tokens += used if isinstance(used, int) else 0
+            case "checkpoint_saved":
+                self._mark(story, "done", "")
+            case "reverted":
+                self._mark(story, "failed", "")
+            case _:
+                return
+
+    def _mark(self, story: str, state: str, title: str) -> None:
+        if story and not story.startswith("iteration-"):
+            known = self._stories.setdefault(story, {"title": title, "state": state})
+            known["state"] = state
+
+    def _print(self, event: EventObject) -> None:
+        text = render.complaint(event) or render.line(event)
+        if text:
+            style = _STYLES.get(str(event["event"]), "")
+            stamp = Text(f"{render.clock_time(event['at'])} ", style="dim")
+            self._console.print(stamp + Text(text, style=style), soft_wrap=True)
+
+    def _picture(self) -> RenderableType:
+        parts: list[RenderableType] = [Text("")]
+        if self._stories:
+            parts += [self._table(), self._bar()]
+        elapsed = render.duration(time.monotonic() - (self._started or self._run_started))
+        total = render.duration(time.monotonic() - self._run_started)
+        head = f"{self._now or 'starting'} · {elapsed}"
+        parts.append(
+            Text(f"{head} (run {total}, {render.tokens(self._tokens)} tokens)", style="bold")
+        )
+        parts += [Text(row, style="dim", no_wrap=True, overflow="ellipsis") for row in self._lines]
+        return Group(*parts)
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 1))
+        rows = list(self._stories.items())
+        here = next((k for k, (_, s) in enumerate(rows) if s["state"] in ("running", "failed")), 0)
+        first = max(0, min(here - MOST_STORIES // 2, len(rows) - MOST_STORIES))
+        for story_id, story in rows[first : first + MOST_STORIES]:
+            mark, style = MARKS[story["state"]]
+            title = Text(story["title"], style=style, no_wrap=True, overflow="ellipsis")
+            table.add_row(Text(mark, style=style), Text(story_id, style=style), title)
+        hidden = len(rows) - MOST_STORIES
+        if hidden > 0:
+            table.add_row("", "", Text(f"… {hidden} more", style="dim"))
+        return table
+
+    def _bar(self) -> RenderableType:
+        done = sum(story["state"] == "done" for story in self._stories.values())
+        grid = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=max(1, len(self._stories)), completed=done, width=40)
+        grid.add_row(bar, Text(f"{done} of {len(self._stories)} stories"))
+        return grid
+
+    def _stop(self) -> None:
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+    def _question(self) -> None:
+        self._console.print("  cleanup  back to your branch, all changes as uncommitted edits")
+        self._console.print("  keep     stay on the ralph branch with one commit per story")
+        self._console.print("cleanup or keep? ", end="")
+        self._console.file.flush()
+
+
+_STYLES = {
+    "checkpoint_saved": "green",
+    "reverted": "yellow",
+    "retrying": "yellow",
+    "waiting": "yellow",
+    "warning": "yellow",
+    "error": "red",
+    "complete": "bold",
+    "finished": "bold",
+}

@@ -1,0 +1,130 @@
+"""Events and states as words: pure functions from an event object to human lines."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+EventObject = Mapping[str, object]
+
+TEXT_WIDTH = 160
+
+
+def line(event: EventObject) -> str:
+    """One line for an event, or an empty string for what is not worth one."""
+    words = _WORDS.get(str(event["event"]))
+    return words(event) if words else ""
+
+
+def complaint(event: EventObject) -> str:
+    """What goes to standard error in every mode: warnings and errors."""
+    name = event["event"]
+    if name == "warning":
+        return f"warning: {event['message']}"
+    if name == "error":
+        reason = str(event.get("reason") or "")
+        more = f"\n  reason: {reason}" if reason and reason != event["message"] else ""
+        saved = event.get("saved_ref")
+        more += f"\n  saved: {saved}" if saved else ""
+        hint = f"\nhint: {event['hint']}" if event.get("hint") else ""
+        return f"error: {event['message']}{more}{hint}"
+    return ""
+
+
+def title(event: EventObject, state: dict[str, object]) -> str:
+    """The window title after this event, or an empty string to leave it."""
+    name = event["event"]
+    if name == "run_started":
+        state["change"] = event["change_id"]
+        state["max"] = event["max_iterations"]
+    if name == "iteration_started":
+        return f"Ralph: {state.get('change')} [{event['n']}/{state.get('max')}]"
+    if name == "finished":
+        return f"Ralph: {state.get('change')} [{event['status']}]"
+    return ""
+
+
+def clock_time(at: object) -> str:
+    """A stamp as local hours, minutes and seconds."""
+    return datetime.fromisoformat(str(at)).astimezone().strftime("%H:%M:%S")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h {minutes:02d}m"
+    return f"{minutes}m {rest:02d}s" if minutes else f"{rest}s"
+
+
+def tokens(count: object) -> str:
+    """A token count, short."""
+    number = count if isinstance(count, int) else 0
+    return f"{number / 1000:.1f}k" if number >= 10_000 else str(number)
+
+
+def first_line(text: object, width: int = TEXT_WIDTH) -> str:
+    """The first line that says something, cut to a width."""
+    row = next((row.strip() for row in str(text).splitlines() if row.strip()), "")
+    return row if len(row) <= width else row[: width - 1] + "…"
+
+
+def _run_started(event: EventObject) -> str:
+    how = "going on with" if event.get("resumed") else "run of"
+    return f"▶ {how} {event['change_id']} with {event['agent']} (from {event['original_branch']})"
+
+
+def _stories_loaded(event: EventObject) -> str:
+    return f"  {event['complete']} of {event['total']} tasks done" if event.get("stories") else ""
+
+
+def _iteration_started(event: EventObject) -> str:
+    attempt = f"attempt {event['attempt']} of {event['attempts_allowed']}"
+    story = f"story {event['story_id']} {event.get('title', '')}".rstrip()
+    what = f"{story}, {attempt}" if event["story_id"] else "plain loop"
+    return f"▶ iteration {event['n']}: {what}"
+
+
+def _iteration_ended(event: EventObject) -> str:
+    mark = "✓" if event["outcome"] == "complete" else "✗"
+    reason = first_line(event.get("reason"))
+    tail = f": {reason}" if reason else ""
+    return f"{mark} iteration {event['n']}: {event['outcome']}, {event['tokens_used']} tokens{tail}"
+
+
+def _retrying(event: EventObject) -> str:
+    return f"↻ story {event['story_id']}: attempt {event['attempt']} of {event['attempts_allowed']}"
+
+
+def _verify_ended(event: EventObject) -> str:
+    return f"  check {'passed' if event['passed'] else 'failed'}: {event['command']}"
+
+
+def _complete(event: EventObject) -> str:
+    return (
+        "● all stories are done" if event["reason"] == "success" else f"● ended: {event['reason']}"
+    )
+
+
+def _finished(event: EventObject) -> str:
+    choice = event.get("choice")
+    notes = event.get("notes")
+    more = "".join(f"\n  {note}" for note in notes) if isinstance(notes, list) else ""
+    return f"● finished: {event['status']}" + (f", {choice}" if choice else "") + more
+
+
+_WORDS = {
+    "run_started": _run_started,
+    "stories_loaded": _stories_loaded,
+    "iteration_started": _iteration_started,
+    "agent_text": lambda e: f"  │ {first_line(e['text'])}" if first_line(e["text"]) else "",
+    "agent_tool": lambda e: f"  ⚒ {e['tool']} {first_line(e.get('detail', ''), 100)}".rstrip(),
+    "verify_started": lambda e: f"  check: {e['command']}",
+    "verify_ended": _verify_ended,
+    "iteration_ended": _iteration_ended,
+    "checkpoint_saved": lambda e: f"⚑ checkpoint {str(e['commit'])[:12]} for {e['story_id']}",
+    "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",
+    "retrying": _retrying,
+    "waiting": lambda e: f"⏳ waiting until {clock_time(e['until'])}: {e['why']}",
+    "complete": _complete,
+    "finished": _finished,
+}

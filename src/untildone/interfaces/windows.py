@@ -1,0 +1,68 @@
+"""Windows on a run: JSON lines, plain lines, the terminal title."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from untildone.interfaces import render
+
+EventObject = Mapping[str, object]
+
+
+class JsonLines:
+    """Every event as one JSON object per line; warnings and errors on standard error as well."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = out
+        self._err = err
+
+    def __call__(self, event: EventObject) -> None:
+        """Show an event."""
+        self._out.write(json.dumps(event, ensure_ascii=False) + "\n")
+        self._out.flush()
+        _complain(self._err, event)
+
+
+class PlainLines:
+    """One line per event, with the time; for pipes and logs."""
+
+    def __init__(self, out: TextIO, err: TextIO, *, quiet: bool = False) -> None:
+        self._out = out
+        self._err = err
+        self._quiet = quiet
+
+    def __call__(self, event: EventObject) -> None:
+        """Show an event."""
+        text = render.line(event)
+        if text and not self._quiet:
+            self._out.write(f"{render.clock_time(event['at'])} {text}\n")
+            self._out.flush()
+        _complain(self._err, event)
+
+
+class Title:
+    """Progress in the terminal's title bar."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._state: dict[str, object] = {}
+
+    def __call__(self, event: EventObject) -> None:
+        """Show an event."""
+        text = render.title(event, self._state)
+        if text:
+            self._stream.write(f"\x1b]0;{text}\x07")
+            self._stream.flush()
+
+
+def terminal() -> TextIO | None:
+    """A stream that reaches a terminal, standard error first so that output stays clean."""
+    return next((s for s in (sys.stderr, sys.stdout) if s.isatty()), None)
+
+
+def _complain(err: TextIO, event: EventObject) -> None:
+    text = render.complaint(event)
+    if text:
+        err.write(text + "\n")
+        err.flush()

@@ -1,0 +1,191 @@
+"""Every seam between the loop and the world, on one page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from untildone.domain.agent import AgentReport, Intent, Invocation, Notice, Reading, Usage
+from untildone.domain.event import Event
+from untildone.domain.fact import Fact, Opened, Reverted, Saved
+from untildone.domain.run import Choice, Iteration, Limits, Origin, Run
+from untildone.domain.story import Story, StoryBook, StoryContext
+
+Notify = Callable[[Notice], None]
+
+
+class StorySource(Protocol):
+    """Where the stories of one change come from and where their completion is written."""
+
+    @property
+    def name(self) -> str:
+        """The name that `--source` takes."""
+
+    def load(self) -> StoryBook:
+        """Read the stories as they are now; a file that cannot be read is a StoriesError."""
+
+    def context(self, story: Story) -> StoryContext:
+        """Pointers and scenarios for this story's prompt."""
+
+    def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
+        """Tick the story's boxes; take back boxes of other stories that were open in `before`.
+
+        Returns one sentence per thing worth telling. A story that cannot be found again by number
+        and text is a StoriesError and nothing is written.
+        """
+
+
+class OutputReader(Protocol):
+    """Turns one agent call's raw output into notices while it runs and a Reading at its end."""
+
+    def feed(self, chunk: bytes) -> list[Notice]:
+        """Take the next bytes of standard output; memory stays bounded whatever comes."""
+
+    def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
+        """The output is over; `exit_code` is None when the process was killed by us."""
+
+
+class Dialect(Protocol):
+    """How one agent program is called and understood."""
+
+    @property
+    def name(self) -> str:
+        """The name that `--agent` takes."""
+
+    def check(self) -> None:
+        """Raise AgentMissing if the program cannot be started."""
+
+    def invocation(self, intent: Intent) -> Invocation:
+        """The program call for this intent."""
+
+    def reader(self, intent: Intent) -> OutputReader:
+        """A fresh reader for one call."""
+
+
+class Agent(Protocol):
+    """Calls the agent once and waits for the end of everything it started."""
+
+    def run(self, intent: Intent, limits: Limits, log_file: str, notify: Notify) -> AgentReport:
+        """One call; raw output goes to `log_file` as it comes."""
+
+
+class Checkpoint(Protocol):
+    """Where the work happens, how it is kept and how it is put back."""
+
+    def open(self, origin: Origin, stamp: str) -> Opened:
+        """Save the user's exact state and go to the run's workspace."""
+
+    def reopened(self, origin: Origin) -> Opened | None:
+        """After a crash while opening: the workspace if it stands, else None."""
+
+    def adopt(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        """Go back to the workspace between two processes; what was edited there by hand is kept.
+
+        Returns the checkpoint to go on from and remarks.
+        """
+
+    def stand(self, checkpoint: str) -> None:
+        """Make sure that the workspace is at the checkpoint before an agent starts."""
+
+    def commits(self, checkpoint: str) -> tuple[str, ...]:
+        """The agent's own commits since the checkpoint, oldest first."""
+
+    def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
+        """Keep all work as a new checkpoint."""
+
+    def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
+        """After a crash while saving: the commit of this attempt if it was made."""
+
+    def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
+        """Store the attempt aside and put the workspace back to the checkpoint."""
+
+    def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
+        """Carry out the completion choice; CloseRefused leaves everything as it is."""
+
+
+class Verifier(Protocol):
+    """The loop's own checks."""
+
+    def run(self, command: str, timeout_s: float) -> str:
+        """An empty string when the check passes, else the reason with the output's tail."""
+
+
+class Meter(Protocol):
+    """What an agent call costs."""
+
+    def start(self) -> None:
+        """Take the first reading, before the agent starts."""
+
+    def measure(self, reported: Usage | None, session_id: str) -> tuple[Usage | None, list[str]]:
+        """Usage since `start`, and warnings."""
+
+
+class Mail(Protocol):
+    """Requests from signals and other processes."""
+
+    def take(self) -> tuple[Fact, ...]:
+        """All requests since the last call."""
+
+    def stop_now(self) -> bool:
+        """Whether the loop should stop at once."""
+
+
+class Human(Protocol):
+    """The person who runs the loop."""
+
+    def choose(self) -> Choice | None:
+        """The completion choice; None when a request in the mail comes first."""
+
+    def wait_for_word(self) -> None:
+        """Wait until the mail has something."""
+
+    def wait_until(self, seconds: float) -> None:
+        """Wait at most this long, less if the mail has something."""
+
+
+class Record(Protocol):
+    """The run's memory on disk: journal and state file."""
+
+    def fact(self, fact: Fact, published: tuple[Event, ...], run: Run, at: datetime) -> None:
+        """Journal first, then the state file, then every window."""
+
+    def notice(self, event: Event, at: datetime) -> None:
+        """An event that changes nothing."""
+
+
+class Folder(Protocol):
+    """The run's private folder."""
+
+    def log_file(self, n: int) -> str:
+        """Where the raw output of iteration `n` goes."""
+
+    def scratch(self, n: int) -> str:
+        """A private folder for iteration `n`."""
+
+    def keep_prompt(self, n: int, prompt: str) -> None:
+        """Store the prompt of iteration `n` beside its log."""
+
+
+class JournalStore(Protocol):
+    """The append-only log of a run."""
+
+    def record(
+        self, fact: Fact, published: tuple[Event, ...], at: datetime
+    ) -> tuple[dict[str, object], ...]:
+        """Write a fact and its events; return the events as they were written."""
+
+    def note(self, event: Event, at: datetime) -> dict[str, object]:
+        """Write an event that changes nothing."""
+
+
+class StateStore(Protocol):
+    """The state file that other tools read."""
+
+    def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> None:
+        """Replace the file as a whole."""
+
+
+class Clock(Protocol):
+    """The time."""
+
+    def now(self) -> datetime:
+        """Wall-clock time with its zone."""

@@ -1,0 +1,168 @@
+"""Typed settings: defaults < user file < repository file < environment < flags."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from untildone.domain.errors import UserError
+
+PREFIX = "UNTILDONE_"
+# Set by the loop for its agents; a loop started inside an agent must not trip over them.
+RESERVED = {"UNTILDONE_RUN_ID", "UNTILDONE_STORY_ID", "UNTILDONE_ATTEMPT", "UNTILDONE_STATE_FILE"}
+FILE_NAME = "untildone.toml"
+
+
+def _doc(text: str, default: Any = None, **more: Any) -> Any:  # noqa: ANN401 - dataclass field
+    return field(default=default, metadata={"doc": text, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be configured; each field's `doc` is what `init` writes beside it."""
+
+    source: str = _doc("Story source: auto, openspec or tasks-md.", "auto")
+    agent: str = _doc("Agent: claude, command or scripted.", "claude")
+    agent_cmd: str = _doc("Any program as agent: prompt on its standard input, text out.", "")
+    model: str = _doc("Model, passed on to the agent.", "")
+    script: str = _doc("Script file of the scripted agent.", "")
+    max_retries: int = _doc("Retries after the first attempt of a story.", 3, least=0)
+    max_iterations: int = _doc("Cap over the whole run; 0: from the number of stories.", 0, least=0)
+    done: str = _doc("Done criterion: tasks, manual, promise; empty: found out.", "")
+    stall_threshold: int = _doc("Plain loop: iterations without a commit.", 2, least=1)
+    timeout: float = _doc("Hard limit of one iteration, in minutes.", 45.0, least=0)
+    idle_timeout: float = _doc("Limit of silence in one iteration, in minutes.", 15.0, least=0)
+    verify: tuple[str, ...] = _doc("Checks that the loop runs after COMPLETE.", ())
+    checkpoint: str = _doc("Where the work happens: branch.", "branch")
+    on_complete: str = _doc("Completion choice: ask, cleanup, keep; empty: ask at a terminal.", "")
+    usage_cmd: str = _doc("Command that prints tokens used since a time.", "")
+    prompt_template: str = _doc("File with your own prompt template.", "")
+
+
+CHOICES = {
+    "agent": ("claude", "command", "scripted"),
+    "done": ("", "tasks", "manual", "promise"),
+    "checkpoint": ("branch",),
+    "on_complete": ("", "ask", "cleanup", "keep"),
+}
+FIELDS = {f.name: f for f in fields(Settings)}
+
+
+def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
+    """Settings from all layers; the first wrong key or type is an error that names its place."""
+    values: dict[str, object] = {}
+    for path, table in _files(top, environ):
+        text, data = _read(path, table)
+        for key, value in data.items():
+            values[_known(key, path, text)] = _typed(key, value, f"{path}:{_line(text, key)}")
+    for name, value in environ.items():
+        if name.startswith(PREFIX) and name not in RESERVED:
+            key = name.removeprefix(PREFIX).lower()
+            if key not in FIELDS:
+                raise _unknown(key, f"environment variable {name}")
+            values[key] = _typed(key, _from_text(key, value, name), f"environment variable {name}")
+    values |= {
+        k: _typed(k, v, f"--{k.replace('_', '-')}") for k, v in flags.items() if v is not None
+    }
+    return Settings(**values)  # type: ignore[arg-type]  # every value went through _typed
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """The person's own configuration file."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "/")) / ".config")
+    return Path(base) / "untildone" / "config.toml"
+
+
+def _files(top: Path | None, environ: Mapping[str, str]) -> list[tuple[Path, str]]:
+    found = [(user_file(environ), "")]
+    if top:
+        project = top / FILE_NAME
+        found.append((project, "") if project.exists() else (top / "pyproject.toml", "tool"))
+    return [(path, table) for path, table in found if path.exists()]
+
+
+def _read(path: Path, table: str) -> tuple[str, dict[str, object]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"line (\d+)", str(error))
+        raise _wrong(f"{path}:{at[1] if at else 1}", f"this is not valid TOML: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise _wrong(str(path), f"the file cannot be read: {error}") from error
+    if table:
+        data = data.get("tool", {}).get("untildone", {})
+    return text, {key.replace("-", "_"): value for key, value in data.items()}
+
+
+def _known(key: str, path: Path, text: str) -> str:
+    if key not in FIELDS:
+        raise _unknown(key, f"{path}:{_line(text, key)}")
+    return key
+
+
+def _typed(key: str, value: object, where: str) -> object:
+    kind = type(FIELDS[key].default)
+    if kind is tuple:
+        listed = (value,) if isinstance(value, str) else value
+        if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
+            raise _wrong(where, f"`{key}` must be a text or a list of texts")
+        return tuple(listed)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not kind:
+        raise _wrong(where, f"`{key}` must be {_TYPE_WORDS[kind]}, not {value!r}")
+    least = FIELDS[key].metadata.get("least")
+    if isinstance(value, int | float) and least is not None and value < least:
+        raise _wrong(where, f"`{key}` must be at least {least}, not {value}")
+    if key in CHOICES and value not in CHOICES[key]:
+        known = ", ".join(word for word in CHOICES[key] if word)
+        raise _wrong(
+            where, f"`{key}` must be one of {known}, not {value!r}{_near(value, CHOICES[key])}"
+        )
+    return value
+
+
+_TYPE_WORDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number"}
+
+
+def _from_text(key: str, value: str, name: str) -> object:
+    kind = type(FIELDS[key].default)
+    try:
+        return kind(value) if kind in (int, float) else value
+    except ValueError:
+        raise _wrong(
+            f"environment variable {name}", f"`{key}` must be {_TYPE_WORDS[kind]}"
+        ) from None
+
+
+def _line(text: str, key: str) -> int:
+    names = "|".join(re.escape(name) for name in (key, key.replace("_", "-")))
+    pattern = re.compile(rf"^\s*\[?\"?({names})\"?\s*[=\].]")
+    return next((n for n, row in enumerate(text.splitlines(), 1) if pattern.match(row)), 1)
+
+
+def _near(word: object, known: "tuple[str, ...] | list[str]") -> str:
+    close = get_close_matches(str(word), known, n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def _unknown(key: str, where: str) -> UserError:
+    return _wrong(where, f"unknown key `{key}`{_near(key, list(FIELDS))}")
+
+
+def _wrong(where: str, what: str) -> UserError:
+    return UserError(
+        f"Wrong configuration in {where}: {what}",
+        state="Nothing was changed.",
+        hint="`untildone init` writes a file with every key and its meaning",
+    )
+
+
+def environment() -> Mapping[str, str]:
+    """The environment that settings are read from."""
+    return os.environ

@@ -1,0 +1,68 @@
+"""Talking to a live loop from another process."""
+
+from untildone.adapters.inbox import POLL_S, send
+from untildone.adapters.repository import STATE_FILE
+from untildone.domain.errors import UserError
+from untildone.wiring.repository import Repository, read_state
+
+STOP_WAIT_S = 15.0
+CHOICE_WAIT_S = 120.0
+
+
+def stop(repository: Repository, change: str, how: str) -> str:
+    """Ask the live loop to stop; for `now`, wait until it has."""
+    state = _live(repository, change)
+    _post(repository, state, {"kind": "stop", "how": how})
+    if how != "now":
+        return (
+            f"The loop over {state['change_id']} will stop {how.replace('-', ' the current ', 1)}."
+        )
+    if _gone(repository, STOP_WAIT_S):
+        return f"Stopped. `untildone resume {state['change_id']}` goes on."
+    return "The loop was asked to stop and is still finishing; see `untildone status`."
+
+
+def send_choice(repository: Repository, change: str, choice: str) -> int:
+    """The choice for a loop that waits for it; returns the exit code for the command."""
+    state = _live(repository, change)
+    if state.get("phase") != "awaiting_choice":
+        raise UserError(
+            f"The loop over {change} is still at work (phase: {state.get('phase')})",
+            hint=f"`untildone stop {change}` first, or wait until it asks",
+        )
+    _post(repository, state, {"kind": "choice", "choice": choice})
+    if not _gone(repository, CHOICE_WAIT_S):
+        raise UserError("The loop has not carried out the choice yet", hint="untildone status")
+    after = read_state(repository.place.top / STATE_FILE) or {}
+    return 0 if after.get("choice") == choice else 5
+
+
+def send_done(repository: Repository, change: str) -> None:
+    """The person's word."""
+    _post(repository, _live(repository, change), {"kind": "done"})
+
+
+def _live(repository: Repository, change: str) -> dict[str, object]:
+    state = read_state(repository.place.top / STATE_FILE)
+    if not repository.alive() or state is None:
+        raise UserError("No loop is running in this worktree", hint="untildone status")
+    if change and state.get("change_id") != change:
+        raise UserError(
+            f"The live loop of this worktree works on another change: {state.get('change_id')}",
+            hint="untildone status",
+        )
+    return state
+
+
+def _post(repository: Repository, state: dict[str, object], message: dict[str, str]) -> None:
+    pid = state.get("pid")
+    send(repository.inbox.folder, pid if isinstance(pid, int) else 0, message)
+
+
+def _gone(repository: Repository, seconds: float) -> bool:
+    end = repository.clock.monotonic() + seconds
+    while repository.alive():
+        if repository.clock.monotonic() >= end:
+            return False
+        repository.inbox.wake.wait(POLL_S / 20)
+    return True

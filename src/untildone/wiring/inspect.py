@@ -1,0 +1,172 @@
+"""Looking at runs, live or ended: state files, journals, stories, attempts."""
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from untildone.adapters import journal as journals
+from untildone.adapters.inbox import POLL_S
+from untildone.adapters.repository import home
+from untildone.adapters.run_folder import run_ids
+from untildone.app.recovery import replay
+from untildone.domain.errors import UserError
+from untildone.domain.plain_text import plain
+from untildone.domain.run import Run
+from untildone.domain.story import StoryBook
+from untildone.glance import look
+from untildone.wiring.planning import known_change
+from untildone.wiring.registry import story_source
+from untildone.wiring.repository import Repository
+
+CHUNK = 1024 * 1024
+
+
+def schema() -> str:
+    """The JSON Schema of the state file."""
+    return resources.files("untildone").joinpath("schemas/loop-state.v1.json").read_text()
+
+
+def loops(repository: Repository) -> list[dict[str, object]]:
+    """Every state file of this repository, after repairing what a dead loop left open."""
+    repository.repair()
+    return look(os.fspath(repository.place.top)) or []
+
+
+def stories(repository: Repository, change: str, source: str) -> StoryBook:
+    """The stories of a change."""
+    found = story_source(source, repository.place.top, change)
+    if found is None:
+        known_change(repository.place.top, change)
+        raise UserError(
+            f"The change has no tasks.md: {change}",
+            hint=f"`untildone run {change}` works on it as a plain loop",
+        )
+    return found.load()
+
+
+def book_json(book: StoryBook) -> dict[str, object]:
+    """A story book as `stories --json` prints it."""
+    return {
+        "change": book.change,
+        "source": book.source,
+        "tasks": {"total": book.total, "complete": book.complete},
+        "stories": [
+            {
+                "id": story.id,
+                "title": story.title,
+                "state": "done" if story.done else "open",
+                "depends_on": list(story.depends_on),
+                "tasks": [
+                    {"id": task.id, "text": task.text, "done": task.done, "line": task.line}
+                    for task in story.tasks
+                ],
+            }
+            for story in book.stories
+        ],
+        "ignored": [{"line": remark.line, "why": remark.why} for remark in book.ignored],
+        "problems": [{"line": remark.line, "why": remark.why} for remark in book.problems],
+    }
+
+
+def events(
+    repository: Repository, change: str, iteration: int | None, *, follow: bool
+) -> Iterator[dict[str, object]]:
+    """The events of the newest run, of one iteration if asked, on and on if followed."""
+    run = _run(repository, change)
+    path = repository.folder(run.plan.run_id).journal
+    shown, current = 0, 0
+    while True:
+        alive = repository.alive()
+        for k, event in enumerate(journals.events(path)):
+            if event["event"] == "iteration_started":
+                current = int(str(event["n"]))
+            if k >= shown and (iteration is None or current == iteration):
+                yield event
+            shown = max(shown, k + 1)
+        current = 0
+        if not follow or not alive:
+            return
+        repository.inbox.wake.wait(POLL_S / 4)
+
+
+def raw_output(repository: Repository, change: str, iteration: int | None) -> Iterator[str]:
+    """The agent's raw output with everything a terminal would obey taken out."""
+    run = _run(repository, change)
+    folder = repository.folder(run.plan.run_id).path / "logs"
+    wanted = f"{iteration:04d}.log" if iteration else "*.log"
+    for path in sorted(folder.glob(wanted)):
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield plain(chunk.decode(errors="replace"))
+
+
+def usage(repository: Repository, since: str) -> dict[str, Any]:
+    """Tokens and cost per run from the journals of all worktrees."""
+    start = _time(since)
+    rows = []
+    for root in _homes(repository):
+        for run_id in run_ids(root):
+            run = _replayed(root, run_id)
+            if run:
+                rows.append(_usage_row(run, start))
+    rows = [row for row in rows if row["iterations"]]
+    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    return {
+        "since": since or None,
+        "runs": rows,
+        "total_tokens": sum(row["total_tokens"] for row in rows),
+        "cost_usd": round(sum(costs), 6) if costs else None,
+    }
+
+
+def _usage_row(run: Run, start: datetime | None) -> dict[str, Any]:
+    taken = [it for it in run.iterations if start is None or it.started >= start]
+    used = [it.usage for it in taken if it.usage]
+    costs = [u.cost_usd for u in used if u.cost_usd is not None]
+    return {
+        "change_id": run.plan.change_id,
+        "run_id": run.plan.run_id,
+        "agent": run.plan.agent,
+        "iterations": len(taken),
+        "input_tokens": sum(u.input_tokens for u in used),
+        "output_tokens": sum(u.output_tokens for u in used),
+        "cache_read_tokens": sum(u.cache_read_tokens for u in used),
+        "cache_write_tokens": sum(u.cache_write_tokens for u in used),
+        "total_tokens": sum(u.total for u in used),
+        "estimated": any(u.estimated for u in used),
+        "cost_usd": round(sum(costs), 6) if costs else None,
+    }
+
+
+def _run(repository: Repository, change: str) -> Run:
+    run = repository.needed(change) if change else repository.latest()
+    if run is None:
+        raise UserError("No loop has run in this worktree yet", hint="untildone run")
+    return run
+
+
+def _homes(repository: Repository) -> list[Path]:
+    common = repository.place.common_dir
+    found = [home(repository.place), common / "untildone"]
+    found += sorted((common / "worktrees").glob("*/untildone"))
+    return list(dict.fromkeys(found))
+
+
+def _replayed(root: Path, run_id: str) -> Run | None:
+    return replay(journals.replayed(root / "runs" / run_id / "journal.jsonl"))
+
+
+def _time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
+    except ValueError:
+        raise UserError(
+            f"This is not an ISO 8601 time: {text}", hint="--since 2026-01-31"
+        ) from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -1,0 +1,310 @@
+"""Running loops: start, resume, finish, done, restore."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from untildone.adapters.agents.session import AgentSession
+from untildone.adapters.checkpoints.branch import BranchCheckpoint
+from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.journal import Journal
+from untildone.adapters.repository import exclude_own_files, head_of, preflight
+from untildone.adapters.run_folder import new_run_id
+from untildone.adapters.terminal import Person
+from untildone.adapters.usage import UsageMeter
+from untildone.adapters.verify import ShellChecks
+from untildone.app import views
+from untildone.app.bus import Bus, Observer
+from untildone.app.orchestrator import Orchestrator, Ports
+from untildone.app.record import RunRecord
+from untildone.app.recovery import missing_facts
+from untildone.domain import fact as f
+from untildone.domain.errors import Interrupted, UserError
+from untildone.domain.event import Event, warning
+from untildone.domain.machine import begin
+from untildone.domain.run import Choice, Origin, Plan, Run, Status, Stop, StopHow
+from untildone.ports import StorySource
+from untildone.settings import Settings
+from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
+from untildone.wiring.registry import dialect
+from untildone.wiring.repository import Repository
+
+EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command that drove a loop ended; `run` is None when there was nothing to do."""
+
+    exit_code: int
+    run: Run | None = None
+    message: str = ""
+
+
+@dataclass(slots=True)
+class Session:
+    """One process driving one run."""
+
+    repository: Repository
+    windows: list[Observer] = field(default_factory=list)
+    at_terminal: bool = False
+    warn: Callable[[str], None] = lambda text: None
+    _bus: Bus = field(default_factory=Bus)
+
+    def start(self, settings: Settings, flags: dict[str, object], wanted: Wanted) -> Ended:
+        """Start a run, or go on with the one of this branch."""
+        repo = self.repository
+        change = pick_change(repo, wanted)
+        repo.lock.take()
+        branch, _ = head_of(repo.place.git_dir)
+        if branch.startswith("ralph/"):
+            return self._on_ralph_branch(branch, change, settings, flags)
+        self._end_leftovers(repo.latest())
+        git = repo.git(repo.inbox.signalled)
+        origin = preflight(git, repo.place, change)
+        run_id = new_run_id(repo.clock.now())
+        prepared = prepare(repo.place.top, settings, wanted, change, run_id)
+        plan = prepared.plan
+        if prepared.open_stories == 0:
+            return Ended(0, None, f"All stories of `{change}` are done; nothing was changed.")
+        if plan.plain and prepared.source and _all_ticked(prepared.source):
+            text = (
+                "Every box of tasks.md is ticked; nothing was changed. `--done manual` runs anyway."
+            )
+            return Ended(0, None, text)
+        dialect(plan.agent, plan.agent_cmd, plan.script, repo.place.top).check()
+        return self._begin(prepared, origin)
+
+    def resume(self, settings: Settings, flags: dict[str, object], change: str) -> Ended:
+        """Go on with a stopped, stuck, stalled or crashed run."""
+        repo = self.repository
+        run = repo.needed(change) if change else repo.latest()
+        if run is None:
+            raise UserError("There is no run in this worktree to resume", hint="untildone run")
+        repo.lock.take()
+        return self._go_on(run, settings, flags)
+
+    def finish(self, run: Run, choice: Choice) -> Ended:
+        """The completion choice after the fact."""
+        self.repository.lock.take()
+        if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
+            raise UserError(
+                f"The run of `{run.plan.change_id}` was already ended",
+                hint=f"untildone restore {run.plan.change_id}",
+            )
+        loop = self._recovered(run)
+        if not loop.run.ended:
+            loop.record(f.StopRequested(Stop(StopHow.NOW)))
+            self._drive(loop)
+        loop.record(f.ChoiceMade(choice))
+        return self._drive(loop)
+
+    def person_done(self, run: Run) -> Ended:
+        """The person's word for a run whose process is gone."""
+        self.repository.lock.take()
+        loop = self._recovered(run)
+        if run.closed:
+            raise UserError(f"The run of `{run.plan.change_id}` has already ended")
+        if not loop.run.ended:
+            loop.record(f.StopRequested(Stop(StopHow.NOW)))
+            self._drive(loop)
+        loop.record(f.PersonDone())
+        return self._drive(loop)
+
+    def restore(self, run: Run) -> str:
+        """Everything back as it was before the run; returns where the present state is stored."""
+        repo = self.repository
+        repo.lock.take()
+        self._end_leftovers(run)
+        if run.origin is None:
+            raise UserError("This run never touched anything; there is nothing to restore")
+        stored = self._closing(run.plan).restore(run.origin, run.backup_ref)
+        loop = self._loop(run, run.origin)
+        if not run.abandoned:
+            loop.record(f.Abandoned(f"restored; the state before is stored as {stored}"))
+        return stored
+
+    # -----------------------------------------------------------------------------------------
+
+    def _on_ralph_branch(
+        self, branch: str, change: str, settings: Settings, flags: dict[str, object]
+    ) -> Ended:
+        repo = self.repository
+        mine = branch.removeprefix("ralph/")
+        run = repo.latest(mine)
+        if run is None:
+            raise UserError(
+                f"The worktree is on `{branch}`, but no run of `{mine}` is recorded here",
+                state="Nothing was changed.",
+                hint="Check out the branch to start from, then `untildone run` again.",
+            )
+        if mine != change:
+            raise UserError(
+                f"The worktree is on `{branch}`: the run of `{mine}` comes first",
+                state="Nothing was changed.",
+                hint=f"`untildone resume {mine}`, or `untildone finish {mine} cleanup`",
+            )
+        return self._go_on(run, settings, flags)
+
+    def _go_on(self, run: Run, settings: Settings, flags: dict[str, object]) -> Ended:
+        plan = run.plan
+        if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
+            raise UserError(
+                f"The run of `{plan.change_id}` was ended and its branch is gone",
+                state="Nothing was changed.",
+                hint=f"untildone run {plan.change_id}",
+            )
+        top = self.repository.place.top
+        waiting_for_choice = run.status is Status.DONE and not run.closed
+        if run.status is Status.DONE and run.closed and _nothing_open(run, top):
+            return Ended(
+                0, run, f"All stories of `{plan.change_id}` are done; nothing was changed."
+            )
+        loop = self._recovered(run)
+        if loop.run.abandoned:
+            raise UserError(
+                f"The start of this run was cut short before anything was changed: {plan.run_id}",
+                hint=f"untildone run {plan.change_id}",
+            )
+        if not waiting_for_choice:
+            source = source_of(plan, top)
+            book = source.load() if source else None
+            new_plan = renewed(plan, settings, flags, loop.run.current_iteration, book)
+            dialect(new_plan.agent, new_plan.agent_cmd, new_plan.script, top).check()
+            if not any(lane.iteration for lane in loop.run.lanes):
+                checkpoint, remarks = loop.adopt()
+                loop.record(f.Adopted(0, checkpoint, remarks))
+            loop.record(f.Resumed(new_plan))
+            assert run.origin or loop.run.origin
+            loop = self._loop(loop.run, loop.run.origin or Origin("", ""))
+        return self._drive(loop)
+
+    def _begin(self, prepared: Prepared, origin: Origin) -> Ended:
+        repo = self.repository
+        plan = prepared.plan
+        started = f.Started(plan)
+        run = begin(started, repo.clock.now())
+        try:
+            repo.folder(plan.run_id).make()
+            exclude_own_files(repo.place)
+            loop = self._loop(run, origin)
+            loop.record(started)
+        except OSError as error:
+            raise UserError(
+                f"The loop's own files cannot be written: {error}",
+                state="Nothing was changed.",
+                hint="Make room on the disk or mend the permissions, then start again.",
+            ) from error
+        for text in prepared.warnings:
+            loop.tell(warning(text))
+        return self._drive(loop)
+
+    def _recovered(self, run: Run) -> Orchestrator:
+        self._end_leftovers(run)
+        branch = f"ralph/{run.plan.change_id}"
+        origin = run.origin or self._recorded_origin(run, branch)
+        loop = self._loop(run, origin)
+        for fact in missing_facts(run, origin, loop.ports.checkpoint):
+            loop.record(fact)
+        return loop
+
+    def _recorded_origin(self, run: Run, branch: str) -> Origin:
+        folder = self.repository.folder(run.plan.run_id).path
+        noted = (folder / "origin").read_text().split("\n") if (folder / "origin").exists() else []
+        return Origin(noted[0], noted[1]) if len(noted) > 1 else Origin("", "")
+
+    def _end_leftovers(self, run: Run | None) -> None:
+        if run and not run.closed:
+            count = self.repository.end_leftovers(run.plan.run_id)
+            if count:
+                self.warn(f"Ended {count} processes that an earlier loop had left running")
+
+    def _closing(self, plan: Plan) -> Closing:
+        repo = self.repository
+        git = repo.git(repo.inbox.signalled)
+        return Closing(git, repo.place, plan.change_id, plan.run_id, self._stamp)
+
+    def _stamp(self) -> str:
+        return self.repository.clock.now().strftime("%Y%m%dT%H%M%S%f")
+
+    def _loop(self, run: Run, origin: Origin) -> Orchestrator:
+        repo, plan = self.repository, run.plan
+        folder = repo.folder(plan.run_id)
+        folder.make()
+        (folder.path / "origin").write_text(f"{origin.branch}\n{origin.commit}\n")
+        state = repo.state_file()
+        state.adopt_foreign(views.KNOWN_FIELDS)
+        git = repo.git(repo.inbox.signalled)
+        stop_now = repo.inbox.stop_now
+        closing = Closing(git, repo.place, plan.change_id, plan.run_id, self._stamp)
+        marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
+        speaker = dialect(plan.agent, plan.agent_cmd, plan.script, repo.place.top)
+        started = run.started_at
+        ports = Ports(
+            agent=AgentSession(repo.processes, speaker, marks, repo.home / "agent.json", stop_now),
+            source=source_of(plan, repo.place.top),
+            checkpoint=BranchCheckpoint(git, repo.place, plan.change_id, plan.run_id, closing),
+            verifier=ShellChecks(repo.processes, repo.place.top, stop_now),
+            meter=UsageMeter(
+                repo.processes, repo.place.top, plan.usage_cmd, lambda: started, stop_now
+            ),
+            mail=repo.inbox,
+            human=Person(repo.inbox, self._answer(plan), at_terminal=self.at_terminal),
+            record=RunRecord(Journal(folder.journal), state, self._bus, repo.head),
+            folder=folder,
+            clock=repo.clock,
+            cwd=str(repo.place.top),
+            template=_template(repo.place.top, plan.prompt_template),
+        )
+        return Orchestrator(ports, run, origin)
+
+    def _answer(self, plan: Plan) -> str:
+        return plan.on_complete or ("ask" if self.at_terminal else "keep")
+
+    def _drive(self, loop: Orchestrator) -> Ended:
+        repo = self.repository
+        for window in self.windows:
+            self._bus.subscribe(window)
+        self.windows = []
+        repo.inbox.listen()
+        repo.processes.adopt_orphans()
+        try:
+            run = loop.drive()
+        except Interrupted:
+            run = self._cut_short(loop)
+        finally:
+            self._bus.flush()
+        if run.stop and run.stop.signal:
+            return Ended(128 + run.stop.signal, run)
+        return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
+
+    def _cut_short(self, loop: Orchestrator) -> Run:
+        # A git command was ended by a signal: recorded like a crash, repaired at the next start.
+        for request in self.repository.inbox.take():
+            loop.record(request)
+        now = self.repository.clock.now()
+        shown = views.left_behind(loop.run, now)
+        state = self.repository.state_file()
+        state.adopt_foreign(views.KNOWN_FIELDS)
+        state.write(self.repository.head(shown), shown.iterations)
+        loop.tell(Event("finished", {"choice": None, "status": shown.status}))
+        return shown
+
+
+def _template(top: Path, path: str) -> str:
+    if not path:
+        return ""
+    try:
+        return (top / path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"The prompt template cannot be read: {error}") from error
+
+
+def _all_ticked(source: StorySource) -> bool:
+    book = source.load()
+    return 0 < book.total == book.complete
+
+
+def _nothing_open(run: Run, top: Path) -> bool:
+    source = source_of(run.plan, top)
+    return source is None or not source.load().open_stories(run.finished)

@@ -1,0 +1,214 @@
+"""From settings and what is in the repository to a plan: source, done criterion, limits."""
+
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from untildone.adapters.repository import head_of, slug
+from untildone.adapters.stories.tasks_md import TasksMd
+from untildone.domain.errors import StoriesError, UserError
+from untildone.domain.run import Done, Limits, Plan
+from untildone.domain.story import StoryBook
+from untildone.ports import StorySource
+from untildone.settings import Settings
+from untildone.wiring.registry import all_changes, change_exists, open_changes, story_source
+from untildone.wiring.repository import Repository
+
+PLAIN_ITERATIONS = 10
+MANUAL_WARNING = "No tasks.md found, using manual done criteria"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the person asked for on the command line."""
+
+    change: str = ""
+    task: str = ""
+    onto: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan with its story source; `open_stories` is None in the plain loop."""
+
+    plan: Plan
+    source: StorySource | None
+    open_stories: int | None
+    warnings: tuple[str, ...] = ()
+
+
+class SeveralChanges(UserError):
+    """More than one change is open: somebody has to say which."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(
+            f"Several changes are open: {', '.join(names)}",
+            state="Nothing was changed.",
+            hint=f"untildone run {names[0]}",
+        )
+        self.names = names
+
+
+def pick_change(repository: Repository, wanted: Wanted) -> str:
+    """The change to run: named, the one of this branch, or the only open one."""
+    if wanted.change:
+        return wanted.change
+    if wanted.task:
+        return slug(wanted.task) or "task"
+    branch, _ = head_of(repository.place.git_dir)
+    if branch.startswith("ralph/") and repository.latest(branch.removeprefix("ralph/")):
+        return branch.removeprefix("ralph/")
+    rows = open_changes(repository.place.top)
+    if not rows:
+        raise UserError(
+            "No open change was found in this repository",
+            state="Looked for openspec/changes/*/tasks.md and tasks.md.",
+            hint='untildone run --task "what should be done"',
+        )
+    if len(rows) > 1:
+        raise SeveralChanges([name for name, _, _ in rows])
+    return rows[0][0]
+
+
+def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: str) -> Prepared:
+    """The plan of a new run; every mistake in it is found before anything is touched."""
+    source = story_source(settings.source, top, change)
+    plain = bool(wanted.task)
+    if not source and not plain:
+        known_change(top, change)
+        plain = True
+    task = wanted.task or _change_task(top, change, plain=plain)
+    done, warnings = _done(settings, top, change, source, plain=plain)
+    if plain:
+        source = _criterion_source(top, change, source) if done is Done.TASKS else None
+    elif done is Done.PROMISE:
+        raise UserError(
+            "`--done promise` is for a run without stories",
+            hint='untildone run --task "what should be done" --done promise',
+        )
+    book = _checked(source.load()) if source and not plain else None
+    open_stories = len(book.open_stories(frozenset())) if book else None
+    if book and book.ignored:
+        warnings = (*warnings, *_ignored(book))
+    limits = Limits(
+        settings.max_retries,
+        iterations(settings.max_iterations, settings.max_retries, open_stories),
+        settings.stall_threshold,
+        settings.timeout,
+        settings.idle_timeout,
+    )
+    plan = Plan(
+        change_id=change,
+        run_id=run_id,
+        task=task,
+        plain=plain,
+        done=done,
+        source=source.name if source else "",
+        agent="command" if settings.agent_cmd else settings.agent,
+        limits=limits,
+        model=settings.model,
+        agent_cmd=settings.agent_cmd,
+        script=settings.script,
+        verify=settings.verify,
+        checkpoint=settings.checkpoint,
+        on_complete=settings.on_complete,
+        usage_cmd=settings.usage_cmd,
+        prompt_template=settings.prompt_template,
+        configured_max=settings.max_iterations,
+    )
+    return Prepared(plan, source, open_stories, warnings)
+
+
+def renewed(
+    plan: Plan, settings: Settings, flags: dict[str, object], current: int, book: StoryBook | None
+) -> Plan:
+    """The plan to go on with: the run's flags, given ones override, the cap counts from here."""
+    given = {name for name, value in flags.items() if value not in (None, ())}
+    limits = plan.limits
+    names = {"max_retries": "max_retries", "stall_threshold": "stall_threshold"}
+    names |= {"timeout": "timeout_min", "idle_timeout": "idle_timeout_min"}
+    changed = {names[n]: getattr(settings, n) for n in given if n in names}
+    configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
+    retries = changed.get("max_retries", limits.max_retries)
+    open_stories = len(book.open_stories(frozenset())) if book and not plan.plain else None
+    more = iterations(configured, retries, open_stories)
+    limits = replace(limits, **changed, max_iterations=current + more)
+    texts = ("model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent")
+    over = {name: getattr(settings, name) for name in texts if name in given}
+    if "done" in given:
+        over["done"] = Done(settings.done)
+    if over.get("agent_cmd"):
+        over["agent"] = "command"
+    return replace(plan, **over, limits=limits, configured_max=configured)
+
+
+def iterations(configured: int, retries: int, open_stories: int | None) -> int:
+    """The cap of a run."""
+    if configured:
+        return configured
+    return PLAIN_ITERATIONS if open_stories is None else max(1, open_stories) * (1 + retries)
+
+
+def source_of(plan: Plan, top: Path) -> StorySource | None:
+    """The story source of an existing run."""
+    return story_source(plan.source, top, plan.change_id) if plan.source else None
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def known_change(top: Path, change: str) -> None:
+    if change_exists(top, change):
+        return
+    names = all_changes(top)
+    near = get_close_matches(change, names, n=1)
+    if near:
+        hint = f"Did you mean `{near[0]}`? untildone run {near[0]}"
+    elif names:
+        hint = f"Changes here: {', '.join(names)}"
+    else:
+        hint = f'untildone run {change} --task "what should be done"'
+    raise UserError(f"Unknown change: {change}", state="Nothing was changed.", hint=hint)
+
+
+def _change_task(top: Path, change: str, *, plain: bool) -> str:
+    if not plain:
+        return f"Work through the stories of the change {change}"
+    folder = top / "openspec" / "changes" / change
+    files = sorted(str(p.relative_to(top)) for p in folder.rglob("*.md"))
+    listed = "\n".join(f"- `{path}`" for path in files)
+    return f"Implement the change `{change}` in this repository. Its documents:\n\n{listed}"
+
+
+def _done(
+    settings: Settings, top: Path, change: str, source: StorySource | None, *, plain: bool
+) -> tuple[Done, tuple[str, ...]]:
+    if settings.done:
+        return Done(settings.done), ()
+    if source or (plain and _criterion_source(top, change, source)):
+        return Done.TASKS, ()
+    return Done.MANUAL, (MANUAL_WARNING,)
+
+
+def _criterion_source(top: Path, change: str, source: StorySource | None) -> StorySource | None:
+    if source:
+        return source
+    return TasksMd(top, change) if (top / "tasks.md").is_file() else None
+
+
+def _checked(book: StoryBook) -> StoryBook:
+    if book.problems:
+        first = book.problems[0]
+        more = "".join(f"\n  {book.path}:{r.line}: {r.why}" for r in book.problems[1:])
+        raise StoriesError(
+            f"{book.path}:{first.line}: {first.why}{more}",
+            state="Nothing was changed.",
+            hint=f"Mend the file, then look at it with `untildone stories {book.change}`",
+        )
+    return book
+
+
+def _ignored(book: StoryBook) -> tuple[str, ...]:
+    lines = ", ".join(f"{r.line} ({r.why})" for r in book.ignored[:5])
+    more = f" and {len(book.ignored) - 5} more" if len(book.ignored) > 5 else ""
+    return (f"Lines of {book.path} that are not counted as tasks: {lines}{more}",)

@@ -1,0 +1,73 @@
+"""What there is to choose from: agents and story sources by name."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+
+from untildone.adapters.agents.claude import Claude
+from untildone.adapters.agents.command import Command
+from untildone.adapters.agents.scripted import Scripted
+from untildone.adapters.stories import openspec, tasks_md
+from untildone.adapters.stories.openspec import OpenSpec
+from untildone.adapters.stories.tasks_md import TasksMd
+from untildone.domain.errors import StoriesError, UserError
+from untildone.ports import Dialect, StorySource
+
+SOURCES: dict[str, Callable[[Path, str], StorySource]] = {"openspec": OpenSpec, "tasks-md": TasksMd}
+RECOGNISES = {"openspec": openspec.recognises, "tasks-md": tasks_md.recognises}
+AGENTS = ("claude", "command", "scripted")
+
+
+def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
+    """The agent of this name."""
+    match name:
+        case "claude":
+            return Claude()
+        case "command":
+            return Command(agent_cmd)
+        case "scripted":
+            if not script:
+                raise UserError(
+                    "The scripted agent needs a script",
+                    hint="Set `script` in untildone.toml or pass `--script FILE`.",
+                )
+            return Scripted(str((top / script).resolve()))
+        case _:
+            raise UserError(f"Unknown agent: {name}", hint=f"Known agents: {', '.join(AGENTS)}")
+
+
+def story_source(name: str, top: Path, change: str) -> StorySource | None:
+    """The source that has this change, or None when none does."""
+    if name != "auto":
+        if name not in SOURCES:
+            near = get_close_matches(name, SOURCES, n=1)
+            hint = f"Did you mean `{near[0]}`? " if near else ""
+            raise UserError(
+                f"Unknown story source: {name}", hint=f"{hint}Known: auto, {', '.join(SOURCES)}"
+            )
+        return SOURCES[name](top, change)
+    found = next((n for n, recognises in RECOGNISES.items() if recognises(top, change)), None)
+    return SOURCES[found](top, change) if found else None
+
+
+def change_exists(top: Path, change: str) -> bool:
+    """Whether the change is known at all, with or without tasks."""
+    return openspec.exists(top, change)
+
+
+def open_changes(top: Path) -> list[tuple[str, int, int]]:
+    """Changes with open tasks: name, tasks, tasks done."""
+    found = [(f.name, f.total, f.complete) for f in openspec.find(top) if not f.why]
+    rows = [row for row in found if row[1] > row[2]]
+    if not found and tasks_md.recognises(top, "tasks"):
+        book = TasksMd(top, "tasks").load()
+        rows.append(("tasks", book.total, book.complete))
+    return rows
+
+
+def all_changes(top: Path) -> list[str]:
+    """Names of every change, for suggestions."""
+    try:
+        return [found.name for found in openspec.find(top)]
+    except StoriesError:
+        return []

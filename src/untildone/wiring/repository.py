@@ -1,0 +1,114 @@
+"""A repository as the commands see it: its folders, git, and the runs recorded in it."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from untildone.adapters import journal as journals
+from untildone.adapters.clock import SystemClock
+from untildone.adapters.git import Git, Place
+from untildone.adapters.inbox import Inbox
+from untildone.adapters.lock import WorktreeLock
+from untildone.adapters.process import Processes, end_marked, started_at
+from untildone.adapters.repository import STATE_FILE, discover, home
+from untildone.adapters.run_folder import RunFolder, change_of, run_ids
+from untildone.adapters.state_file import StateFile
+from untildone.adapters.wake import Wake
+from untildone.app import views
+from untildone.app.recovery import replay
+from untildone.domain.errors import UserError
+from untildone.domain.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """One worktree: where it is and how to reach it."""
+
+    place: Place
+    home: Path
+    inbox: Inbox
+    processes: Processes
+    lock: WorktreeLock
+    clock: SystemClock
+
+    def git(self, interrupted: Callable[[], bool] = lambda: False) -> Git:
+        """Git commands at the top of the worktree."""
+        return Git(self.processes, self.place.top, interrupted)
+
+    def folder(self, run_id: str) -> RunFolder:
+        """A run's private folder."""
+        return RunFolder(self.home, run_id)
+
+    def state_file(self) -> StateFile:
+        """The file other tools read."""
+        return StateFile(self.place.top / STATE_FILE, views.entry)
+
+    def replay(self, run_id: str) -> Run | None:
+        """A run from its journal."""
+        return replay(journals.replayed(self.folder(run_id).journal))
+
+    def latest(self, change: str = "") -> Run | None:
+        """The newest run of a change, or of any change."""
+        for run_id in run_ids(self.home):
+            if not change or change_of(self.home, run_id) == change:
+                return self.replay(run_id)
+        return None
+
+    def needed(self, change: str) -> Run:
+        """The newest run of a change; none is a UserError that names those there are."""
+        run = self.latest(change)
+        if run is None:
+            known = sorted({change_of(self.home, run_id) for run_id in run_ids(self.home)} - {""})
+            listed = f"Runs here: {', '.join(known)}" if known else "untildone run"
+            raise UserError(
+                f"There is no run of this change in this worktree: {change}", hint=listed
+            )
+        return run
+
+    def alive(self) -> bool:
+        """Whether a loop runs in this worktree now."""
+        return self.lock.is_held()
+
+    def head(self, run: Run) -> dict[str, object]:
+        """The state file's fields for a run of this process."""
+        pid = os.getpid()
+        return views.state(run, pid, started_at(pid))
+
+    def repair(self) -> None:
+        """After a dead loop: its last iteration closed in the state file, status stopped."""
+        run = self.latest()
+        if run is None or self.alive():
+            return
+        shown = views.left_behind(run, self.clock.now())
+        if shown != run:
+            head = views.state(shown, 0, None)
+            self.state_file().write(head, shown.iterations)
+
+    def end_leftovers(self, run_id: str) -> int:
+        """End what an earlier, killed loop left running; only processes that carry its mark."""
+        ended = end_marked("UNTILDONE_RUN_ID", run_id)
+        pid_file = self.home / "agent.json"
+        pid_file.unlink(missing_ok=True)
+        return len(ended)
+
+
+def here(folder: Path | None = None) -> Repository:
+    """The repository around the current folder."""
+    start = (folder or Path.cwd()).resolve()
+    wake = Wake()
+    processes = Processes(wake.fd)
+    place = discover(processes, start)
+    root = home(place)
+    inbox = Inbox(root / "inbox", wake)
+    return Repository(place, root, inbox, processes, WorktreeLock(root / "lock"), SystemClock())
+
+
+def read_state(path: Path) -> dict[str, object] | None:
+    """A state file's content, or None."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None

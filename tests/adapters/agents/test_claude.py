@@ -1,0 +1,324 @@
+import json
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.agents.claude import Claude
+from untildone.adapters.agents.stream_json import LINE_BYTES, StreamReader
+from untildone.domain.agent import (
+    AgentText,
+    AgentTool,
+    Intent,
+    Invocation,
+    Limit,
+    Notice,
+    Reading,
+    Usage,
+)
+from untildone.domain.errors import AgentMissing
+from untildone.domain.promise import Promise
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "claude"
+DONE = "<promise>COMPLETE</promise>"
+COMPLETE = Promise(complete=True)
+NO_RESULT = "ended without its result event"
+NOTHING = Usage(cost_usd=0.0)
+TEMPORARY = (
+    "This is a server-side issue, usually temporary — try again in a moment. "
+    "If it persists, check your inference gateway (127.0.0.1:PORT)."
+)
+
+
+def used(inputs: int, outputs: int, cost: float) -> Usage:
+    """The recorded server counts 1200 + 300 read + 100 written for a call."""
+    calls = inputs // 1200
+    return Usage(inputs, outputs, 300 * calls, 100 * calls, cost)
+
+
+def aborted(reason: str) -> str:
+    return f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={reason}"
+
+
+# What each recorded stream says; the session id is in the stream and compared apart.
+READINGS = {
+    "2.1.197/http401": Reading(error=NO_RESULT),
+    "2.1.197/ok": Reading(COMPLETE, usage=used(2400, 90, 0.015799999999999998)),
+    "2.1.197/rlwarn_oauth": Reading(COMPLETE, usage=used(2400, 90, 0.00948)),
+    "2.1.197/sig_GKILL_toolsleep": Reading(error=NO_RESULT),
+    "2.1.197/sig_INT_slow": Reading(error=NO_RESULT),
+    "2.1.197/sig_INT_toolsleep": Reading(
+        error=aborted("tool_use"), usage=used(1200, 45, 0.007899999999999999)
+    ),
+    "2.1.197/usage_limit_oauth": Reading(
+        error="You've hit your limit · resets 11:44pm (UTC)",
+        usage=NOTHING,
+        limit=Limit("usage limit (five_hour)", datetime(2026, 11, 15, 23, 44, 12, tzinfo=UTC)),
+    ),
+    "2.1.325/budget": Reading(
+        error="Reached maximum budget ($0.02)", usage=used(3600, 135, 0.02504)
+    ),
+    "2.1.325/close": Reading(
+        error="API Error: Connection dropped (ECONNRESET). "
+        "Check the gateway set in ANTHROPIC_BASE_URL, then try again.",
+        usage=NOTHING,
+        limit=Limit("server error"),
+    ),
+    "2.1.325/die": Reading(COMPLETE, usage=used(14400, 56, 0.06543999999999998)),
+    "2.1.325/empty_stdin": Reading(error=NO_RESULT),
+    "2.1.325/failed": Reading(
+        Promise(complete=False, reason="no access to database"), usage=used(2400, 90, 0.01252)
+    ),
+    "2.1.325/hang_short_timeout": Reading(
+        error="Request timed out", usage=NOTHING, limit=Limit("server error")
+    ),
+    "2.1.325/hangmid": Reading(COMPLETE, usage=used(2400, 46, 0.00626)),
+    "2.1.325/hangmid_watchdog": Reading(
+        error="API Error: Stream idle timeout - no chunks received", usage=NOTHING
+    ),
+    "2.1.325/http400": Reading(error="API Error: 400 fake error", usage=NOTHING),
+    "2.1.325/http401": Reading(error=NO_RESULT),
+    "2.1.325/http401_maxretries0": Reading(
+        error="Invalid API key · Fix external API key", usage=NOTHING
+    ),
+    "2.1.325/http429": Reading(
+        error="API Error: Request rejected (429) · This request would exceed your account's "
+        "rate limit. Please try again later.",
+        usage=NOTHING,
+        limit=Limit("rate limit"),
+    ),
+    "2.1.325/http429_once": Reading(COMPLETE, usage=used(2400, 90, 0.01252)),
+    "2.1.325/http500": Reading(
+        error=f"API Error: 500 fake error. {TEMPORARY}",
+        usage=NOTHING,
+        limit=Limit("server error (500)"),
+    ),
+    "2.1.325/http529": Reading(
+        error=f"API Error: 529 Overloaded. {TEMPORARY}",
+        usage=NOTHING,
+        limit=Limit("service overloaded"),
+    ),
+    "2.1.325/noauth": Reading(error="Not logged in · Please run /login", usage=NOTHING),
+    "2.1.325/nopromise": Reading(usage=used(2400, 90, 0.01252)),
+    "2.1.325/ok": Reading(COMPLETE, usage=used(2400, 90, 0.01252)),
+    "2.1.325/ok_include_partial_messages": Reading(COMPLETE, usage=used(2400, 90, 0.01252)),
+    "2.1.325/quota": Reading(error="Credit balance is too low", usage=NOTHING),
+    "2.1.325/refused": Reading(
+        error="API Error: Connection refused — a firewall or proxy may be blocking it "
+        "(ECONNREFUSED)",
+        usage=NOTHING,
+        limit=Limit("server error"),
+    ),
+    "2.1.325/resume_bad_id": Reading(
+        error="No conversation found with session ID: 00000000-0000-4000-8000-000000000000",
+        usage=NOTHING,
+    ),
+    "2.1.325/rlwarn_oauth": Reading(COMPLETE, usage=used(2400, 90, 0.00626)),
+    "2.1.325/sig_GINT_toolsleep": Reading(error=aborted("tool_use"), usage=used(1200, 45, 0.00626)),
+    "2.1.325/sig_GKILL_toolsleep": Reading(error=NO_RESULT),
+    "2.1.325/sig_GTERM_slow": Reading(error=NO_RESULT),
+    "2.1.325/sig_GTERM_toolsleep": Reading(error=NO_RESULT),
+    "2.1.325/sig_INT_slow": Reading(error=aborted("null"), usage=NOTHING),
+    "2.1.325/sseerror": Reading(COMPLETE, usage=used(2400, 46, 0.00626)),
+    "2.1.325/tool_exit_nonzero": Reading(COMPLETE, usage=used(2400, 90, 0.01252)),
+    "2.1.325/usage_limit_oauth": Reading(
+        error="You've hit your limit · resets 11:43pm (UTC)",
+        usage=NOTHING,
+        limit=Limit("usage limit (five_hour)", datetime(2026, 11, 15, 23, 43, 59, tzinfo=UTC)),
+    ),
+}
+
+SAID: Notice = AgentText(f"I created hello.txt as asked.\n{DONE}")
+WROTE: Notice = AgentTool("Write", "/repo/hello.txt")
+NOTICES: dict[str, list[Notice]] = {
+    "2.1.325/ok": [WROTE, SAID],
+    "2.1.325/ok_include_partial_messages": [WROTE, SAID],
+    "2.1.325/die": [SAID],
+    "2.1.325/tool_exit_nonzero": [AgentTool("Bash", "echo out; echo err >&2; exit 3"), SAID],
+    "2.1.325/usage_limit_oauth": [],
+}
+
+
+def read(stream: bytes, size: int = 0, stderr: bytes = b"") -> tuple[list[Notice], Reading]:
+    reader = StreamReader()
+    notices: list[Notice] = []
+    for at in range(0, len(stream), size or len(stream) or 1):
+        notices += reader.feed(stream[at : at + (size or len(stream))])
+    return notices, reader.finish(0, stderr)
+
+
+def lines(*events: object) -> bytes:
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def says(text: str, message_id: str = "m1", **more: object) -> dict[str, object]:
+    content = [{"type": "text", "text": text}]
+    return block_event(content, message_id, **more)
+
+
+def block_event(content: object, message_id: str = "m1", **more: object) -> dict[str, object]:
+    message = {"id": message_id, "role": "assistant", "content": content}
+    return {"type": "assistant", "message": message, "parent_tool_use_id": None, **more}
+
+
+RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "x"}
+
+
+def test_every_capture_has_a_reading() -> None:
+    found = {str(p.relative_to(CAPTURES).with_suffix("")) for p in CAPTURES.rglob("*.jsonl")}
+    assert found == set(READINGS)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+@pytest.mark.parametrize("capture", READINGS)
+def test_recorded_streams(capture: str, size: int) -> None:
+    stream = (CAPTURES / f"{capture}.jsonl").read_bytes()
+    ids = [json.loads(line)["session_id"] for line in stream.splitlines()[:1]]
+    expected = READINGS[capture]
+    session = ids[0] if ids else ""
+    notices, reading = read(stream, size)
+    assert reading == Reading(
+        expected.promise, expected.error, expected.usage, expected.limit, session
+    )
+    assert notices == NOTICES.get(capture, notices)
+
+
+BLOCK = {"type": "text", "text": "a "}
+TOOL = {"type": "tool_use", "name": "Read", "input": {}}
+PROMISES: dict[str, tuple[list[object], Promise | None]] = {
+    "in an earlier message": ([says(DONE), says("Bye.", "m2")], COMPLETE),
+    "inline in an earlier message": ([says(f"x {DONE}"), says("Bye.", "m2")], None),
+    "inline in the final message": ([says("Hi."), says(f"x {DONE}", "m2")], COMPLETE),
+    "inline, then a tool": ([says(f"x {DONE}"), block_event([TOOL], "m2")], None),
+    "over two blocks": ([says("<promise>COMP"), says("LETE</promise>")], COMPLETE),
+    "in a block of its own": (
+        [says("Text."), block_event([TOOL]), says(DONE), says("Bye.", "m2")],
+        COMPLETE,
+    ),
+    "over two messages": ([says("<promise>COMP"), says("LETE</promise>", "m2")], None),
+    "of a sub-agent": ([says(DONE, parent_tool_use_id="toolu_1"), says("Bye.", "m2")], None),
+    "thought": ([block_event([{"type": "thinking", "thinking": DONE}])], None),
+    "in a tool call": ([block_event([{**TOOL, "input": {"text": DONE}}])], None),
+    "in a tool's result": (
+        [{"type": "user", "message": {"content": [{"type": "tool_result", "content": DONE}]}}],
+        None,
+    ),
+    "in the prompt": ([{"type": "user", "message": {"content": DONE}}, says("Bye.")], None),
+    "in an error of the service": ([says(DONE, error="unknown"), says("Bye.", "m2")], None),
+    "as plain content": ([block_event(DONE)], COMPLETE),
+    "without ids": ([says(DONE, ""), says("Bye.", "")], COMPLETE),
+    "in the result only": ([{**RESULT, "result": f"x {DONE}"}], COMPLETE),
+    "strange events": ([[], 1, {}, {"type": 3}, block_event(7), block_event([8])], None),
+}
+
+
+@pytest.mark.parametrize(("events", "promise"), PROMISES.values(), ids=PROMISES)
+def test_only_the_agents_own_text_counts(events: list[object], promise: Promise | None) -> None:
+    ended = any(isinstance(event, dict) and event.get("type") == "result" for event in events)
+    assert read(lines(*events, *([] if ended else [RESULT])))[1].promise == promise
+
+
+def test_the_result_line_may_lack_its_newline() -> None:
+    assert read(lines(says(DONE), RESULT).rstrip())[1] == Reading(COMPLETE)
+
+
+def test_lines_that_are_no_json_are_passed_over() -> None:
+    noise = b'warn\n{"type": \n\xff\xfe{\n' + b"[" * 100_000 + b"{\n{} {}\n\n\r\n"
+    assert read(noise + lines(says(DONE)) + noise + lines(RESULT))[1] == Reading(COMPLETE)
+
+
+def test_a_failure_is_kept_beside_an_error() -> None:
+    failed = {**RESULT, "subtype": "error_max_turns", "errors": ["Reached \x1b[31mit", "again"]}
+    assert read(lines(says("<promise>FAILED: no</promise>"), failed))[1] == Reading(
+        Promise(complete=False, reason="no"), error="Reached it; again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "limit"),
+    [
+        ([{"type": "system", "subtype": "api_retry", "error_status": 429}], Limit("rate limit")),
+        ([says("x", error="connection_failed")], Limit("connection failed")),
+        ([says("x", error="overloaded")], Limit("service overloaded")),
+        ([says("x", error="billing_error", api_error_status=429)], None),
+        ([says("x", error="rate_limit"), says("It goes on.", "m2")], None),
+        ([{"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}}],
+         Limit("usage limit")),
+        ([{"type": "rate_limit_event",
+           "rate_limit_info": {"status": "rejected", "resetsAt": 1e300}}], Limit("usage limit")),
+        ([{"type": "rate_limit_event", "rate_limit_info": {"status": "allowed"}}], None),
+    ],
+)  # fmt: skip
+def test_limits_of_a_stream_that_breaks_off(events: list[object], limit: Limit | None) -> None:
+    assert read(lines(*events))[1] == Reading(error=NO_RESULT, limit=limit)
+
+
+def test_a_limit_that_did_not_stop_the_agent_is_none() -> None:
+    rejected = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}}
+    assert read(lines(rejected, says(DONE), RESULT))[1] == Reading(COMPLETE)
+
+
+def test_the_last_words_on_standard_error_explain_a_missing_result() -> None:
+    stderr = b"warning\nError: \x1b[31mInput must be provided\n\n"
+    assert read(b"", stderr=stderr)[1].error == f"{NO_RESULT}: Error: Input must be provided"
+
+
+def test_tool_calls_are_shown_short_and_plain() -> None:
+    def tool(**arguments: object) -> dict[str, object]:
+        return {"type": "tool_use", "name": "Ba\x1bsh", "input": arguments}
+
+    calls = [tool(command="a\n\x1b]0;x\x07b"), tool(file_path="p" * 300), tool(n=1), tool()]
+    assert read(lines(block_event(calls)))[0] == [
+        AgentTool("Bah", "a b"),
+        AgentTool("Bah", "p" * 199 + "…"),
+        AgentTool("Bah"),
+        AgentTool("Bah"),
+    ]
+
+
+def test_a_line_over_the_bound_is_dropped() -> None:
+    reader = StreamReader()
+    reader.feed(b'{"type":"result","x":"')
+    for _ in range(LINE_BYTES // 65_536 + 2):
+        reader.feed(b"x" * 65_536)
+    reader.feed(b'"}\n' + lines(says(DONE)))
+    assert reader.finish(0, b"") == Reading(
+        COMPLETE, error=f"{NO_RESULT} (a line over 16 MiB was dropped)"
+    )
+
+
+def test_the_call() -> None:
+    root = {"IS_SANDBOX": "1"} if os.geteuid() == 0 else {}
+    agent = Claude(extra_args=("--max-turns", "9"))
+    call = agent.invocation(Intent(prompt="Grüße\ud800", cwd="/w", scratch="/s", model="opus"))
+    assert call == Invocation(
+        argv=(
+            *("claude", "-p", "--output-format", "stream-json", "--verbose"),
+            *("--dangerously-skip-permissions", "--model", "opus", "--max-turns", "9"),
+        ),
+        stdin="Grüße?".encode(),
+        env={
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+            "DISABLE_TELEMETRY": "1",
+            **root,
+        },
+        unset=call.unset,
+    )
+    assert {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"} <= set(call.unset)
+
+
+def test_check_names_the_program_and_the_way_out(tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    with pytest.raises(AgentMissing) as missing:
+        Claude(str(program)).check()
+    assert missing.value.message == f"The agent's program was not found: {program}"
+    assert "npm install" in missing.value.hint
+    assert "--agent-cmd" in missing.value.hint
+    program.write_text("#!/bin/sh\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    Claude(str(program)).check()

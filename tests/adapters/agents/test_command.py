@@ -1,0 +1,76 @@
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.agents.command import PIECE_BYTES, PIECE_LINES, Command, PlainReader
+from untildone.domain.agent import AgentText, Intent, Invocation, Reading
+from untildone.domain.errors import AgentMissing, UserError
+from untildone.domain.promise import Promise
+
+INTENT = Intent(prompt="Grüße", cwd="/w", scratch="/s", model="ignored")
+DONE = b"<promise>COMPLETE</promise>"
+
+
+def test_the_call() -> None:
+    call = Command("my-agent --say 'a b' \"c\"").invocation(INTENT)
+    assert call == Invocation(argv=("my-agent", "--say", "a b", "c"), stdin="Grüße".encode())
+
+
+def test_a_path_means_the_folder_where_it_was_typed(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        call = Command("./agent x").invocation(INTENT)
+    assert call.argv == (str(tmp_path / "agent"), "x")
+
+
+def test_a_path_in_the_home_folder(home: Path) -> None:
+    assert Command("~/agent").invocation(INTENT).argv == (str(home / "agent"),)
+
+
+@pytest.mark.parametrize("command", ["", "   ", "''", "agent 'open"])
+def test_a_command_without_words_is_refused(command: str) -> None:
+    with pytest.raises(UserError) as error:
+        Command(command)
+    assert "--agent-cmd" in error.value.hint
+
+
+@pytest.mark.parametrize("make", ["nothing", "a folder", "not executable"])
+def test_a_missing_program(tmp_path: Path, make: str) -> None:
+    program = tmp_path / "agent"
+    if make == "a folder":
+        program.mkdir()
+    elif make == "not executable":
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o644)
+    with pytest.raises(AgentMissing, match=str(program)):
+        Command(f"{program} --flag").check()
+
+
+def test_a_program_that_is_there(tmp_path: Path) -> None:
+    program = tmp_path / "agent"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    Command(str(program)).check()
+    Command("sh -c true").check()
+
+
+def test_reading() -> None:
+    reader = PlainReader()
+    assert reader.feed(b"Hi \x1b[31mthere\x1b[0m\n\xc3") == [AgentText("Hi there\n")]
+    assert reader.feed(b"\xa4 <prom") == [AgentText("ä <prom")]
+    assert reader.feed(b"\n  \n") == [AgentText("\n  \n")]
+    assert reader.feed(b"\x1b[0m") == []
+    assert reader.feed(b"") == []
+    reader.feed(DONE + b"\n")
+    assert reader.finish(3, b"oops") == Reading(Promise(complete=True))
+
+
+def test_of_a_flood_the_end_is_shown() -> None:
+    reader = PlainReader()
+    lines = b"".join(b"%07d\n" % n for n in range(100_000))
+    (notice,) = reader.feed(lines)
+    last = "\n".join(f"{n:07}" for n in range(100_000 - PIECE_LINES, 100_000))
+    assert notice == AgentText(last)
+    (notice,) = reader.feed(b"x" * 1_000_000)
+    assert notice == AgentText("x" * PIECE_BYTES)
+    assert reader.finish(0, b"") == Reading()

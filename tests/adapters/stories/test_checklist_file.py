@@ -1,0 +1,216 @@
+"""Reading a checklist from the worktree, and settling a story in it."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.domain.errors import StoriesError
+
+THREE = b"""\
+## 1. Server
+- [ ] 1.1 a
+- [~] 1.2 b
+## 2. Client
+- [ ] 2.1 c
+- [ ] plain
+## 3. Docs
+- [x] 3.1 d
+- [ ] 3.2 e
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> ChecklistFile:
+    (tmp_path / "tasks.md").write_bytes(THREE)
+    return ChecklistFile(tmp_path, "tasks.md", "demo", "tasks-md")
+
+
+def content(file: ChecklistFile) -> bytes:
+    return (file.root / file.path).read_bytes()
+
+
+def rewrite(file: ChecklistFile, old: bytes, new: bytes) -> None:
+    data = content(file)
+    assert old in data
+    (file.root / file.path).write_bytes(data.replace(old, new))
+
+
+def test_settling_ticks_the_open_boxes_of_the_story_only(file: ChecklistFile) -> None:
+    before = file.load()
+    said = file.settle(before.stories[0], before)
+    assert content(file) == THREE.replace(b"[ ] 1.1", b"[x] 1.1").replace(b"[~]", b"[x]")
+    assert said == ("Ticked in story 1, where the box was still open: 1.1, 1.2",)
+    assert file.load().stories[0].done
+
+
+def test_settling_takes_back_what_was_ticked_in_other_stories(file: ChecklistFile) -> None:
+    before = file.load()
+    (file.root / file.path).write_bytes(THREE.replace(b"[ ]", b"[x]").replace(b"[~]", b"[x]"))
+    said = file.settle(before.stories[0], before)
+    assert content(file) == THREE.replace(b"[ ] 1.1", b"[x] 1.1").replace(b"[~]", b"[x]")
+    assert said == (
+        "Unticked in story 2, which is not finished but was ticked during story 1: 2.1, “plain”",
+        "Unticked in story 3, which is not finished but was ticked during story 1: 3.2",
+    )
+
+
+def test_boxes_that_were_ticked_before_stay(file: ChecklistFile) -> None:
+    before = file.load()
+    file.settle(before.stories[0], before)
+    middle = file.load()
+    file.settle(middle.stories[1], middle)
+    assert [story.done for story in file.load().stories] == [True, True, False]
+
+
+def test_settling_survives_edits_and_renumbered_lines(file: ChecklistFile) -> None:
+    before = file.load()
+    rewrite(file, b"## 1. Server\n", b"# Title\n\nprose\n\n## 1.   Server\n- [ ] 1.0 new\n")
+    rewrite(file, b"- [ ] plain\n", b"- [ ] inserted\n- [x] plain\n")
+    file.settle(before.stories[0], before)
+    after = file.load()
+    assert [[task.done for task in story.tasks] for story in after.stories] == [
+        [True, True, True],
+        [False, False, False],
+        [True, False],
+    ]
+
+
+def test_a_reworded_task_is_found_by_its_number(file: ChecklistFile) -> None:
+    before = file.load()
+    rewrite(file, b"- [ ] 2.1 c", b"- [x] 2.1 other words")
+    file.settle(before.stories[0], before)
+    assert b"- [ ] 2.1 other words" in content(file)
+
+
+def test_nothing_is_written_when_nothing_changes(file: ChecklistFile) -> None:
+    (file.root / file.path).write_bytes(
+        THREE.replace(b"[ ] 1.1", b"[x] 1.1").replace(b"[~]", b"[x]")
+    )
+    before = file.load()
+    inode = (file.root / file.path).stat().st_ino
+    assert file.settle(before.stories[0], before) == ()
+    assert (file.root / file.path).stat().st_ino == inode
+
+
+def test_a_story_that_is_gone_is_an_error_and_nothing_is_written(file: ChecklistFile) -> None:
+    before = file.load()
+    rewrite(file, b"## 1. Server", b"## 1. Something else")
+    rewrite(file, b"[ ] 2.1", b"[x] 2.1")
+    changed = content(file)
+    with pytest.raises(StoriesError, match=r"Story 1 can no longer be found.*: tasks\.md"):
+        file.settle(before.stories[0], before)
+    assert content(file) == changed
+
+
+def test_a_deleted_story_is_told(file: ChecklistFile) -> None:
+    before = file.load()
+    rewrite(file, b"## 2. Client\n- [ ] 2.1 c\n- [ ] plain\n", b"")
+    assert file.settle(before.stories[0], before)[-1] == (
+        "No longer found in tasks.md by number and text: story 2 (Client)"
+    )
+
+
+def test_many_names_are_cut(file: ChecklistFile) -> None:
+    rows = b"".join(b"- [ ] 1.%d a\n" % number for number in range(30))
+    (file.root / file.path).write_bytes(b"## 1. A\n" + rows)
+    before = file.load()
+    (said,) = file.settle(before.stories[0], before)
+    assert said.endswith("1.8, 1.9 and 20 more")
+
+
+def test_mode_and_odd_bytes_are_kept(file: ChecklistFile) -> None:
+    path = file.root / file.path
+    path.write_bytes(b"\xef\xbb\xbf## 1. A\r\n- [ ] \xff\xc3\r\n\x0b\n- [] b")
+    path.chmod(0o640)
+    before = file.load()
+    file.settle(before.stories[0], before)
+    assert content(file) == b"\xef\xbb\xbf## 1. A\r\n- [x] \xff\xc3\r\n\x0b\n- [x] b"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert os.listdir(file.root) == ["tasks.md"]
+
+
+def test_a_symbolic_link_stays_one(file: ChecklistFile) -> None:
+    path = file.root / file.path
+    (file.root / "real").mkdir()
+    path.rename(file.root / "real/list.md")
+    path.symlink_to("real/list.md")
+    before = file.load()
+    file.settle(before.stories[0], before)
+    assert path.is_symlink()
+    assert os.listdir(file.root / "real") == ["list.md"]
+    assert file.load().stories[0].done
+
+
+def refusal(file: ChecklistFile) -> StoriesError:
+    with pytest.raises(StoriesError) as caught:
+        file.load()
+    assert caught.value.message.endswith(": tasks.md")
+    assert str(file.root) not in caught.value.message
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_missing_file(file: ChecklistFile) -> None:
+    (file.root / file.path).unlink()
+    error = refusal(file)
+    assert "does not exist" in error.message
+    assert "`untildone run demo`" in error.hint
+
+
+def test_a_directory(file: ChecklistFile) -> None:
+    (file.root / file.path).unlink()
+    (file.root / file.path).mkdir()
+    assert "a directory" in refusal(file).message
+
+
+def test_a_pipe_does_not_block(file: ChecklistFile) -> None:
+    (file.root / file.path).unlink()
+    os.mkfifo(file.root / file.path)
+    assert "not an ordinary file" in refusal(file).message
+
+
+def test_a_dangling_link(file: ChecklistFile) -> None:
+    (file.root / file.path).unlink()
+    (file.root / file.path).symlink_to("nowhere.md")
+    assert "does not exist (nowhere.md)" in refusal(file).message
+
+
+def test_a_link_to_itself(file: ChecklistFile) -> None:
+    (file.root / file.path).unlink()
+    (file.root / file.path).symlink_to("tasks.md")
+    assert "symbolic links" in refusal(file).message
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may read everything")
+def test_no_permission_to_read(file: ChecklistFile) -> None:
+    (file.root / file.path).chmod(0)
+    assert "Permission is missing" in refusal(file).message
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may write everywhere")
+def test_no_permission_to_write(file: ChecklistFile) -> None:
+    before = file.load()
+    file.root.chmod(0o500)
+    try:
+        with pytest.raises(StoriesError, match="could not be ticked"):
+            file.settle(before.stories[0], before)
+    finally:
+        file.root.chmod(0o700)
+    assert content(file) == THREE
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16(file: ChecklistFile, encoding: str) -> None:
+    (file.root / file.path).write_bytes("- [ ] a\n".encode(encoding))
+    error = refusal(file)
+    assert "UTF-16" in error.message
+    assert "Line 1" in error.message
+
+
+def test_a_file_without_tasks_is_loaded_with_its_problem(file: ChecklistFile) -> None:
+    (file.root / file.path).write_bytes(b"")
+    book = file.load()
+    assert (book.total, len(book.problems)) == (0, 1)

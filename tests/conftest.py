@@ -1,0 +1,40 @@
+"""Every test starts from the same place: an empty home and nothing of the developer's settings."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+GIT_CONFIG = """\
+[user]
+    name = Ada Tester
+    email = ada@example.invalid
+[init]
+    defaultBranch = main
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty home folder, with git's global settings in `.gitconfig`."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / ".gitconfig").write_text(GIT_CONFIG)
+    ours = {
+        "HOME": str(folder),
+        "XDG_CACHE_HOME": str(folder / ".cache"),
+        "XDG_CONFIG_HOME": str(folder / ".config"),
+        "XDG_DATA_HOME": str(folder / ".local/share"),
+        "XDG_STATE_HOME": str(folder / ".local/state"),
+        "GIT_CONFIG_GLOBAL": str(folder / ".gitconfig"),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+    theirs = [name for name in os.environ if name.startswith(("CLAUDE", "GIT_", "UNTILDONE_"))]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in theirs:
+            patch.delenv(name)
+        for name, value in ours.items():
+            patch.setenv(name, value)
+        yield folder

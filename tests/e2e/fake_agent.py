@@ -1,0 +1,413 @@
+"""A scripted coding agent: logs what it sees outside the repository, then plays a plan.
+
+Copied by `bench_repo.Bench` with ROOT filled in; under the name `claude` it speaks stream-json.
+Run with `python -IS`: standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False  # `typing` itself would cost start-up time
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+ROOT = "@ROOT@"
+CLAUDE = os.path.basename(sys.argv[0]) == "claude"
+TASKS = "openspec/changes/demo/tasks.md"
+DEFAULT: list[list[Any]] = [
+    ["write", "work-{n}.txt", "work {n}\n"],
+    ["say", "<promise>COMPLETE</promise>"],
+]
+USAGE = {
+    "input_tokens": 2400,
+    "cache_creation_input_tokens": 200,
+    "cache_read_input_tokens": 600,
+    "output_tokens": 90,
+}
+
+
+def git(*args: str) -> str:
+    """Ask git something without taking its locks; the answer without the last newline."""
+    env = dict(os.environ, GIT_OPTIONAL_LOCKS="0")
+    done = subprocess.run(["git", *args], capture_output=True, env=env, check=False)
+    return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def listing() -> dict[str, str]:
+    """Every file and folder below the current one, with kind and content hash."""
+    found: dict[str, str] = {}
+    for folder, names, files in os.walk("."):
+        if folder == ".":
+            names[:] = [name for name in names if name not in (".git", ".claude")]
+        for name in names:
+            path = os.path.join(folder, name)
+            found[path[2:]] = "link:" + os.readlink(path) if os.path.islink(path) else "dir"
+        for name in files:
+            path = os.path.join(folder, name)
+            if os.path.islink(path):
+                found[path[2:]] = "link:" + os.readlink(path)
+                continue
+            with open(path, "rb") as file:
+                digest = hashlib.sha1(file.read(), usedforsecurity=False).hexdigest()
+            found[path[2:]] = ("exec:" if os.access(path, os.X_OK) else "file:") + digest
+    return found
+
+
+def read(path: str) -> str | None:
+    """The text of a file, or None."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def put(path: str, text: str) -> None:
+    """Write a file so that a reader never sees half of it."""
+    with open(path + ".tmp", "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    os.rename(path + ".tmp", path)
+
+
+def number() -> int:
+    """The number of this call: the first free one."""
+    n = 1
+    while True:
+        try:
+            os.close(os.open(f"{ROOT}/calls/{n}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            n += 1
+        else:
+            return n
+
+
+def is_agent_variable(name: str) -> bool:
+    """Variables worth a look: the loop's own and git's."""
+    return name.startswith(("UNTILDONE", "GIT_"))
+
+
+class Agent:
+    """One call: the record first, then the actions of the plan."""
+
+    def __init__(self) -> None:
+        self.n = number()
+        self.session = "32fc7fc3-3850-423f-8dba-80a9fbf5d7dd"
+        if "--session-id" in sys.argv:
+            self.session = sys.argv[sys.argv.index("--session-id") + 1]
+        self.usage: dict[str, int] | None = USAGE
+        self.result = True
+        self.error: dict[str, Any] | None = None
+        self.last = ""
+        self.prompt = ""
+
+    def record(self) -> None:
+        """Log the world as this call found it."""
+        wanted = "--version" not in sys.argv
+        data = sys.stdin.buffer.read() if wanted else b""
+        self.prompt = data.decode("utf-8", "surrogateescape")
+        facts = {
+            "n": self.n,
+            "argv": sys.argv,
+            "stdin": self.prompt,
+            "cwd": os.getcwd(),
+            "branch": git("rev-parse", "--abbrev-ref", "HEAD"),
+            "head": git("rev-parse", "HEAD"),
+            "parent": git("rev-parse", "-q", "--verify", "HEAD^"),
+            "subject": git("log", "-1", "--format=%s"),
+            "status": git("status", "--porcelain"),
+            "stash": git("stash", "list"),
+            "env": {k: v for k, v in os.environ.items() if is_agent_variable(k)},
+            "files": listing(),
+            "state": read(".claude/loop-state.json"),
+            "pid": os.getpid(),
+            "pgid": os.getpgid(0),
+            "time": time.time(),
+        }
+        put(f"{ROOT}/calls/{self.n}.json", json.dumps(facts))
+
+    def play(self) -> NoReturn:
+        """Act as the plan says, then end well."""
+        plan = json.loads(read(f"{ROOT}/plan.json") or "{}")
+        actions = plan.get(str(self.n), plan.get("default", DEFAULT))
+        if CLAUDE:
+            self.emit(
+                {
+                    "type": "system",
+                    "subtype": "init",
+                    "cwd": os.getcwd(),
+                    "tools": ["Bash", "Write"],
+                    "model": "claude-opus-5-5",
+                    "permissionMode": "bypassPermissions",
+                }
+            )
+        for name, *args in actions:
+            filled = [a.replace("{n}", str(self.n)) if isinstance(a, str) else a for a in args]
+            getattr(self, "do_" + name)(*filled)
+        self.end(0)
+
+    def end(self, code: int) -> NoReturn:
+        """The closing event (claude) and the end mark; leave."""
+        if CLAUDE and self.result:
+            event: dict[str, Any] = {
+                "type": "result",
+                "subtype": "success",
+                "is_error": self.error is not None,
+                "num_turns": 1,
+                "duration_ms": 10,
+                "duration_api_ms": 5,
+                "stop_reason": "end_turn",
+                "terminal_reason": "completed" if self.error is None else "api_error",
+                "api_error_status": None,
+                "permission_denials": [],
+                "result": self.last,
+            }
+            if self.error:
+                event.update(self.error)
+            if self.usage is not None:
+                event.update(usage=self.usage, total_cost_usd=0.01252)
+            self.emit(event)
+        sys.stdout.flush()
+        put(f"{ROOT}/calls/{self.n}.end", "")
+        os._exit(code)
+
+    def emit(self, event: dict[str, Any]) -> None:
+        """One stream-json line."""
+        event.setdefault("session_id", self.session)
+        event.setdefault("parent_tool_use_id", None)
+        event.setdefault("uuid", f"u-{self.n}-{time.time_ns()}")
+        sys.stdout.write(json.dumps(event) + "\n")
+        sys.stdout.flush()
+
+    def message(self, block: dict[str, Any], **more: Any) -> None:
+        """One assistant event with one content block."""
+        body: dict[str, Any] = {
+            "id": f"msg_{self.n}_{time.time_ns()}",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-opus-5-5",
+            "content": [block],
+            "stop_reason": None,
+        }
+        if self.usage is not None:
+            body["usage"] = dict(USAGE, output_tokens=1)
+        self.emit({"type": "assistant", "message": body, **more})
+
+    # words
+
+    def do_say(self, text: str) -> None:
+        self.last = text
+        if CLAUDE:
+            self.message({"type": "text", "text": text})
+        else:
+            sys.stdout.write(text + "\n")
+            sys.stdout.flush()
+
+    def do_raw(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def do_hex(self, digits: str) -> None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(bytes.fromhex(digits))
+        sys.stdout.buffer.flush()
+
+    def do_err(self, text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def do_echo(self) -> None:
+        self.do_say(self.prompt)
+
+    def do_tool(self, output: str) -> None:
+        self.message({"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}})
+        block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": output}
+        self.emit({"type": "user", "message": {"role": "user", "content": [block]}})
+
+    def do_think(self, text: str) -> None:
+        self.message({"type": "thinking", "thinking": text, "signature": "x"})
+
+    def do_subagent(self, text: str) -> None:
+        self.message({"type": "text", "text": text}, parent_tool_use_id="toolu_1")
+
+    # files
+
+    def do_write(self, path: str, text: str) -> None:
+        if os.path.dirname(path):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def do_append(self, path: str, text: str) -> None:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+
+    def do_delete(self, path: str) -> None:
+        os.unlink(path)
+
+    def do_rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def do_chmod(self, path: str, mode: int) -> None:
+        os.chmod(path, mode)
+
+    def do_mkdir(self, path: str) -> None:
+        os.makedirs(path)
+
+    def do_symlink(self, target: str, path: str) -> None:
+        os.symlink(target, path)
+
+    def do_tick(self, story: str, path: str = TASKS) -> None:
+        text = read(path) or ""
+        put(path, re.sub(rf"(?m)^(\s*[-*] )\[ \] ({re.escape(story)}\.)", r"\1[x] \2", text))
+
+    def do_tick_all(self, path: str = TASKS) -> None:
+        put(path, (read(path) or "").replace("[ ]", "[x]"))
+
+    def do_sh(self, command: str) -> None:
+        subprocess.run(command, shell=True, check=False, stdout=2)
+
+    # git
+
+    def do_git(self, *args: str) -> None:
+        subprocess.run(["git", *args], check=False, stdout=2)
+
+    def do_commit(self, message: str) -> None:
+        self.do_git("add", "-A")
+        self.do_git("commit", "-q", "-m", message)
+
+    def do_nested(self, path: str, committed: bool) -> None:
+        self.do_write(path + "/inner.txt", "inner\n")
+        self.do_git("init", "-q", path)
+        if committed:
+            self.do_git("-C", path, "add", "-A")
+            self.do_git("-C", path, "commit", "-q", "-m", "inner")
+
+    def do_half_merge(self) -> None:
+        self.do_sh(
+            "git checkout -q -b left && echo left > README.md && git commit -qam left"
+            " && git checkout -q - && echo right > README.md && git commit -qam right"
+            " && git merge left"
+        )
+
+    def do_half_rebase(self) -> None:
+        self.do_sh(
+            "git checkout -q -b left && echo left > README.md && git commit -qam left"
+            " && git checkout -q - && echo right > README.md && git commit -qam right"
+            " && git rebase left"
+        )
+
+    # time, processes, ends
+
+    def do_sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def do_wait(self, path: str, seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while not os.path.exists(path) and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def do_child(self, kind: str) -> None:
+        code = "import time; time.sleep(600)"
+        if kind == "stubborn":
+            code = (
+                "import signal, time\n"
+                "for s in (1, 2, 15): signal.signal(s, signal.SIG_IGN)\n"
+                "print(flush=True); time.sleep(600)"
+            )
+        child = subprocess.Popen(
+            [sys.executable, "-IS", "-c", code, f"child-of:{ROOT}"],
+            stdout=subprocess.PIPE if kind == "stubborn" else subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=kind == "session",
+        )
+        if child.stdout:
+            child.stdout.readline()
+
+    def do_ignore_signals(self) -> None:
+        for number_ in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number_, signal.SIG_IGN)
+
+    def do_exit(self, code: int) -> NoReturn:
+        self.end(code)
+
+    def do_die(self, number_: int) -> None:
+        sys.stdout.flush()
+        os.kill(os.getpid(), number_)
+
+    # claude only
+
+    def do_usage(self, usage: dict[str, int] | None) -> None:
+        self.usage = usage
+
+    def do_no_result(self) -> None:
+        self.result = False
+
+    def do_is_error(self, text: str) -> None:
+        self.last = text
+        self.error = {"api_error_status": 400}
+
+    def do_limit(self, seconds: float) -> NoReturn:
+        self.emit(
+            {
+                "type": "rate_limit_event",
+                "rate_limit_info": {
+                    "status": "rejected",
+                    "resetsAt": int(time.time() + seconds),
+                    "rateLimitType": "five_hour",
+                    "overageStatus": "rejected",
+                    "isUsingOverage": False,
+                },
+            }
+        )
+        self.usage = dict.fromkeys(USAGE, 0)
+        text = "You've hit your limit · resets 11:43pm (UTC)"
+        self.message(
+            {"type": "text", "text": text},
+            error="rate_limit",
+            is_api_error_message=True,
+            api_error_status=429,
+            api_error="usage_limit_reached",
+            api_error_type="rate_limit_error",
+        )
+        self.last = text
+        self.error = {
+            "api_error_status": 429,
+            "api_error_type": "rate_limit_error",
+            "api_error": "usage_limit_reached",
+        }
+        self.end(1)
+
+    def do_session(self, size: int, where: str = "own") -> None:
+        """Grow a session file by exactly so many bytes; no usage numbers inside."""
+        slug = re.sub(r"[^a-zA-Z0-9]", "-", os.getcwd())
+        name = self.session
+        if where == "foreign":
+            slug, name = "-some-other-project", "0b0b0b0b-0000-4000-8000-000000000000"
+        folder = os.path.expanduser(f"~/.claude/projects/{slug}")
+        os.makedirs(folder, exist_ok=True)
+        frame = json.dumps({"type": "user", "message": {"role": "user", "content": ""}}) + "\n"
+        line = frame.replace('""', '"' + "x" * (size - len(frame)) + '"')
+        with open(f"{folder}/{name}.jsonl", "a", encoding="utf-8") as file:
+            file.write(line)
+
+    def do_meter(self, value: str) -> None:
+        """Set what the fake `wt-usage` answers from now on."""
+        put(f"{ROOT}/meter", value)
+
+
+if __name__ == "__main__":
+    if "--version" in sys.argv:
+        sys.stdout.write("2.1.325 (Claude Code)\n")
+        sys.exit(0)
+    agent = Agent()
+    agent.record()
+    agent.play()
