@@ -30,7 +30,7 @@ class StorySource(Protocol):
         """Tick the story's boxes; take back boxes of other stories that were open in `before`.
 
         Returns one sentence per thing worth telling. A story that cannot be found again by number
-        and text is a StoriesError and nothing is written.
+        and text is a StoryLost and nothing is written.
         """
 
 

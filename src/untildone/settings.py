@@ -58,7 +58,10 @@ def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, objec
     for path, table in _files(top, environ):
         text, data = _read(path, table)
         for key, value in data.items():
-            values[_known(key, path, text)] = _typed(key, value, f"{path}:{_line(text, key)}")
+            where = f"{path}:{_line(text, key)}"
+            if key not in FIELDS:
+                raise _unknown(key, where)
+            values[key] = _typed(key, value, where)
     for name, value in environ.items():
         if name.startswith(PREFIX) and name not in RESERVED:
             key = name.removeprefix(PREFIX).lower()
@@ -99,12 +102,6 @@ def _read(path: Path, table: str) -> tuple[str, dict[str, object]]:
     return text, {key.replace("-", "_"): value for key, value in data.items()}
 
 
-def _known(key: str, path: Path, text: str) -> str:
-    if key not in FIELDS:
-        raise _unknown(key, f"{path}:{_line(text, key)}")
-    return key
-
-
 def _typed(key: str, value: object, where: str) -> object:
     kind = type(FIELDS[key].default)
     if kind is tuple:
@@ -135,9 +132,8 @@ def _from_text(key: str, value: str, name: str) -> object:
     try:
         return kind(value) if kind in (int, float) else value
     except ValueError:
-        raise _wrong(
-            f"environment variable {name}", f"`{key}` must be {_TYPE_WORDS[kind]}"
-        ) from None
+        what = f"`{key}` must be {_TYPE_WORDS[kind]}, not {value!r}"
+        raise _wrong(f"environment variable {name}", what) from None
 
 
 def _line(text: str, key: str) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.source import FakeSource
 from untildone.adapters.stories.openspec import OpenSpec
 from untildone.adapters.stories.tasks_md import TasksMd
 from untildone.domain.errors import StoriesError
@@ -37,7 +38,16 @@ def _tasks_md(root: Path) -> tuple[StorySource, Rewrite]:
     return TasksMd(root, "demo"), _rewriter(root / "tasks.md")
 
 
-SOURCES: dict[str, Make] = {"openspec": _openspec, "tasks-md": _tasks_md}
+def _fake(root: Path) -> tuple[StorySource, Rewrite]:
+    source = FakeSource()
+
+    def rewrite(text: str | None) -> None:
+        source.text = text
+
+    return source, rewrite
+
+
+SOURCES: dict[str, Make] = {"openspec": _openspec, "tasks-md": _tasks_md, "fake": _fake}
 
 
 @pytest.fixture(params=SOURCES)

@@ -357,7 +357,7 @@ class Bench:
         self.repo = root / "repo"
         self.bin = root / "bin"
         self._opened: list[Live | Terminal] = []
-        for folder in (self.home, self.repo, self.bin, root / "calls"):
+        for folder in (self.home, self.repo, self.bin, root / "calls", root / "tmp"):
             folder.mkdir(parents=True)
         (self.home / ".gitconfig").write_text(
             "[user]\n\tname = Ada Bench\n\temail = ada@bench.invalid\n"
@@ -581,7 +581,7 @@ class Bench:
             "PATH": f"{self.bin}:{found}:/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
             "TERM": "xterm-256color",
-            "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
+            "TMPDIR": str(self.root / "tmp"),
             "GIT_CONFIG_NOSYSTEM": "1",
             "USER": "ada",
         }

@@ -32,7 +32,7 @@ def refused(result: Result, *words: str) -> None:
     assert "Traceback" not in said
     for word in words:
         assert word.lower() in said.lower(), f"{word!r} is not named:\n{said}"
-    assert re.search(r"\b(untildone|git|npm|pip|mkdir|rm|df|mv) [-a-z.]+", said), f"no next: {said}"
+    assert re.search(r"`[^`\n]+`|\b(untildone|git) -{0,2}[a-z]", said), f"no next command:\n{said}"
 
 
 def run(
@@ -98,7 +98,7 @@ def test_top_level_is_the_root_folder(bench: Bench) -> None:
     """
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script],
-        env=bench.env(),
+        env=bench.env() | {"PATH": f"{bench.bin}:/usr/sbin:/usr/bin:/sbin:/bin"},
         capture_output=True,
         timeout=60,
         check=False,
@@ -240,7 +240,7 @@ def test_config_that_is_not_utf_8(bench: Bench) -> None:
 
 
 def test_wrong_value_in_the_environment(bench: Bench) -> None:
-    refuses(bench, "demo", words=("UNTILDONE_MAX_RETRIES", "many"), UNTILDONE_MAX_RETRIES="many")
+    refuses(bench, "demo", words=("UNTILDONE_MAX_RETRIES",), UNTILDONE_MAX_RETRIES="many")
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_second_loop_in_the_same_worktree(bench: Bench) -> None:
         return bench.snapshot(runtime=False)
 
     before = seen()
-    refused(run(bench, "demo"), "demo", str(live.pid))
+    refused(run(bench, "demo"), str(live.pid))
     refused(run(bench, "other", "--task", "do it"), str(live.pid))
     assert seen() == before
     assert live.alive()
@@ -356,7 +356,7 @@ def test_command_for_an_unknown_run(bench: Bench, command: str) -> None:
 
 
 def test_stop_without_a_live_loop(bench: Bench) -> None:
-    refused(bench.run("stop", "demo"), "demo")
+    refused(bench.run("stop", "demo"), "loop")
 
 
 def test_finish_with_an_unknown_choice(bench: Bench) -> None:

@@ -21,6 +21,7 @@ def test_stall_after_two_idle_iterations_is_exit_4(bench: Bench) -> None:
     bench.plan({}, default=IDLE)
     result = bench.loop("polish", "--task", "Polish the greeting").ok(4)
     assert len(bench.calls()) == 2
+    assert [e["seq"] for e in result.events] == list(range(1, len(result.events) + 1))
     assert result.one("complete")["reason"] == "stalled"
     state = bench.state()
     assert (state["status"], state["change_id"], state["max_iterations"]) == (

@@ -148,9 +148,10 @@ MATRIX: dict[str, tuple[Actions, dict[str, str]]] = {
     ),
     "untracked file": ([["write", "new.txt", "new\n"]], {"new.txt": "new"}),
     "untracked folder": (
-        [["write", "deep/er/new.txt", "new\n"], ["mkdir", "empty/folder"]],
+        [["write", "deep/er/new.txt", "new\n"]],
         {"deep/er/new.txt": "new"},
     ),
+    "empty folder": ([["mkdir", "empty/folder"]], {}),
     "own commit": (
         [["write", "mine.txt", "mine\n"], ["commit", "agent's own"], ["append", "mine.txt", "2\n"]],
         {"mine.txt": "mine\n2"},

@@ -183,6 +183,15 @@ class Git:
         out = self.do("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
         return _paths(out)
 
+    def ignored_files(self, folders: Sequence[str]) -> tuple[str, ...]:
+        """Ignored files one by one, below these entries."""
+        specs = [f":(top,literal){path.rstrip('/')}" for path in folders]
+        return _paths(self.do("ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *specs))
+
+    def untracked_entries(self) -> tuple[str, ...]:
+        """Untracked files and folders, empty folders included; folders end with a slash."""
+        return _paths(self.do("ls-files", "-o", "--directory", "--exclude-standard", "-z"))
+
     def files_in_index(self, *paths: str) -> tuple[str, ...]:
         """Which of these paths the index has."""
         return _paths(self.do("ls-files", "-z", "--", *paths))
@@ -279,6 +288,11 @@ class Git:
         """Forget paths in the index; files stay."""
         listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
         self.do("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
+
+    def force_into_index(self, paths: Iterable[str]) -> None:
+        """Record files in the index, ignored or not."""
+        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        self.do("update-index", "--add", "-z", "--stdin", stdin=listed)
 
     def overlay(self, tree: str, changes: Iterable[Change], index: Path) -> str:
         """A tree with the added and changed files of `changes` put over it."""

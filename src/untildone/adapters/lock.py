@@ -14,21 +14,21 @@ class WorktreeLock:
         self._path = path
         self._fd: int | None = None
 
-    def take(self) -> None:
+    def take(self, label: str) -> None:
         """Take the lock, or say which loop holds it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.read(fd, 64).decode().strip()
+            holder = os.read(fd, 300).decode(errors="replace").strip()
             os.close(fd)
             raise UserError(
-                f"A loop is already running in this worktree (process {holder or 'unknown'})",
+                f"A loop is already running in this worktree: {holder or 'just starting'}",
                 hint="`untildone status` shows it, `untildone stop` stops it",
             ) from error
         os.ftruncate(fd, 0)
-        os.write(fd, str(os.getpid()).encode())
+        os.write(fd, f"{label}, process {os.getpid()}".encode())
         self._fd = fd
 
     def is_held(self) -> bool:

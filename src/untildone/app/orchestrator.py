@@ -1,19 +1,19 @@
 """The loop: take the next step, perform it through a port, fold in the fact, record, publish."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Intent, Notice
-from untildone.domain.errors import CloseRefused, Interrupted, UntildoneError
+from untildone.domain.errors import CloseRefused, Interrupted, StoryLost, UntildoneError
 from untildone.domain.event import Event, announce, noticed, warning
 from untildone.domain.machine import apply, next_steps
 from untildone.domain.policy import judge, wake_at
 from untildone.domain.prompt import Brief, render
 from untildone.domain.run import Done, Iteration, Lane, Origin, Run
-from untildone.domain.story import StoryBook, StoryContext
+from untildone.domain.story import StoryBook, StoryContext, checked
 from untildone.ports import (
     Agent,
     Checkpoint,
@@ -51,9 +51,12 @@ class Ports:
 class Orchestrator:
     """Drives one run to its end."""
 
-    def __init__(self, ports: Ports, run: Run, origin: Origin) -> None:
+    def __init__(
+        self, ports: Ports, run: Run, origin: Origin, remarks: tuple[str, ...] = ()
+    ) -> None:
         self.ports = ports
         self._origin = origin
+        self._remarks = remarks
         self.run = run
 
     def drive(self) -> Run:
@@ -98,7 +101,8 @@ class Orchestrator:
         match step:
             case s.Open():
                 stamp = ports.clock.now().strftime("%Y%m%dT%H%M%S%f")
-                return ports.checkpoint.open(self._origin, stamp)
+                opened = ports.checkpoint.open(self._origin, stamp)
+                return replace(opened, remarks=(*self._remarks, *opened.remarks))
             case s.LoadStories():
                 return self._load()
             case s.RunAttempt():
@@ -129,7 +133,7 @@ class Orchestrator:
 
     def _load(self) -> f.StoriesLoaded:
         source = self.ports.source
-        book = source.load() if source else StoryBook("", "", "", ())
+        book = checked(source.load()) if source else StoryBook("", "", "", ())
         total, complete = book.total, book.complete
         if self.run.plan.plain:
             done = self.run.plan.done is Done.TASKS and 0 < total == complete
@@ -199,7 +203,7 @@ class Orchestrator:
                 return f.Verified(lane, passed=False, reason=reason)
         return f.Verified(lane, passed=True)
 
-    def _save(self, lane_id: int) -> f.Saved:
+    def _save(self, lane_id: int) -> f.Saved | f.Verified:
         ports, plan = self.ports, self.run.plan
         lane = self.run.lanes[lane_id]
         iteration = _iteration(lane)
@@ -208,7 +212,11 @@ class Orchestrator:
         if not plan.plain and ports.source:
             book = self.run.book or ports.source.load()
             story = book.find(iteration.story_key)
-            remarks = ports.source.settle(story, book) if story else ()
+            try:
+                remarks = ports.source.settle(story, book) if story else ()
+            except StoryLost as lost:
+                # Worth a retry with this reason: what cannot be ticked must not be saved.
+                return f.Verified(lane_id, passed=False, reason=lost.message)
         message = (
             f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
             f"Untildone-Story: {name}\nUntildone-Attempt: {iteration.attempt}\n"

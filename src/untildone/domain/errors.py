@@ -3,6 +3,7 @@
 UntildoneError
 ├── UserError            the person can act; nothing was changed (exit 2)
 │   ├── StoriesError     the story file cannot be worked with; names the line
+│   │   └── StoryLost    an edit made the story impossible to find again
 │   └── AgentMissing     the agent program is not installed
 ├── CloseRefused         the completion choice cannot be carried out; nothing changed (exit 5)
 └── StepError            an outside thing failed in mid-run (exit 3, the choice is still offered)
@@ -30,6 +31,10 @@ class UserError(UntildoneError):
 
 class StoriesError(UserError):
     """A story source that cannot be worked with; the message names file and line."""
+
+
+class StoryLost(StoriesError):
+    """The story cannot be found again by number and text; nothing was written."""
 
 
 class AgentMissing(UserError):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from untildone.domain.errors import StoriesError
+
 StoryKey = tuple[str, str]
 
 
@@ -90,3 +92,13 @@ class StoryBook:
     def find(self, key: StoryKey) -> Story | None:
         """The story with this number and text, wherever it stands now."""
         return next((s for s in self.stories if s.key == key), None)
+
+
+def checked(book: StoryBook) -> StoryBook:
+    """The book itself if it can be run; its problems are an error that names their lines."""
+    if not book.problems:
+        return book
+    listed = "\n  ".join(f"{book.path}:{remark.line}: {remark.why}" for remark in book.problems)
+    raise StoriesError(
+        listed, hint=f"Mend the file, then look at it with `untildone stories {book.change}`"
+    )

@@ -45,7 +45,8 @@ def send_done(repository: Repository, change: str) -> None:
 def _live(repository: Repository, change: str) -> dict[str, object]:
     state = read_state(repository.place.top / STATE_FILE)
     if not repository.alive() or state is None:
-        raise UserError("No loop is running in this worktree", hint="untildone status")
+        what = f"No loop over {change} is running" if change else "No loop is running"
+        raise UserError(f"{what} in this worktree", hint="untildone status")
     if change and state.get("change_id") != change:
         raise UserError(
             f"The live loop of this worktree works on another change: {state.get('change_id')}",

@@ -8,7 +8,7 @@ from untildone.adapters.agents.session import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.journal import Journal
-from untildone.adapters.repository import exclude_own_files, head_of, preflight
+from untildone.adapters.repository import STATE_FILE, exclude_own_files, head_of, preflight
 from untildone.adapters.run_folder import new_run_id
 from untildone.adapters.terminal import Person
 from untildone.adapters.usage import UsageMeter
@@ -20,7 +20,7 @@ from untildone.app.record import RunRecord
 from untildone.app.recovery import missing_facts
 from untildone.domain import fact as f
 from untildone.domain.errors import Interrupted, UserError
-from untildone.domain.event import Event, warning
+from untildone.domain.event import Event
 from untildone.domain.machine import begin
 from untildone.domain.run import Choice, Origin, Plan, Run, Status, Stop, StopHow
 from untildone.ports import StorySource
@@ -55,7 +55,7 @@ class Session:
         """Start a run, or go on with the one of this branch."""
         repo = self.repository
         change = pick_change(repo, wanted)
-        repo.lock.take()
+        repo.lock.take(change)
         branch, _ = head_of(repo.place.git_dir)
         if branch.startswith("ralph/"):
             return self._on_ralph_branch(branch, change, settings, flags)
@@ -81,12 +81,12 @@ class Session:
         run = repo.needed(change) if change else repo.latest()
         if run is None:
             raise UserError("There is no run in this worktree to resume", hint="untildone run")
-        repo.lock.take()
+        repo.lock.take(run.plan.change_id)
         return self._go_on(run, settings, flags)
 
     def finish(self, run: Run, choice: Choice) -> Ended:
         """The completion choice after the fact."""
-        self.repository.lock.take()
+        self.repository.lock.take(run.plan.change_id)
         if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
             raise UserError(
                 f"The run of `{run.plan.change_id}` was already ended",
@@ -101,7 +101,7 @@ class Session:
 
     def person_done(self, run: Run) -> Ended:
         """The person's word for a run whose process is gone."""
-        self.repository.lock.take()
+        self.repository.lock.take(run.plan.change_id)
         loop = self._recovered(run)
         if run.closed:
             raise UserError(f"The run of `{run.plan.change_id}` has already ended")
@@ -114,7 +114,7 @@ class Session:
     def restore(self, run: Run) -> str:
         """Everything back as it was before the run; returns where the present state is stored."""
         repo = self.repository
-        repo.lock.take()
+        repo.lock.take(run.plan.change_id)
         self._end_leftovers(run)
         if run.origin is None:
             raise UserError("This run never touched anything; there is nothing to restore")
@@ -187,16 +187,14 @@ class Session:
         try:
             repo.folder(plan.run_id).make()
             exclude_own_files(repo.place)
-            loop = self._loop(run, origin)
+            loop = self._loop(run, origin, prepared.warnings)
             loop.record(started)
         except OSError as error:
             raise UserError(
-                f"The loop's own files cannot be written: {error}",
+                f"The loop's files ({STATE_FILE}, .git/untildone) cannot be written: {error}",
                 state="Nothing was changed.",
-                hint="Make room on the disk or mend the permissions, then start again.",
+                hint="Look at `df .` and `ls -ld .claude .git`, make room, then start again.",
             ) from error
-        for text in prepared.warnings:
-            loop.tell(warning(text))
         return self._drive(loop)
 
     def _recovered(self, run: Run) -> Orchestrator:
@@ -227,8 +225,11 @@ class Session:
     def _stamp(self) -> str:
         return self.repository.clock.now().strftime("%Y%m%dT%H%M%S%f")
 
-    def _loop(self, run: Run, origin: Origin) -> Orchestrator:
+    def _loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> Orchestrator:
         repo, plan = self.repository, run.plan
+        for window in self.windows:
+            self._bus.subscribe(window)
+        self.windows = []
         folder = repo.folder(plan.run_id)
         folder.make()
         (folder.path / "origin").write_text(f"{origin.branch}\n{origin.commit}\n")
@@ -256,16 +257,13 @@ class Session:
             cwd=str(repo.place.top),
             template=_template(repo.place.top, plan.prompt_template),
         )
-        return Orchestrator(ports, run, origin)
+        return Orchestrator(ports, run, origin, remarks)
 
     def _answer(self, plan: Plan) -> str:
         return plan.on_complete or ("ask" if self.at_terminal else "keep")
 
     def _drive(self, loop: Orchestrator) -> Ended:
         repo = self.repository
-        for window in self.windows:
-            self._bus.subscribe(window)
-        self.windows = []
         repo.inbox.listen()
         repo.processes.adopt_orphans()
         try:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from untildone.adapters.repository import head_of, slug
 from untildone.adapters.stories.tasks_md import TasksMd
-from untildone.domain.errors import StoriesError, UserError
+from untildone.domain.errors import UserError
 from untildone.domain.run import Done, Limits, Plan
-from untildone.domain.story import StoryBook
+from untildone.domain.story import StoryBook, checked
 from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.registry import all_changes, change_exists, open_changes, story_source
@@ -86,7 +86,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
             "`--done promise` is for a run without stories",
             hint='untildone run --task "what should be done" --done promise',
         )
-    book = _checked(source.load()) if source and not plain else None
+    book = checked(source.load()) if source and not plain else None
     open_stories = len(book.open_stories(frozenset())) if book else None
     if book and book.ignored:
         warnings = (*warnings, *_ignored(book))
@@ -194,18 +194,6 @@ def _criterion_source(top: Path, change: str, source: StorySource | None) -> Sto
     if source:
         return source
     return TasksMd(top, change) if (top / "tasks.md").is_file() else None
-
-
-def _checked(book: StoryBook) -> StoryBook:
-    if book.problems:
-        first = book.problems[0]
-        more = "".join(f"\n  {book.path}:{r.line}: {r.why}" for r in book.problems[1:])
-        raise StoriesError(
-            f"{book.path}:{first.line}: {first.why}{more}",
-            state="Nothing was changed.",
-            hint=f"Mend the file, then look at it with `untildone stories {book.change}`",
-        )
-    return book
 
 
 def _ignored(book: StoryBook) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.git import Git
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
-from untildone.domain.run import Iteration
 from untildone.wiring.repository import Repository
 
 PREFIX = "refs/ralph/attempts/"
@@ -15,7 +14,7 @@ PREFIX = "refs/ralph/attempts/"
 def attempts(repository: Repository, change: str) -> list[dict[str, object]]:
     """Every saved attempt, oldest first, with what is known about it."""
     git = repository.git()
-    known = _iterations(repository, change)
+    known = {it.saved_ref: it for it in repository.needed(change).iterations}
     form = "--format=%(refname)%00%(objectname)%00%(committerdate:iso-strict)"
     out = os.fsdecode(git.do("for-each-ref", "--sort=committerdate", form, _folder(change)))
     rows: list[dict[str, object]] = []
@@ -48,7 +47,7 @@ def bring_back(repository: Repository, change: str, name: str) -> str:
     """An attempt's files into the working tree; returns where the present state is stored."""
     git = repository.git()
     _existing(git, change, name)
-    repository.lock.take()
+    repository.lock.take(change)
     run = repository.needed(change)
 
     def stamp() -> str:
@@ -67,11 +66,6 @@ def _existing(git: Git, change: str, name: str) -> str:
 
 def _folder(change: str) -> str:
     return f"{PREFIX}{change}/"
-
-
-def _iterations(repository: Repository, change: str) -> dict[str, Iteration]:
-    run = repository.latest(change)
-    return {it.saved_ref: it for it in run.iterations if it.saved_ref} if run else {}
 
 
 def _first(text: str) -> str:

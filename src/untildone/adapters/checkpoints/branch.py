@@ -1,11 +1,12 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
 
 from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
+from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshot, Snapshots
 from untildone.adapters.checkpoints.surroundings import WATCHED, Surroundings
 from untildone.adapters.git import Git, Place, Ref, RefUpdate, git_failed
 from untildone.adapters.repository import STATE_FILE, head_of, home, install_index
@@ -169,7 +170,7 @@ class BranchCheckpoint:
         ref = f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
         refs = self._git.refs(*WATCHED)
         tips = self._tips(refs)
-        snapshot = self._snapshots.take(checkpoint)
+        snapshot = self._snapshots.take(checkpoint, with_hidden=True)
         self._store_attempt(ref, snapshot, checkpoint, tips)
         back, moved = self._surroundings.refs_back(refs, [], self._ref)
         updates = [*back, (self._ref, checkpoint, self._at(refs))]
@@ -182,17 +183,28 @@ class BranchCheckpoint:
         for _ in range(PUT_BACK_TRIES):
             self._make_room(snapshot)
             answer = self._git.checkout_tree(checkpoint)
-            if answer.ok and not snapshot.rules_changed:
+            if answer.ok:
+                self._remove_new_empty_folders()
                 return
-            # Either a file changed after the snapshot, or ignore files are back and show what the
-            # attempt had hidden behind its own rules: look again.
-            snapshot = self._snapshots.take(checkpoint)
-            if answer.ok and not snapshot.changes:
-                return
+            # A file changed after the snapshot, and git refuses to lose it: look again.
+            snapshot = self._snapshots.take(checkpoint, with_hidden=True)
             self._store_attempt(ref, snapshot, checkpoint, [])
         answer = self._git.checkout_tree(checkpoint)
         if not answer.ok:
             raise git_failed(("read-tree",), answer)
+
+    def _remove_new_empty_folders(self) -> None:
+        # Git tracks no folders: those that the attempt made and left empty are found by their age.
+        since = self._surroundings.noted_at()
+        for entry in self._git.untracked_entries():
+            top = self._place.top / entry
+            if not entry.endswith("/") or any(files for _, _, files in os.walk(top)):
+                continue
+            for folder, _, _ in os.walk(top, topdown=False):
+                path = Path(folder)
+                if path.stat().st_ctime >= since:
+                    with contextlib.suppress(OSError):
+                        path.rmdir()
 
     def _at(self, refs: dict[str, Ref]) -> str:
         return refs[self._ref].commit if self._ref in refs else ""
@@ -223,6 +235,7 @@ class BranchCheckpoint:
         xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
         text = _bytes(Path(own) if own else Path(xdg) / "git" / "ignore")
         frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
+        (self.folder / FROZEN).write_bytes(os.fsencode("\0".join(frozen)))
         rows = [_as_pattern(path) for path in frozen if "\n" not in path]
         lines = [text.rstrip(b"\n"), *(row.encode("utf-8", "surrogateescape") for row in rows)]
         (self.folder / "excludes").write_bytes(b"\n".join(lines) + b"\n")

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from untildone.domain.errors import StepError
 
 LOCK_WAIT_S = 2.0
 TRIES = 6
+FROZEN = "frozen"
 MOST_NESTED = 200
 LEFT_OPEN = (*IN_PROGRESS, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "sequencer", "AUTO_MERGE")
 
@@ -27,11 +29,6 @@ class Snapshot:
     nested: tuple[str, ...] = ()
     remarks: tuple[str, ...] = field(default=())
 
-    @property
-    def rules_changed(self) -> bool:
-        """Whether ignore files differ from the base."""
-        return any(change.path.rpartition("/")[2] == ".gitignore" for change in self.changes)
-
 
 class Snapshots:
     """Takes snapshots of one worktree; what is in the way is moved aside, never deleted."""
@@ -40,10 +37,14 @@ class Snapshots:
         self._git = git
         self._place = place
         self._run_folder = run_folder
+        self._frozen: set[str] | None = None
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
-    def take(self, base: str) -> Snapshot:
-        """Index and tree of everything in the worktree that the base's rules do not ignore."""
+    def take(self, base: str, *, with_hidden: bool = False) -> Snapshot:
+        """Index and tree of everything in the worktree that the base's rules do not ignore.
+
+        `with_hidden` also looks for what an attempt hid behind ignore rules of its own making.
+        """
         self.clear_the_way()
         orphans = self._add_all(base)
         tree = self._git.write_tree()
@@ -52,10 +53,13 @@ class Snapshots:
         nested = (*linked, *orphans)
         if nested:
             self._flatten(linked, nested)
-        hidden = self._ignored_by_base(base, Snapshot(tree, changes))
+        ignored = self._ignored_by_base(base, changes)
+        if ignored:
+            self._git.drop_from_index(ignored)
+        hidden = self._hidden_by_attempt(base) if with_hidden else ()
         if hidden:
-            self._git.drop_from_index(hidden)
-        if nested or hidden:
+            self._git.force_into_index(hidden)
+        if nested or ignored or hidden:
             tree = self._git.write_tree()
             changes = self._git.diff_trees(base, tree)
         remarks = tuple(f"A nested git repository is kept as plain files: {p}" for p in nested)
@@ -139,19 +143,48 @@ class Snapshots:
             with contextlib.suppress(FileNotFoundError):
                 index.unlink()
 
-    def _ignored_by_base(self, base: str, snapshot: Snapshot) -> tuple[str, ...]:
+    def _ignored_by_base(self, base: str, changes: tuple[Change, ...]) -> tuple[str, ...]:
         # An attempt that edits ignore files must neither commit nor lose what was ignored before.
-        added = [change.path for change in snapshot.changes if change.status == "A"]
-        if not added or not snapshot.rules_changed:
+        added = [change.path for change in changes if change.status == "A"]
+        frozen = [path for path in added if self._is_frozen(path)]
+        if any(change.path.rpartition("/")[2] == ".gitignore" for change in changes):
+            rest = [path for path in added if path not in frozen]
+            frozen += self._matched_by_base(base, rest)
+        return tuple(frozen)
+
+    def _hidden_by_attempt(self, base: str) -> tuple[str, ...]:
+        entries = [p for p in self._git.ignored_entries() if not self._is_frozen(p.rstrip("/"))]
+        allowed = set(self._matched_by_base(base, entries))
+        suspects = [path for path in entries if path not in allowed]
+        if not suspects:
+            return ()
+        files = self._git.ignored_files(suspects)
+        kept = set(self._matched_by_base(base, files))
+        return tuple(path for path in files if path not in kept and not self._is_frozen(path))
+
+    def _is_frozen(self, path: str) -> bool:
+        """Whether the path, or a folder above it, was ignored when the run began."""
+        if self._frozen is None:
+            frozen = self._run_folder / FROZEN
+            text = os.fsdecode(frozen.read_bytes()) if frozen.exists() else ""
+            self._frozen = {entry.rstrip("/") for entry in text.split("\0") if entry}
+        parts = path.split("/")
+        return any("/".join(parts[:k]) in self._frozen for k in range(1, len(parts) + 1))
+
+    def _matched_by_base(self, base: str, paths: Sequence[str]) -> tuple[str, ...]:
+        if not paths:
             return ()
         rules = self._run_folder / "rules"
         shutil.rmtree(rules, ignore_errors=True)
+        rules.mkdir()
         for path in self._git.files_in(base, ".gitignore"):
             target = rules / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(self._git.content(base, path))
-        rules.mkdir(exist_ok=True)
-        return self._git.ignored_under(rules, self._place.git_dir, added)
+        for path in paths:
+            if path.endswith("/"):
+                (rules / path).mkdir(parents=True, exist_ok=True)  # rules for folders need one
+        return self._git.ignored_under(rules, self._place.git_dir, paths)
 
 
 def _is_new_link(change: Change) -> bool:

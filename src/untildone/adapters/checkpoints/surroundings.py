@@ -1,6 +1,8 @@
 """What an attempt must leave alone: other refs, stashes and the repository's settings."""
 
 import json
+import math
+import os
 from pathlib import Path
 
 from untildone.adapters.git import Git, Place, Ref, RefUpdate
@@ -41,6 +43,11 @@ class Surroundings:
         if text != self._written:
             self._note.write_text(text)
             self._written = text
+        os.utime(self._note)
+
+    def noted_at(self) -> float:
+        """When the last attempt began, in file-system time."""
+        return self._note.stat().st_mtime if self._note.exists() else math.inf
 
     def put_settings_back(self) -> tuple[str, ...]:
         """Undo edits of git's own settings before our next git command obeys them."""
@@ -75,7 +82,7 @@ class Surroundings:
             updates.append((name, ref.commit, found.commit if found else ""))
             remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
         remarks += self._stash_back(before.get(STASH), now.get(STASH))
-        return updates, tuple(remarks)
+        return list(dict.fromkeys(updates)), tuple(remarks)
 
     def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
         if before == now or (before and now and before.commit == now.commit):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.stories import checklist, task_lines
-from untildone.domain.errors import StoriesError
+from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.story import Story, StoryBook, Task
 
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -35,7 +35,7 @@ class ChecklistFile:
         now = self._parse(data)
         current = now.find(story.key)
         if current is None:
-            raise StoriesError(
+            raise StoryLost(
                 f"Story {story.id} can no longer be found by its number and text in: {self.path}",
                 state="The file was left as it is.",
                 hint=f"Look at what changed with `git diff -- {self.path}`.",
@@ -46,7 +46,7 @@ class ChecklistFile:
         settled = task_lines.untick(settled, [task.line for _, task in claims])
         if settled != data:
             self._write(settled)
-        return tuple(self._sentences(current, opened, claims, _gone(before, now)))
+        return tuple(self._sentences(current, claims, _gone(before, now)))
 
     def _parse(self, data: bytes) -> StoryBook:
         return checklist.parse(data, change=self.change, source=self.source, path=self.path)
@@ -57,7 +57,9 @@ class ChecklistFile:
             # Asked before opening: reading a pipe would wait for ever.
             if not stat.S_ISREG(path.stat().st_mode):
                 what = "a directory" if path.is_dir() else "not an ordinary file"
-                raise self._unreadable(f"It is {what}", f"Look at it with `ls -ld {self.path}`.")
+                raise self._unreadable(
+                    f"It is {what}", f"Look at it with `ls -ld {self.path}`, then {self._again}."
+                )
             data = path.read_bytes()
         except FileNotFoundError:
             if path.is_symlink():
@@ -71,7 +73,7 @@ class ChecklistFile:
             ) from None
         except OSError as error:
             raise self._unreadable(
-                _reason(error), f"Look at it with `ls -l {self.path}`."
+                _reason(error), f"Look at it with `ls -l {self.path}`, then {self._again}."
             ) from error
         if _is_utf_16(data):
             raise StoriesError(
@@ -102,12 +104,9 @@ class ChecklistFile:
     def _sentences(
         self,
         story: Story,
-        opened: list[Task],
         claims: list[tuple[Story, Task]],
         gone: list[Story],
     ) -> Iterator[str]:
-        if opened:
-            yield f"Ticked in story {story.id}, where the box was still open: {_names(opened)}"
         for other in dict.fromkeys(claimed.id for claimed, _ in claims):
             tasks = [task for claimed, task in claims if claimed.id == other]
             yield (

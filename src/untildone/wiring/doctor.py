@@ -1,0 +1,301 @@
+"""Looks for what would keep a loop from working, and clears away what a dead one left."""
+
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from untildone.adapters.git import FALLBACK_IDENTITY, Git
+from untildone.adapters.journal import Journal
+from untildone.adapters.process import Command, Processes
+from untildone.adapters.repository import STATE_FILE, preflight
+from untildone.adapters.run_folder import change_of, run_ids
+from untildone.adapters.stories import openspec, tasks_md
+from untildone.adapters.wake import Wake
+from untildone.app import views
+from untildone.domain.agent import Ending
+from untildone.domain.errors import StoriesError, UntildoneError, UserError
+from untildone.domain.event import announce
+from untildone.domain.fact import Abandoned
+from untildone.domain.machine import apply
+from untildone.domain.plain_text import plain
+from untildone.domain.run import Choice, Run, Status
+from untildone.settings import Settings, environment, load
+from untildone.wiring.registry import dialect
+from untildone.wiring.repository import Repository, here, read_state
+
+OLDEST_GIT = (2, 38)
+VERSION_WAIT_S = 10
+STALE_S = 5 * 60
+MARK = "UNTILDONE_RUN_ID"
+OK, WARN, BAD = "ok", "warn", "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One finding, with the command that mends it; only `bad` keeps a loop from working."""
+
+    check: str
+    level: str
+    text: str
+    fix: str = ""
+
+
+def examine(folder: Path) -> list[Row]:
+    """Everything worth knowing, changing nothing."""
+    processes = Processes(Wake().fd)
+    git = Git(processes, folder)
+    rows = [_git_version(git), _identity(git)]
+    repository, top, settings = None, None, Settings()
+    try:
+        repository = here(folder)
+        top = repository.place.top
+        rows.append(_worktree(repository))
+    except UntildoneError as error:
+        rows.append(_complaint("repository", error))
+    try:
+        settings = load(top, environment(), {})
+        rows.append(Row("configuration", OK, "Every key is known and its value fits."))
+    except UserError as error:
+        rows.append(_complaint("configuration", error))
+    rows += _agents(processes, settings, top or folder)
+    if repository:
+        rows += [*_stories(repository.place.top), *_leftovers(repository)]
+    return rows
+
+
+def mend(repository: Repository, abandon: str) -> list[str]:
+    """Clear away this tool's own leftovers; returns one sentence for each thing that was done."""
+    repository.lock.take("doctor")
+    try:
+        run = _resumable(repository, abandon) if abandon else None
+        said = [*_clear(repository), *_move_lock(repository), *_rewrite_state(repository)]
+        if run:
+            said.append(_give_up(repository, run))
+    finally:
+        repository.lock.release()
+    return said
+
+
+def _git_version(git: Git) -> Row:
+    answer = git.ask("version")
+    found = re.search(r"(\d+)\.(\d+)[.\d]*", answer.stdout.decode(errors="replace"))
+    need = ".".join(map(str, OLDEST_GIT))
+    if not answer.ok or not found:
+        return Row("git", BAD, "Git was not found.", f"Install git {need} or newer.")
+    if (int(found[1]), int(found[2])) < OLDEST_GIT:
+        text = f"Git {found[0]} is too old: cleanup needs `git merge-tree --write-tree` of {need}."
+        return Row("git", BAD, text, f"Install git {need} or newer.")
+    return Row("git", OK, f"Git {found[0]} is installed ({need} or newer is needed).")
+
+
+def _identity(git: Git) -> Row:
+    answer = git.ask("var", "GIT_COMMITTER_IDENT")
+    if answer.ok:
+        who = answer.stdout.decode(errors="replace").rpartition(">")[0]
+        return Row("identity", OK, f"Commits are made as: {who}>")
+    name, email = FALLBACK_IDENTITY["GIT_AUTHOR_NAME"], FALLBACK_IDENTITY["GIT_AUTHOR_EMAIL"]
+    text = f"Git knows no identity, so the loop will commit as: {name} <{email}>"
+    fix = 'git config --global user.name "NAME" && git config --global user.email MAIL'
+    return Row("identity", WARN, text, fix)
+
+
+def _worktree(repository: Repository) -> Row:
+    origin = preflight(repository.git(), repository.place, "untildone-doctor")
+    text = f"No merge or rebase is in progress on `{origin.label}` in: {repository.place.top}"
+    return Row("repository", OK, text)
+
+
+def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row]:
+    wanted = "command" if settings.agent_cmd else settings.agent
+    path = shutil.which("claude")
+    if path:
+        yield _claude(processes, path, top)
+    elif wanted == "claude":
+        fix = "npm install -g @anthropic-ai/claude-code, or set `agent_cmd` in untildone.toml"
+        yield Row("agent claude", WARN, "The program `claude` was not found on PATH.", fix)
+    if wanted != "claude":
+        try:
+            dialect(wanted, settings.agent_cmd, settings.script, top).check()
+            yield Row(f"agent {wanted}", OK, "The configured agent was found.")
+        except UserError as error:
+            yield _complaint(f"agent {wanted}", error)
+
+
+def _claude(processes: Processes, path: str, folder: Path) -> Row:
+    call = Command((path, "--version"), folder, timeout_s=VERSION_WAIT_S)
+    answer = processes.capture(call, lambda: False)
+    if answer.ok:
+        said = plain(answer.stdout.decode(errors="replace")).strip().partition("\n")[0][:80]
+        return Row("agent claude", OK, f"The program {path} gives its version as: {said}")
+    late = answer.ending is Ending.TIMEOUT
+    how = f"gave no answer in {VERSION_WAIT_S} s" if late else f"exited with {answer.exit_code}"
+    return Row("agent claude", WARN, f"`{path} --version` {how}.", f"{path} --version")
+
+
+def _stories(top: Path) -> Iterator[Row]:
+    try:
+        found = openspec.find(top)
+        listed = [f"{f.name} ({f.complete} of {f.total} tasks done)" for f in found if not f.why]
+        if listed:
+            yield Row("stories", OK, f"OpenSpec changes: {', '.join(listed)}")
+        for change in (f for f in found if f.why):
+            text = f"The OpenSpec change `{change.name}` has no usable stories: {change.why}"
+            yield Row("stories", WARN, text, f"untildone stories {change.name}")
+        if tasks_md.recognises(top, "tasks"):
+            book = tasks_md.TasksMd(top, "tasks").load()
+            text = f"The file tasks.md has {book.total} tasks, {book.complete} of them are done."
+            yield Row("stories", OK, text)
+        elif not found:
+            text = "No stories were found: there is neither openspec/changes nor tasks.md."
+            yield Row("stories", WARN, text, 'untildone run --task "what should be done"')
+    except StoriesError as error:
+        yield _complaint("stories", error)
+
+
+def _complaint(check: str, error: UntildoneError) -> Row:
+    return Row(check, BAD, error.message, error.hint)
+
+
+def _leftovers(repository: Repository) -> Iterator[Row]:
+    if repository.alive():
+        state = read_state(repository.place.top / STATE_FILE) or {}
+        yield Row("loop", OK, f"A loop is running in this worktree, over: {state.get('change_id')}")
+    else:
+        yield from _of_dead_loops(repository)
+    folder = repository.home / "runs"
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = f"{sum(path.stat().st_size for path in files) / 1e6:.1f} MB in {folder}"
+    yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({size})")
+    counts = Counter(name.split("/")[2] for name in repository.git().refs("refs/ralph/"))
+    kinds = ("attempts", "backup", "archive", "moved")
+    listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)
+    yield Row("saved work", OK, f"Refs below refs/ralph that keep work safe: {listed}")
+
+
+def _of_dead_loops(repository: Repository) -> Iterator[Row]:
+    fix = "untildone doctor --fix"
+    for run_id, count in _strays(repository).items():
+        text = f"Processes that a killed loop left running ({run_id}): {count}"
+        yield Row("processes", WARN, text, fix)
+    if not _state_is_right(repository):
+        text = f"The state file does not say that its loop has ended: {STATE_FILE}"
+        yield Row("state file", WARN, text, fix if repository.latest() else f"rm {STATE_FILE}")
+    drafts = _drafts(repository)
+    if drafts:
+        text = f"Temporary files and messages that nobody will read: {len(drafts)}"
+        yield Row("temporary files", WARN, text, fix)
+    lock = _stale_lock(repository)
+    if lock:
+        by_hand = f"Make sure that no git command is at work, then: rm {lock}"
+        text = f"An old lock keeps git from working: {lock}"
+        yield Row("index.lock", BAD, text, fix if _owner(repository, lock) else by_hand)
+    changes = {change_of(repository.home, run_id) for run_id in run_ids(repository.home)}
+    for change in sorted(changes - {""}):
+        run = repository.latest(change)
+        if run and _can_go_on(run):
+            word = run.status if run.ended else "cut short"
+            text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
+            yield Row("unfinished run", WARN, text, f"untildone resume {change}")
+
+
+def _can_go_on(run: Run) -> bool:
+    over = run.closed and (run.choice is Choice.CLEANUP or run.status is Status.DONE)
+    return not (run.abandoned or over)
+
+
+def _strays(repository: Repository) -> Counter[str]:
+    """Processes that carry the mark of a run of this worktree, by run (Linux)."""
+    known = set(run_ids(repository.home)) - {os.environ.get(MARK, "")}
+    found: Counter[str] = Counter()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            pairs = (os.fsdecode(pair).split("=", 1) for pair in path.read_bytes().split(b"\0"))
+        except OSError:
+            continue
+        found.update({pair[1] for pair in pairs if pair[0] == MARK} & known)
+    return found
+
+
+def _drafts(repository: Repository) -> list[Path]:
+    inbox, drafts = repository.inbox.folder, repository.place.top.glob(f"{STATE_FILE}.*.tmp")
+    return sorted([*drafts, *inbox.glob("*.json"), *inbox.glob("*.draft")])
+
+
+def _clear(repository: Repository) -> Iterator[str]:
+    for run_id in _strays(repository):
+        count = repository.end_leftovers(run_id)
+        yield f"Processes that a killed loop had left running were ended: {count}"
+    for path in _drafts(repository):
+        path.unlink(missing_ok=True)
+        yield f"A file that nobody will read was removed: {path}"
+
+
+def _stale_lock(repository: Repository) -> Path | None:
+    lock = repository.place.git_dir / "index.lock"
+    now = repository.clock.now().timestamp()
+    return lock if lock.exists() and now - lock.stat().st_mtime > STALE_S else None
+
+
+def _owner(repository: Repository, lock: Path) -> Run | None:
+    """The run in whose time the lock was made: then it is ours, or that of our agent."""
+    run = repository.latest()
+    if run is None:
+        return None
+    last = repository.folder(run.plan.run_id).journal.stat().st_mtime
+    ours = run.started_at.timestamp() - 1 <= lock.lstat().st_mtime <= last + STALE_S
+    return run if ours else None
+
+
+def _move_lock(repository: Repository) -> Iterator[str]:
+    lock = _stale_lock(repository)
+    owner = _owner(repository, lock) if lock else None
+    if lock and owner:
+        aside = repository.folder(owner.plan.run_id).path / "aside"
+        aside.mkdir(exist_ok=True)
+        target = aside / f"index.lock-{repository.clock.now():%Y%m%dT%H%M%S%f}"
+        lock.rename(target)
+        yield f"The old index.lock was moved to: {target}"
+
+
+def _state_is_right(repository: Repository) -> bool:
+    path = repository.place.top / STATE_FILE
+    state = read_state(path)
+    if state is None:
+        return not path.exists()
+    return state.get("status") not in (Status.STARTING, Status.RUNNING)
+
+
+def _rewrite_state(repository: Repository) -> Iterator[str]:
+    run = repository.latest()
+    if run and not _state_is_right(repository):
+        _write_state(repository, run)
+        yield f"The state file was written again from the journal: {STATE_FILE}"
+
+
+def _write_state(repository: Repository, run: Run) -> None:
+    shown, file = views.left_behind(run, repository.clock.now()), repository.state_file()
+    file.adopt_foreign(views.KNOWN_FIELDS)
+    file.write(views.state(shown, 0, None), shown.iterations)
+
+
+def _resumable(repository: Repository, change: str) -> Run:
+    run = repository.needed(change)
+    if _can_go_on(run):
+        return run
+    raise UserError(f"The run of `{change}` has already ended", hint="untildone status")
+
+
+def _give_up(repository: Repository, run: Run) -> str:
+    fact, now = Abandoned("given up with `untildone doctor --abandon`"), repository.clock.now()
+    after = apply(run, fact, now)
+    journal = Journal(repository.folder(run.plan.run_id).journal)
+    journal.record(fact, announce(run, fact, after), now)
+    journal.close()
+    _write_state(repository, after)
+    change = run.plan.change_id
+    back = f"`untildone restore {change}` goes back to before it"
+    return f"The run of `{change}` was given up; files, branch and saved work stay; {back}."

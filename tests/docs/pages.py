@@ -1,0 +1,126 @@
+"""The parts of `docs/` that are made from the program itself.
+
+`python -m tests.docs.pages` writes them again; a test compares. In a page, what stands between
+`<!-- made: NAME -->` and `<!-- end: NAME -->` is made; everything else is written by hand. The
+words in the last column of a made table are written by hand too and stay.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import click
+from click.testing import CliRunner
+
+from untildone.interfaces.cli.loop import run
+from untildone.interfaces.cli.main import COMMANDS, cli
+from untildone.settings import CHOICES, FIELDS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+HELP_WIDTH = 90
+_BLOCK = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
+_TYPES: dict[type, str] = {str: "text", int: "whole number", float: "number", tuple: "list of texts"}
+
+Table = list[list[str]]
+
+
+def help_text(command: str = "") -> str:
+    """What `untildone COMMAND --help` prints, at a fixed width."""
+    words = [command, "--help"] if command else ["--help"]
+    result = CliRunner().invoke(cli, words, prog_name="untildone", terminal_width=HELP_WIDTH)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def all_help(block: str) -> str:
+    """The help of every command, each under its own heading."""
+    del block
+    parts = [f"```text\n{help_text()}```\n"]
+    parts += [f"## `untildone {name}`\n\n```text\n{help_text(name)}```\n" for name in COMMANDS]
+    return "\n".join(parts)
+
+
+def settings_table(block: str) -> str:
+    """Every key with its type, default, flag and variable."""
+    flags = {option.name: option.opts[0] for option in run.params if isinstance(option, click.Option)}
+    rows = [["key", "type", "default", "flag of `run`", "variable", "meaning"]]
+    for key, field in FIELDS.items():
+        words = [f"`{word}`" for word in CHOICES.get(key, ()) if word]
+        kind = ", ".join(words) if words else _TYPES[type(field.default)]
+        default = "`[]`" if field.default == () else f"`{json.dumps(field.default)}`"
+        flag = f"`{flags[key]}`" if key in flags else "–"
+        rows.append([f"`{key}`", kind, default, flag, f"`UNTILDONE_{key.upper()}`", ""])
+    return _table(rows, block)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the state file, as `status --schema` prints it."""
+    text = resources.files("untildone").joinpath("schemas/loop-state.v1.json").read_text()
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def state_table(block: str) -> str:
+    """The fields at the top of the state file."""
+    return _fields(schema(), block)
+
+
+def iteration_table(block: str) -> str:
+    """The fields of one finished iteration."""
+    return _fields(schema()["properties"]["iterations"]["items"], block)
+
+
+def _fields(part: Mapping[str, Any], block: str) -> str:
+    rows = [["field", "type", "always there", "meaning"]]
+    for name, rule in part["properties"].items():
+        required = "yes" if name in part["required"] else "no"
+        rows.append([f"`{name}`", _type(rule), required, ""])
+    return _table(rows, block)
+
+
+def _type(rule: Mapping[str, Any]) -> str:
+    if "enum" in rule:
+        return ", ".join(f"`{json.dumps(value)}`" for value in rule["enum"])
+    if "const" in rule:
+        return f"`{json.dumps(rule['const'])}`"
+    kinds = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
+    words = " or ".join(kinds)
+    return f"{words} (ISO 8601)" if rule.get("format") == "date-time" else words
+
+
+def _table(rows: Table, block: str) -> str:
+    """A Markdown table; the last column keeps the words that it has in `block`."""
+    known = {row[0]: row[-1] for row in _rows(block)}
+    for row in rows[1:]:
+        row[-1] = known.get(row[0], "")
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]]) + "\n"
+
+
+def _rows(block: str) -> Table:
+    lines = [line for line in block.splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+MAKERS: dict[str, Callable[[str], str]] = {
+    "help": all_help,
+    "settings": settings_table,
+    "state": state_table,
+    "iteration": iteration_table,
+}
+PAGES = ("cli.md", "configuration.md", "state-file.md")
+
+
+def made(text: str) -> str:
+    """The page with its made parts as the program has them now."""
+    return _BLOCK.sub(lambda m: m[1] + MAKERS[m[2]](m[0]) + m[3], text)
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        page = DOCS / name
+        page.write_text(made(page.read_text(encoding="utf-8")), encoding="utf-8")

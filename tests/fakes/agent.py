@@ -1,0 +1,50 @@
+"""An agent that answers from a list."""
+
+from collections.abc import Callable
+
+from untildone.domain.agent import AgentReport, Ending, Intent, Limit, Reading, Usage
+from untildone.domain.promise import Promise
+from untildone.domain.run import Limits
+from untildone.ports import Notify
+
+Reply = AgentReport | Exception | Callable[[Notify], AgentReport]
+
+
+def said(
+    promise: Promise | None = None,
+    *,
+    error: str = "",
+    usage: Usage | None = None,
+    limit: Limit | None = None,
+) -> AgentReport:
+    """An agent that exits by itself."""
+    return AgentReport(Ending.EXITED, 0, Reading(promise, error, usage, limit, "session"))
+
+
+COMPLETE = said(Promise(complete=True))
+SILENT = said()
+INTERRUPTED = AgentReport(Ending.INTERRUPTED)
+
+
+def failed(reason: str) -> AgentReport:
+    """An agent that gives up."""
+    return said(Promise(complete=False, reason=reason))
+
+
+class FakeAgent:
+    """Replies in order; an exception is raised, a function is called with `notify`."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self._replies = list(replies)
+        self.intents: list[Intent] = []
+
+    @property
+    def prompts(self) -> list[str]:
+        return [intent.prompt for intent in self.intents]
+
+    def run(self, intent: Intent, limits: Limits, log_file: str, notify: Notify) -> AgentReport:
+        self.intents.append(intent)
+        reply = self._replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, AgentReport) else reply(notify)

@@ -1,0 +1,65 @@
+"""A checkpoint that only counts: c0 is the start, every commit has the next number."""
+
+from tests.fakes.plans import BACKUP
+from untildone.domain.fact import Opened, Reverted, Saved
+from untildone.domain.run import Choice, Origin
+
+
+class FakeCheckpoint:
+    """Remembers every call; `errors` maps a method's name to what it raises, once."""
+
+    def __init__(self, **errors: Exception) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.messages: list[str] = []
+        self.agent_commits: tuple[str, ...] = ()
+        self.remarks: tuple[str, ...] = ()
+        self.workspace: Opened | None = None
+        self.made: str = ""
+        self.dirty = True
+        self._errors = errors
+        self._count = 0
+
+    def open(self, origin: Origin, stamp: str) -> Opened:
+        self._called("open", stamp)
+        return Opened(origin, "c0", BACKUP)
+
+    def reopened(self, origin: Origin) -> Opened | None:
+        self._called("reopened")
+        return self.workspace
+
+    def adopt(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        self._called("adopt", checkpoint)
+        return checkpoint, self.remarks
+
+    def stand(self, checkpoint: str) -> None:
+        self._called("stand", checkpoint)
+
+    def commits(self, checkpoint: str) -> tuple[str, ...]:
+        self._called("commits", checkpoint)
+        return self.agent_commits
+
+    def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
+        self._called("save", checkpoint, only_changes)
+        self.messages.append(message)
+        if only_changes and not self.dirty:
+            return Saved(lane, "", checkpoint, self.remarks)
+        self._count += 1
+        return Saved(lane, f"c{self._count}", f"c{self._count}", self.remarks)
+
+    def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
+        self._called("saved_as", checkpoint, story_id, attempt)
+        return self.made
+
+    def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
+        self._called("revert", checkpoint, story_id, attempt)
+        return Reverted(lane, f"refs/ralph/attempts/demo/{story_id}/{attempt}")
+
+    def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
+        self._called("close", choice, origin)
+        return self.remarks
+
+    def _called(self, name: str, *args: object) -> None:
+        self.calls.append((name, *args))
+        error = self._errors.pop(name, None)
+        if error:
+            raise error

@@ -1,0 +1,35 @@
+"""A person who answers from a list and whose waiting moves the clock."""
+
+from collections.abc import Callable
+
+from tests.fakes.clock import FakeClock
+from untildone.domain.run import Choice
+
+
+class FakeHuman:
+    """Gives its answers in order; `on_wait` is what happens while it is waited for."""
+
+    def __init__(
+        self,
+        clock: FakeClock,
+        *answers: Choice | None,
+        on_wait: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._clock = clock
+        self._answers = list(answers)
+        self._on_wait = on_wait
+        self.waits: list[float] = []
+
+    def choose(self) -> Choice | None:
+        answer = self._answers.pop(0)
+        if answer is None:
+            self._on_wait()
+        return answer
+
+    def wait_for_word(self) -> None:
+        self._on_wait()
+
+    def wait_until(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self._clock.advance(seconds)
+        self._on_wait()

@@ -1,0 +1,66 @@
+"""A story source in memory: `## N. Title` and `- [ ] N.M text` lines."""
+
+import re
+
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import Remark, Story, StoryBook, StoryContext, Task
+
+HEADING = re.compile(r"## (\d+)\. (.*)")
+BOX = re.compile(r"- \[([ x])\] (\S+) (.*)")
+PATH = "memory.md"
+
+
+class FakeSource:
+    """Reads and writes its own `text`; None is a file that is gone."""
+
+    name = "fake"
+
+    def __init__(self, text: str | None = "") -> None:
+        self.text = text
+        self.error: Exception | None = None
+
+    def load(self) -> StoryBook:
+        if self.error:
+            raise self.error
+        if self.text is None:
+            raise StoriesError(f"There is no such file: {PATH}")
+        stories: list[Story] = []
+        for line, row in enumerate(self.text.splitlines(), 1):
+            if heading := HEADING.fullmatch(row):
+                stories.append(Story(heading[1], heading[2], (), line=line))
+            elif box := BOX.fullmatch(row):
+                last = stories.pop()
+                task = Task(box[2], box[3], box[1] == "x", line)
+                tasks = (*last.tasks, task)
+                stories.append(Story(last.id, last.title, tasks, line=last.line))
+        problems = () if stories else (Remark(1, "no story"),)
+        return StoryBook("demo", self.name, PATH, tuple(stories), problems=problems)
+
+    def context(self, story: Story) -> StoryContext:
+        return StoryContext()
+
+    def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
+        book = self.load()
+        if book.find(story.key) is None:
+            raise StoriesError(f"{PATH}: the story is not there any more: {story.id}")
+        remarks = []
+        for now in book.stories:
+            earlier = before.find(now.key)
+            for task in now.tasks:
+                was_open = earlier is not None and task.id in _open(earlier)
+                if now.key == story.key and not task.done:
+                    self._set(task, "x")
+                elif now.key != story.key and task.done and was_open:
+                    self._set(task, " ")
+                    remarks.append(f"A box of another story was taken back: {task.id}")
+        return tuple(remarks)
+
+    def _set(self, task: Task, mark: str) -> None:
+        assert self.text is not None
+        rows = self.text.splitlines()
+        rows[task.line - 1] = f"- [{mark}] {task.id} {task.text}"
+        self.text = "\n".join(rows) + "\n"
+
+
+def _open(story: Story) -> set[str]:
+    return {task.id for task in story.tasks if not task.done}

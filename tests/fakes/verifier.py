@@ -1,0 +1,20 @@
+"""Checks whose results are listed."""
+
+from collections.abc import Callable
+
+
+class FakeVerifier:
+    """`results` maps a command to why it fails; what is not listed passes."""
+
+    def __init__(
+        self, results: dict[str, list[str]] | None = None, during: Callable[[], None] = lambda: None
+    ) -> None:
+        self._results = results or {}
+        self._during = during
+        self.calls: list[tuple[str, float]] = []
+
+    def run(self, command: str, timeout_s: float) -> str:
+        self.calls.append((command, timeout_s))
+        self._during()
+        listed = self._results.get(command)
+        return listed.pop(0) if listed else ""
