@@ -99,8 +99,7 @@ def _identity(git: Git) -> Row:
         return Row("identity", OK, f"Commits are made as: {who}>")
     name, email = FALLBACK_IDENTITY["GIT_AUTHOR_NAME"], FALLBACK_IDENTITY["GIT_AUTHOR_EMAIL"]
     text = f"Git knows no identity, so the loop will commit as: {name} <{email}>"
-    fix = 'git config --global user.name "NAME" && git config --global user.email MAIL'
-    return Row("identity", WARN, text, fix)
+    return Row("identity", WARN, text, "git config --global user.name NAME (and user.email)")
 
 
 def _worktree(repository: Repository) -> Row:

@@ -1,0 +1,475 @@
+"""How a run ends, and what each fact changes."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.plans import (
+    LIMITS,
+    NOW,
+    ONE,
+    OPENED,
+    PLAIN,
+    PLAN,
+    TWO,
+    at,
+    began,
+    book,
+    ended,
+    kept,
+    loaded,
+    lost,
+    measured,
+    put_back,
+    story,
+    told,
+    won,
+)
+from untildone.domain import fact as f
+from untildone.domain.agent import Limit, Usage
+from untildone.domain.run import (
+    Choice,
+    Done,
+    Iteration,
+    Lane,
+    Outcome,
+    Plan,
+    Reason,
+    Run,
+    Stage,
+    Status,
+    Stop,
+    StopHow,
+    Tally,
+    Waiting,
+)
+
+NOTHING = kept("")
+IDLE = (began(1, None), ended(), measured(), NOTHING)
+MANUAL = replace(PLAN, done=Done.MANUAL)
+TASKS = replace(PLAIN, done=Done.TASKS)
+PROMISE = replace(PLAIN, done=Done.PROMISE)
+VERIFIED = replace(PROMISE, verify=("make test",))
+ONE_ITERATION = replace(LIMITS, max_iterations=1)
+ALL_DONE = book(story(1, done=True), story(2, done=True))
+NOW_ = f.StopRequested(Stop(StopHow.NOW))
+SIGNAL = f.StopRequested(Stop(StopHow.NOW, 15))
+AFTER_ITERATION = f.StopRequested(Stop(StopHow.AFTER_ITERATION))
+AFTER_STORY = f.StopRequested(Stop(StopHow.AFTER_STORY))
+INTERRUPTED = ended(Outcome.INTERRUPTED, "stopped")
+LIMIT = Limit("usage limit", at(60))
+GOES_ON = (Status.RUNNING, None)
+DONE = (Status.DONE, Reason.SUCCESS)
+STOPPED = (Status.STOPPED, Reason.STOPPED)
+STALLED = (Status.STALLED, Reason.STALLED)
+CAPPED = (Status.STUCK, Reason.MAX_ITERATIONS)
+SPENT = (Status.STUCK, Reason.MAX_RETRIES)
+BROKEN = (Status.STUCK, Reason.ERROR)
+
+Told = tuple[Plan, tuple[f.Fact, ...], tuple[Status, Reason | None]]
+
+ENDINGS: dict[str, Told] = {
+    "planned": (PLAN, (), (Status.STARTING, None)),
+    "opened": (PLAN, (OPENED,), GOES_ON),
+    "all boxes ticked": (PLAN, (OPENED, loaded(done=True)), DONE),
+    "manual, all boxes ticked": (MANUAL, (OPENED, loaded(ALL_DONE)), GOES_ON),
+    "manual, the person's word": (MANUAL, (OPENED, loaded(ALL_DONE), f.PersonDone()), DONE),
+    "the person's word in mid-story waits for its end": (
+        PLAN,
+        (OPENED, loaded(), began(), f.PersonDone()),
+        GOES_ON,
+    ),
+    "and then ends the run": (
+        PLAN,
+        (OPENED, loaded(), began(), f.PersonDone(), ended(), measured(), kept(), loaded()),
+        DONE,
+    ),
+    "one failure": (PLAN, (OPENED, loaded(), *lost()), GOES_ON),
+    "retries used up": (PLAN, (OPENED, loaded(), *lost(1), *lost(2), *lost(3)), SPENT),
+    "no promise counts too": (
+        PLAN,
+        (OPENED, loaded(), *(x for n in (1, 2, 3) for x in lost(n, ONE, Outcome.NO_PROMISE))),
+        SPENT,
+    ),
+    "interruptions use up nothing": (
+        PLAN,
+        (OPENED, loaded(), *(x for n in range(1, 7) for x in lost(n, ONE, Outcome.INTERRUPTED))),
+        GOES_ON,
+    ),
+    "limits use up nothing": (
+        PLAN,
+        (OPENED, loaded(), *(x for _ in range(7) for x in lost(limit=LIMIT))),
+        GOES_ON,
+    ),
+    "each story has its own retries": (
+        PLAN,
+        (OPENED, loaded(), *lost(1), *lost(2), *won(3), *lost(4, TWO), *lost(5, TWO), loaded()),
+        GOES_ON,
+    ),
+    "the cap": (
+        replace(PLAN, limits=ONE_ITERATION),
+        (OPENED, loaded(), *won(), loaded()),
+        CAPPED,
+    ),
+    "the cap between two attempts": (
+        replace(PLAN, limits=ONE_ITERATION),
+        (OPENED, loaded(), *lost(), loaded()),
+        CAPPED,
+    ),
+    "done at the cap is done": (
+        replace(PLAN, limits=ONE_ITERATION),
+        (OPENED, loaded(), *won(), loaded(ALL_DONE, done=True)),
+        DONE,
+    ),
+    "manual at the cap waits for the person": (
+        replace(MANUAL, limits=ONE_ITERATION),
+        (OPENED, loaded(), *won(), loaded(book(story(1, done=True)))),
+        GOES_ON,
+    ),
+    "plain, the cap": (
+        replace(PLAIN, limits=ONE_ITERATION),
+        (OPENED, *won(1, None)),
+        CAPPED,
+    ),
+    "plain by boxes, the cap": (
+        replace(TASKS, limits=ONE_ITERATION),
+        (OPENED, loaded(), *won(1, None), loaded()),
+        CAPPED,
+    ),
+    "plain by boxes, done at the cap": (
+        replace(TASKS, limits=ONE_ITERATION),
+        (OPENED, loaded(), *won(1, None), loaded(ALL_DONE, done=True)),
+        DONE,
+    ),
+    "plain, one idle iteration": (PLAIN, (OPENED, *IDLE), GOES_ON),
+    "plain, stalled": (PLAIN, (OPENED, *IDLE, *IDLE), STALLED),
+    "plain by boxes, stalled": (TASKS, (OPENED, loaded(), *IDLE, *IDLE, loaded()), STALLED),
+    "plain, a commit in between": (PLAIN, (OPENED, *IDLE, *won(2, None), *IDLE), GOES_ON),
+    "plain, the agent's own commit counts": (
+        PLAIN,
+        (OPENED, *IDLE, began(2, None), ended(commits=("a1",)), measured(), NOTHING),
+        GOES_ON,
+    ),
+    "story loop, failures do not stall": (
+        replace(PLAN, limits=replace(LIMITS, max_retries=9)),
+        (OPENED, loaded(), *(x for n in range(1, 5) for x in (*lost(n), loaded()))),
+        GOES_ON,
+    ),
+    "plain, COMPLETE does not end it": (PLAIN, (OPENED, *won(1, None)), GOES_ON),
+    "plain by promise, COMPLETE ends it": (PROMISE, (OPENED, *won(1, None)), DONE),
+    "plain by promise, FAILED does not": (
+        PROMISE,
+        (OPENED, began(1, None), ended(Outcome.FAILED), measured(), kept()),
+        GOES_ON,
+    ),
+    "plain by promise, a failed check does not": (
+        VERIFIED,
+        (
+            *(OPENED, began(1, None), ended(), measured()),
+            *(f.Verified(0, passed=False, reason="red"), kept()),
+        ),
+        GOES_ON,
+    ),
+    "plain, the person's word": (PLAIN, (OPENED, f.PersonDone()), DONE),
+    "plain, the person's word in mid-iteration": (
+        PLAIN,
+        (OPENED, began(1, None), f.PersonDone(), ended(), measured(), kept()),
+        DONE,
+    ),
+    "stop between stories": (PLAN, (OPENED, loaded(), NOW_), STOPPED),
+    "soft stop between stories": (PLAN, (OPENED, loaded(), AFTER_STORY), STOPPED),
+    "stop before the stories are read": (PLAN, (OPENED, AFTER_ITERATION), STOPPED),
+    "stop in mid-attempt waits for its end": (PLAN, (OPENED, loaded(), began(), NOW_), GOES_ON),
+    "stop in mid-attempt": (
+        PLAN,
+        (OPENED, loaded(), began(), NOW_, INTERRUPTED, measured(), put_back()),
+        STOPPED,
+    ),
+    "stop while COMPLETE is being saved": (
+        PLAN,
+        (OPENED, loaded(), began(), ended(), measured(), NOW_, kept()),
+        STOPPED,
+    ),
+    "stop after the iteration, which failed": (
+        PLAN,
+        (OPENED, loaded(), began(), AFTER_ITERATION, *lost()[1:], loaded()),
+        STOPPED,
+    ),
+    "stop after the iteration, which was the last": (
+        PLAN,
+        (OPENED, loaded(), began(), AFTER_ITERATION, *won()[1:], loaded(ALL_DONE, done=True)),
+        DONE,
+    ),
+    "stop after the story, whose attempt failed": (
+        PLAN,
+        (OPENED, loaded(), began(), AFTER_STORY, *lost()[1:], loaded()),
+        GOES_ON,
+    ),
+    "stop after the story": (
+        PLAN,
+        (OPENED, loaded(), began(), AFTER_STORY, *lost()[1:], loaded(), *won(2), loaded()),
+        STOPPED,
+    ),
+    "stop while the stories are read": (
+        PLAN,
+        (OPENED, loaded(), *won(), AFTER_STORY, loaded()),
+        STOPPED,
+    ),
+    "stop on the last retry": (
+        PLAN,
+        (OPENED, loaded(), *lost(1), *lost(2), began(3), NOW_, *lost(3)[1:]),
+        SPENT,
+    ),
+    "stop before the workspace stands": (PLAN, (NOW_,), (Status.STARTING, None)),
+    "and then": (PLAN, (NOW_, OPENED, loaded()), STOPPED),
+    "stop while waiting": (
+        PLAN,
+        (OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "x"), SIGNAL),
+        STOPPED,
+    ),
+    "plain, stop in mid-iteration": (
+        PLAIN,
+        (OPENED, began(1, None), NOW_, INTERRUPTED, measured(), kept()),
+        STOPPED,
+    ),
+    "plain by boxes, stop in mid-iteration": (
+        TASKS,
+        (OPENED, loaded(), began(1, None), NOW_, INTERRUPTED, measured(), kept()),
+        STOPPED,
+    ),
+    "plain, stop after the iteration": (
+        PLAIN,
+        (OPENED, began(1, None), AFTER_ITERATION, ended(), measured(), kept()),
+        STOPPED,
+    ),
+    "plain, after the story is after the iteration": (
+        PLAIN,
+        (OPENED, began(1, None), AFTER_STORY, ended(), measured(), kept()),
+        STOPPED,
+    ),
+    "plain by boxes, stop after the iteration": (
+        TASKS,
+        (OPENED, loaded(), began(1, None), AFTER_ITERATION, *won(1, None)[1:], loaded()),
+        STOPPED,
+    ),
+    "stop after the end changes nothing": (PLAN, (OPENED, loaded(done=True), SIGNAL), DONE),
+    "stories read after the end change nothing": (
+        PLAN,
+        (OPENED, loaded(), NOW_, loaded(ALL_DONE, done=True)),
+        STOPPED,
+    ),
+    "a step failed": (PLAN, (OPENED, loaded(), f.StepFailed("Save", "disk")), BROKEN),
+    "opening failed": (PLAN, (f.StepFailed("Open", "disk"),), (Status.STOPPED, None)),
+    "a step failed after the end": (
+        PLAN,
+        (OPENED, loaded(done=True), f.StepFailed("Close", "disk")),
+        DONE,
+    ),
+    "abandoned in mid-run": (PLAN, (OPENED, f.Abandoned("restored")), (Status.STOPPED, None)),
+    "abandoned after the end": (PLAN, (OPENED, loaded(done=True), f.Abandoned("restored")), DONE),
+    "resumed": (PLAN, (OPENED, loaded(), NOW_, f.Resumed(PLAN)), GOES_ON),
+    "resumed at the cap with a new cap": (
+        replace(PLAN, limits=ONE_ITERATION),
+        (OPENED, loaded(), *won(), loaded(), f.Resumed(PLAN), loaded()),
+        GOES_ON,
+    ),
+    "resumed after a stall": (PLAIN, (OPENED, *IDLE, *IDLE, f.Resumed(PLAIN), *IDLE), GOES_ON),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_status_and_reason(name: str) -> None:
+    plan, facts, expected = ENDINGS[name]
+    run = told(*facts, plan=plan)
+    assert (run.status, run.reason) == expected
+
+
+def iteration(n: int = 1, **more: object) -> Iteration:
+    base = Iteration(n, at(3), "1", n, 3, ONE.key, f"logs/{n}")
+    return replace(base, **more)  # type: ignore[arg-type]  # named fields
+
+
+def test_stages_of_an_iteration() -> None:
+    usage = Usage(5, 7)
+    plan = replace(PLAN, verify=("make test",))
+    call = f.AttemptEnded(0, Outcome.COMPLETE, "", ("a1",), Usage(1), None, "s1")
+    facts: tuple[f.Fact, ...] = (began(), call, measured(usage), f.Verified(0, passed=True))
+    seen = [told(OPENED, loaded(), *facts[:k], plan=plan).lanes[0].iteration for k in range(1, 5)]
+    over = iteration(
+        ended=at(4), outcome=Outcome.COMPLETE, commits=("a1",), usage=Usage(1), session_id="s1"
+    )
+    assert seen == [
+        iteration(),
+        replace(over, stage=Stage.ENDED),
+        replace(over, stage=Stage.MEASURED, usage=usage),
+        replace(over, stage=Stage.JUDGED, usage=usage),
+    ]
+
+
+JUDGED = (OPENED, loaded(), began(), ended(), measured())
+VERDICTS: dict[str, tuple[tuple[f.Fact, ...], Outcome, str]] = {
+    "passed": ((f.Verified(0, passed=True),), Outcome.COMPLETE, ""),
+    "failed": ((f.Verified(0, passed=False, reason="red"),), Outcome.VERIFY_FAILED, "red"),
+    "passed in spite of a stop": ((NOW_, f.Verified(0, passed=True)), Outcome.COMPLETE, ""),
+    "cut short": ((NOW_, f.Verified(0, passed=False, reason="cut")), Outcome.INTERRUPTED, "cut"),
+    "failed before a soft stop": (
+        (AFTER_STORY, f.Verified(0, passed=False, reason="red")),
+        Outcome.VERIFY_FAILED,
+        "red",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_verdict_of_the_checks(name: str) -> None:
+    facts, outcome, reason = VERDICTS[name]
+    judged = told(*JUDGED, *facts, plan=replace(PLAN, verify=("make test",))).lanes[0].iteration
+    expected = iteration(ended=at(4), stage=Stage.JUDGED, outcome=outcome, reason=reason)
+    assert judged == expected
+
+
+def test_saved_story() -> None:
+    before = told(OPENED, loaded(), *lost(), loaded(), began(2), ended(commits=("a1",)), measured())
+    after = told(
+        *(OPENED, loaded(), *lost(), loaded()),
+        *(began(2), ended(commits=("a1",)), measured(), f.Saved(0, "c1", "c1")),
+    )
+    open_iteration = before.lanes[0].iteration
+    assert open_iteration is not None
+    assert after == replace(
+        before,
+        book=None,
+        lanes=(Lane(checkpoint="c1"),),
+        finished=frozenset({ONE.key}),
+        iterations=(*before.iterations, replace(open_iteration, commits=("a1", "c1"))),
+        tallies={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (Outcome.FAILED, "why"),
+        (Outcome.VERIFY_FAILED, "why"),
+        (Outcome.NO_PROMISE, ""),
+        (Outcome.TIMEOUT, ""),
+        (Outcome.IDLE_TIMEOUT, ""),
+        (Outcome.AGENT_ERROR, ""),
+    ],
+)
+def test_reverted_attempt(outcome: Outcome, reason: str) -> None:
+    before = told(OPENED, loaded(), *lost(1, ONE, outcome)[:-1])
+    after = told(OPENED, loaded(), *lost(1, ONE, outcome))
+    open_iteration = before.lanes[0].iteration
+    assert open_iteration is not None
+    assert after == replace(
+        before,
+        book=None,
+        lanes=(Lane(checkpoint="c0", retry_reason=reason),),
+        iterations=(replace(open_iteration, saved_ref="refs/ralph/attempts/demo/1/1"),),
+        tallies={ONE.key: Tally(1, 1)},
+    )
+
+
+def test_interrupted_attempt_is_a_call_but_not_a_retry() -> None:
+    assert told(OPENED, loaded(), *lost(), *lost(2, ONE, Outcome.INTERRUPTED)).tallies == {
+        ONE.key: Tally(2, 1)
+    }
+
+
+def test_a_limit_leaves_no_entry() -> None:
+    before = told(OPENED, loaded())
+    assert told(OPENED, loaded(), *lost(limit=LIMIT)) == replace(
+        before, lanes=(Lane(checkpoint="c0", limit=LIMIT),)
+    )
+    waiting = told(OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit"))
+    lane = Lane(checkpoint="c0", waiting=Waiting(at(60), "usage limit"), strikes=1)
+    assert waiting == replace(before, lanes=(lane,))
+
+
+def test_plain_limit_keeps_the_work_and_leaves_no_entry() -> None:
+    call = ended(Outcome.AGENT_ERROR, limit=LIMIT)
+    run = told(OPENED, began(1, None), call, measured(), kept(), plan=PLAIN)
+    lane = Lane(checkpoint="c1", limit=LIMIT)
+    assert run == replace(told(OPENED, plan=PLAIN), lanes=(lane,))
+
+
+def test_plain_promise_is_the_done_check() -> None:
+    (entry,) = told(OPENED, *won(1, None), plan=PROMISE).iterations
+    assert entry.done_check
+
+
+def test_person_done_forgets_a_stop() -> None:
+    run = told(OPENED, loaded(), began(), NOW_, *lost(1, ONE, Outcome.INTERRUPTED)[1:])
+    assert run.stop == NOW_.stop
+    ended_run = told(
+        *(OPENED, loaded(), began(), NOW_, *lost(1, ONE, Outcome.INTERRUPTED)[1:]), f.PersonDone()
+    )
+    assert ended_run == replace(
+        run, person_done=True, stop=None, status=Status.DONE, reason=Reason.SUCCESS
+    )
+
+
+OVER = (OPENED, loaded(done=True))
+
+
+def test_choice_closed_refused() -> None:
+    run = told(*OVER)
+    chosen = told(*OVER, f.ChoiceMade(Choice.CLEANUP))
+    assert chosen == replace(run, choice=Choice.CLEANUP)
+    closed = told(*OVER, f.ChoiceMade(Choice.CLEANUP), f.Closed(Choice.CLEANUP))
+    assert closed == replace(chosen, closed=True)
+    refused = told(*OVER, f.ChoiceMade(Choice.CLEANUP), f.Refused(Choice.CLEANUP, "conflict"))
+    assert refused == replace(run, closed=True, refused=True, error="conflict")
+    again = f.ChoiceMade(Choice.KEEP)
+    facts = (*OVER, NOW_, f.Refused(Choice.CLEANUP, "conflict"), again)
+    assert told(*facts) == replace(run, choice=Choice.KEEP, error="conflict")
+
+
+def test_failed_opening_is_abandoned() -> None:
+    run = Run(PLAN, NOW, Status.STOPPED, abandoned=True, error="disk")
+    assert told(f.StepFailed("Open", "disk")) == run
+
+
+def test_failed_step_leaves_the_iteration_open() -> None:
+    before = told(OPENED, loaded(), began(), ended())
+    after = told(OPENED, loaded(), began(), ended(), f.StepFailed("MeasureUsage", "disk"))
+    assert after == replace(before, status=Status.STUCK, reason=Reason.ERROR, error="disk")
+
+
+def test_adopted_and_abandoned() -> None:
+    run = told(OPENED)
+    assert told(OPENED, f.Adopted(0, "c9")) == replace(run, lanes=(Lane(checkpoint="c9"),))
+    assert told(OPENED, f.Abandoned("restored")) == replace(
+        run, abandoned=True, status=Status.STOPPED, error="restored"
+    )
+
+
+def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:
+    plan = replace(PLAN, model="better")
+    facts = (OPENED, loaded(), *lost(1), *lost(2), *lost(3))
+    stuck = told(*facts, f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP), NOW_)
+    assert told(
+        *facts, f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP), NOW_, f.Resumed(plan)
+    ) == replace(
+        stuck,
+        plan=plan,
+        status=Status.RUNNING,
+        reason=None,
+        tallies={ONE.key: Tally(3, 0)},
+        stop=None,
+        choice=None,
+        closed=False,
+    )
+
+
+def test_words_of_a_run() -> None:
+    assert [told(*facts).current_iteration for facts in ((), (OPENED, loaded(), began(4)))] == [
+        *(0, 4),
+    ]
+    assert told(OPENED, loaded(), *won(3)).current_iteration == 3
+    run = told(OPENED)
+    assert run.origin is not None
+    assert (run.origin.label, replace(run.origin, branch="").label) == ("feature/x", "0" * 40)
+    outcomes = [o for o in Outcome if iteration(outcome=o).timed_out]
+    assert outcomes == [Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT]

@@ -1,0 +1,461 @@
+"""`init`, `doctor`, `demo` and `completion`, from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+import tomllib
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench_repo import COMMAND, Bench, Json, Result, until
+from untildone.settings import FIELDS, Settings, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.e2e
+CHANGE = "better-greetings"
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench(Path(tempfile.gettempdir()).resolve() / f"ud{secrets.token_hex(6)}")
+    yield made
+    made.close()
+
+
+# init
+
+
+def loaded(folder: Path) -> Settings:
+    return load(folder, {"HOME": str(folder)}, {})
+
+
+def test_init_changes_no_setting(bench: Bench) -> None:
+    result = bench.run("init").ok()
+    assert loaded(bench.repo) == Settings()
+    assert tomllib.loads(bench.read("untildone.toml")) == {}
+    assert "untildone doctor" in result.stdout
+
+
+def test_init_names_every_key_with_its_meaning_and_default(bench: Bench) -> None:
+    bench.run("init").ok()
+    text = bench.read("untildone.toml")
+    assert [
+        field.metadata["doc"] for field in FIELDS.values() if field.metadata["doc"] not in text
+    ] == []
+    one_less = "".join(line.removeprefix("#") for line in text.splitlines(keepends=True))
+    bench.write("untildone.toml", one_less)
+    assert set(tomllib.loads(one_less)) == set(FIELDS)
+    assert loaded(bench.repo) == Settings()
+
+
+def test_init_at_the_top_from_a_folder_below(bench: Bench) -> None:
+    bench.run("init", cwd=bench.repo / "src").ok()
+    assert bench.path("untildone.toml").exists()
+    assert not bench.path("src/untildone.toml").exists()
+
+
+def test_init_replaces_a_file_only_with_force(bench: Bench) -> None:
+    bench.write("untildone.toml", "max_retries = 1\n")
+    result = bench.run("init").ok(2)
+    assert "--force" in result.stderr
+    assert bench.read("untildone.toml") == "max_retries = 1\n"
+    bench.run("init", "--force").ok()
+    assert loaded(bench.repo) == Settings()
+
+
+def test_init_does_not_put_a_table_of_pyproject_out_of_force(bench: Bench) -> None:
+    bench.write("pyproject.toml", "[tool.untildone]\nmax_retries = 1\n")
+    assert "pyproject.toml" in bench.run("init").ok(2).stderr
+    assert loaded(bench.repo).max_retries == 1
+
+
+def test_init_to_stdout_needs_no_repository_and_writes_nothing(bench: Bench) -> None:
+    empty = bench.root / "nowhere"
+    empty.mkdir()
+    printed = bench.run("init", "--stdout", cwd=empty).ok().stdout
+    assert tomllib.loads(printed) == {}
+    assert list(empty.iterdir()) == []
+    bench.run("init").ok()
+    assert bench.read("untildone.toml") == printed
+
+
+# doctor
+
+
+def findings(result: Result, check: str) -> list[Json]:
+    return [row for row in result.json()["rows"] if row["check"] == check]
+
+
+def only(result: Result, check: str) -> Json:
+    (row,) = findings(result, check)
+    return row
+
+
+def crash(bench: Bench) -> None:
+    """A loop killed in its second story, its agent still alive."""
+    bench.plan({2: [["write", "half.txt", "x"], ["sleep", 600]]})
+    live = bench.begin()
+    bench.wait_call(2)
+    until(bench.path("half.txt").exists)
+    live.process.kill()
+    live.wait()
+
+
+def test_doctor_says_which_git_is_needed(bench: Bench) -> None:
+    row = only(bench.run("doctor", "--json").ok(), "git")
+    assert (row["level"], "2.38" in row["text"]) == ("ok", True)
+    bench.program("git", "#!/bin/sh\necho git version 2.30.2\n")
+    row = only(bench.run("doctor", "--json", cwd=bench.root).ok(1), "git")
+    assert (row["level"], "merge-tree" in row["text"]) == ("bad", True)
+
+
+def test_doctor_without_git(bench: Bench) -> None:
+    result = bench.run("doctor", "--json", env={"PATH": str(bench.bin)}).ok(1)
+    assert only(result, "git")["level"] == "bad"
+
+
+def test_doctor_outside_a_repository(bench: Bench) -> None:
+    result = bench.run("doctor", cwd=bench.root).ok(1)
+    assert "not a git repository" in result.stdout
+    assert "git init" in result.stdout
+
+
+def test_doctor_warns_of_a_missing_identity(bench: Bench) -> None:
+    env = {"HOME": str(bench.root), "EMAIL": None}
+    bench.git("config", "user.useConfigOnly", "true")
+    row = only(bench.run("doctor", "--json", env=env).ok(), "identity")
+    assert (row["level"], "user.name" in row["fix"]) == ("warn", True)
+
+
+def test_doctor_finds_a_merge_in_progress(bench: Bench) -> None:
+    bench.git("update-ref", "MERGE_HEAD", "HEAD")
+    row = only(bench.run("doctor", "--json").ok(1), "repository")
+    assert (row["level"], "git merge --abort" in row["fix"]) == ("bad", True)
+
+
+def test_doctor_finds_wrong_configuration(bench: Bench) -> None:
+    bench.write("untildone.toml", "max_retrys = 1\n")
+    row = only(bench.run("doctor", "--json").ok(1), "configuration")
+    assert (row["level"], "max_retries" in row["text"]) == ("bad", True)
+
+
+def test_doctor_looks_for_agents(bench: Bench) -> None:
+    missing = bench.run("doctor", "--json").ok()
+    if shutil.which("claude", path=bench.env()["PATH"]) is None:
+        assert only(missing, "agent claude")["level"] == "warn"
+    bench.program("claude", "#!/bin/sh\necho '2.1.0 (Claude Code)'\n")
+    row = only(bench.run("doctor", "--json").ok(), "agent claude")
+    assert (row["level"], "2.1.0" in row["text"]) == ("ok", True)
+    bench.program("claude", "#!/bin/sh\nexit 3\n")
+    row = only(bench.run("doctor", "--json").ok(), "agent claude")
+    assert (row["level"], "3" in row["text"]) == ("warn", True)
+
+
+def test_doctor_checks_the_configured_agent(bench: Bench) -> None:
+    env = {"UNTILDONE_AGENT_CMD": "no-such-agent --stdin"}
+    row = only(bench.run("doctor", "--json", env=env).ok(1), "agent command")
+    assert (row["level"], "no-such-agent" in row["text"]) == ("bad", True)
+    env = {"UNTILDONE_AGENT_CMD": bench.agent}
+    row = only(bench.run("doctor", "--json", env=env).ok(), "agent command")
+    assert row["level"] == "ok"
+
+
+def test_doctor_counts_stories(bench: Bench) -> None:
+    bench.only_stories(2, 3)
+    bench.write("openspec/changes/empty/proposal.md", "# Nothing\n")
+    good, empty = findings(bench.run("doctor", "--json").ok(), "stories")
+    assert (good["level"], "demo (2 of 6 tasks done)" in good["text"]) == ("ok", True)
+    assert (empty["level"], "empty" in empty["text"]) == ("warn", True)
+    shutil.rmtree(bench.path("openspec"))
+    assert "--task" in only(bench.run("doctor", "--json").ok(), "stories")["fix"]
+    bench.write("tasks.md", "- [x] one\n- [ ] two\n")
+    assert "2 tasks, 1 " in only(bench.run("doctor", "--json").ok(), "stories")["text"]
+
+
+def test_doctor_counts_runs_and_saved_work(bench: Bench) -> None:
+    bench.plan({1: [["say", "<promise>FAILED: no</promise>"]]})
+    bench.loop("--on-complete", "cleanup").ok()
+    result = bench.run("doctor", "--json").ok()
+    assert "attempts 1, backup 1, archive 1, moved 0" in only(result, "saved work")["text"]
+    assert "Recorded runs: 1 " in only(result, "run folders")["text"]
+    assert findings(result, "unfinished run") == []
+
+
+def test_doctor_names_what_a_killed_loop_left_and_touches_nothing(bench: Bench) -> None:
+    crash(bench)
+    before = bench.snapshot()
+    result = bench.run("doctor", "--json").ok()
+    assert "untildone resume demo" in only(result, "unfinished run")["fix"]
+    for check in ("processes", "state file"):
+        row = only(result, check)
+        assert (row["level"], row["fix"]) == ("warn", "untildone doctor --fix")
+    assert bench.snapshot() == before
+    assert bench.processes()
+
+
+def test_doctor_fix_removes_only_own_leftovers(bench: Bench) -> None:
+    crash(bench)
+    state = bench.state() | {"theirs": "kept"}
+    bench.state_path().write_text(json.dumps(state))
+    bench.write(".claude/loop-state.json.4711.tmp", "{")
+    inbox = bench.repo / ".git/untildone/inbox"
+    inbox.mkdir(exist_ok=True)
+    (inbox / "1-1.json").write_text('{"kind": "stop", "how": "now"}')
+    (inbox / "2-1.draft").write_text("{")
+    refs, files = bench.refs(), bench.contents()
+    fixed = bench.run("doctor", "--fix", "--json").ok().json()["fixed"]
+    assert len(fixed) == 5, fixed
+    assert not bench.path(".claude/loop-state.json.4711.tmp").exists()
+    assert list(inbox.iterdir()) == []
+    assert (bench.state()["status"], bench.state()["theirs"]) == ("stopped", "kept")
+    assert bench.state()["open_iteration"] is None
+    until(lambda: not bench.processes())
+    assert (bench.refs(), bench.contents()) == (refs, files)
+    assert "nothing to fix" in bench.run("doctor", "--fix").ok().stdout
+    bench.plan()
+    bench.run("resume", "demo", "--json").ok()
+
+
+def test_doctor_fix_writes_a_broken_state_file_again(bench: Bench) -> None:
+    bench.plan()
+    bench.loop().ok()
+    whole = bench.state()
+    bench.state_path().write_text('{"status": "do')
+    assert only(bench.run("doctor", "--json").ok(), "state file")["level"] == "warn"
+    bench.run("doctor", "--fix").ok()
+    written = bench.state()
+    assert written["iterations"] == whole["iterations"]
+    assert (written["status"], written["total_tokens"]) == ("done", whole["total_tokens"])
+
+
+def test_doctor_does_not_know_a_state_file_without_its_run(bench: Bench) -> None:
+    bench.write(".claude/loop-state.json", '{"status": "running", "change_id": "demo"}')
+    row = only(bench.run("doctor", "--fix", "--json").ok(), "state file")
+    assert row["fix"] == "rm .claude/loop-state.json"
+    assert bench.state()["status"] == "running"
+
+
+def a_day_ago(bench: Bench) -> float:
+    """Make the newest run a day old; the time of its last line."""
+    (journal,) = bench.repo.glob(".git/untildone/runs/*/journal.jsonl")
+    rows = [json.loads(line) for line in journal.read_text().splitlines()]
+    for row in rows:
+        at = datetime.fromisoformat(row["at"]).timestamp() - DAY
+        row["at"] = datetime.fromtimestamp(at).astimezone().isoformat()
+    journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    last = time.time() - DAY
+    os.utime(journal, (last, last))
+    return last
+
+
+def test_doctor_moves_an_old_lock_of_ours_aside(bench: Bench) -> None:
+    bench.plan()
+    bench.loop("--on-complete", "cleanup").ok()
+    last = a_day_ago(bench)
+    lock = bench.repo / ".git/index.lock"
+    lock.write_text("half an index")
+    assert findings(bench.run("doctor", "--json").ok(), "index.lock") == []
+    os.utime(lock, (last, last))
+    assert only(bench.run("doctor", "--json").ok(1), "index.lock")["fix"].endswith("--fix")
+    bench.run("doctor", "--fix").ok()
+    (moved,) = bench.repo.glob(".git/untildone/runs/*/aside/index.lock-*")
+    assert (lock.exists(), moved.read_text()) == (False, "half an index")
+
+
+def test_doctor_leaves_a_lock_of_somebody_else(bench: Bench) -> None:
+    bench.plan()
+    bench.loop("--on-complete", "cleanup").ok()
+    lock = bench.repo / ".git/index.lock"
+    lock.write_text("")
+    os.utime(lock, (time.time() - DAY, time.time() - DAY))
+    row = only(bench.run("doctor", "--fix", "--json").ok(1), "index.lock")
+    assert (lock.exists(), f"rm {lock}" in row["fix"]) == (True, True)
+
+
+def test_doctor_abandon_ends_a_run_and_nothing_else(bench: Bench) -> None:
+    crash(bench)
+    refs, files, branch = bench.refs(), bench.contents(), bench.branch()
+    said = bench.run("doctor", "--fix", "--abandon", "demo").ok().stdout
+    assert "untildone restore demo" in said
+    assert (bench.refs(), bench.contents(), bench.branch()) == (refs, files, branch)
+    state = bench.state()
+    assert (state["status"], state["phase"], state["open_iteration"]) == ("stopped", "ended", None)
+    assert findings(bench.run("doctor", "--json").ok(), "unfinished run") == []
+    bench.run("resume", "demo").ok(2)
+    assert "already ended" in bench.run("doctor", "--fix", "--abandon", "demo").ok(2).stderr
+    bench.run("restore", "demo").ok()
+    assert (bench.branch(), bench.status()) == ("feature/x", [])
+
+
+@pytest.mark.parametrize("args", [["--abandon", "demo"], ["--fix", "--abandon", "nope"]])
+def test_doctor_abandon_needs_fix_and_a_known_run(bench: Bench, args: list[str]) -> None:
+    before = bench.snapshot()
+    bench.run("doctor", *args).ok(2)
+    assert bench.snapshot() == before
+
+
+def test_doctor_beside_a_live_loop(bench: Bench) -> None:
+    bench.plan({1: [["wait", bench.gate("go")], *([["say", "<promise>COMPLETE</promise>"]])]})
+    live = bench.begin()
+    bench.wait_call(1)
+    result = bench.run("doctor", "--json").ok()
+    assert "demo" in only(result, "loop")["text"]
+    assert findings(result, "unfinished run") == []
+    assert findings(result, "processes") == []
+    for more in ([], ["--abandon", "demo"]):
+        assert "already running" in bench.run("doctor", "--fix", *more).ok(2).stderr
+    bench.open_gate("go")
+    live.wait().ok()
+
+
+# demo
+
+
+def demo_events(folder: Path) -> list[Json]:
+    (journal,) = folder.glob(".git/untildone/runs/*/journal.jsonl")
+    rows: list[Json] = [json.loads(line) for line in journal.read_text().splitlines()]
+    return [row for row in rows if "event" in row]
+
+
+def prompts(folder: Path) -> list[str]:
+    paths = sorted(folder.glob(".git/untildone/runs/*/logs/*.prompt.md"))
+    return [path.read_text() for path in paths]
+
+
+def test_demo_shows_a_pass_a_failure_a_lie_and_a_crash(bench: Bench) -> None:
+    folder = bench.root / "kept"
+    result = bench.run("demo", "--fast", "--keep", str(folder)).ok()
+    ended = [event for event in demo_events(folder) if event["event"] == "iteration_ended"]
+    assert [event["outcome"] for event in ended] == [
+        *("complete", "failed", "complete", "verify_failed", "complete", "agent_error", "complete")
+    ]
+    lie = next(e for e in demo_events(folder) if e["event"] == "verify_ended" and not e["passed"])
+    assert "not ok: tests/evening.test" in lie["reason"]
+    asked = prompts(folder)
+    assert "words.txt does not exist" not in asked[1]
+    assert "words.txt does not exist" in asked[2]
+    assert "not ok: tests/evening.test" in asked[4]
+    assert asked[5] == asked[6]
+    assert result.stderr == ""
+
+
+def test_demo_sums_up_and_leaves_the_work_uncommitted(bench: Bench) -> None:
+    folder = bench.root / "kept"
+    said = bench.run("demo", "--fast", "--keep", str(folder)).ok().stdout
+    for word in ("checkpoint: 4", "initial state", "15.5k", str(folder)):
+        assert word in said, word
+    for attempt in ("2/1", "3/1", "4/1"):
+        assert f"refs/ralph/attempts/{CHANGE}/{attempt}" in said
+    assert said.endswith("next: cd your-repo && untildone init\n")
+    assert bench.branch(cwd=folder) == "main"
+    assert bench.git("log", "--format=%an <%ae> %s", cwd=folder) == (
+        "Demo <demo@localhost> a program that says hello"
+    )
+    assert " M greet.sh" in bench.status(cwd=folder)
+    loud = {"GREET_LOUD": "1", "GREET_TIME": "evening"}
+    greeted = subprocess.run(
+        ["sh", "greet.sh", "Ada"], cwd=folder, env=bench.env(loud), capture_output=True, check=True
+    )
+    assert greeted.stdout == b"GOOD EVENING, ADA!\n"
+
+
+def test_demo_does_not_touch_a_folder_with_files(bench: Bench) -> None:
+    before = bench.snapshot()
+    assert "not empty" in bench.run("demo", "--keep", str(bench.repo)).ok(2).stderr
+    assert bench.snapshot() == before
+
+
+def test_demo_needs_no_home_no_stdin_and_nothing_of_the_persons_settings(bench: Bench) -> None:
+    home, temp = bench.root / "empty", bench.root / "tmp"
+    home.mkdir()
+    temp.mkdir()
+    env = bench.env({"HOME": str(home), "TMPDIR": str(temp), "UNTILDONE_MAX_RETRIES": "0"})
+    closed = f"exec {COMMAND} demo --fast <&-"
+    done = subprocess.run(
+        ["sh", "-c", closed], cwd=home, env=env, capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"next: cd your-repo && untildone init" in done.stdout
+    assert (list(home.iterdir()), list(temp.iterdir())) == ([], [])
+
+
+@pytest.mark.parametrize(("word", "branch"), [("c", "main"), ("keep", f"ralph/{CHANGE}")])
+def test_demo_asks_at_a_terminal(bench: Bench, word: str, branch: str) -> None:
+    folder = bench.root / "kept"
+    terminal = bench.terminal("demo", "--fast", "--keep", str(folder))
+    terminal.wait_text("cleanup or keep?")
+    terminal.type(f"{word}\n")
+    terminal.wait_text("next: cd your-repo && untildone init")
+    assert terminal.wait() == 0
+    assert bench.branch(cwd=folder) == branch
+    assert terminal.titles[-1] == f"Ralph: {CHANGE} [done]"
+
+
+def test_demo_is_gone_after_an_interrupt(bench: Bench) -> None:
+    temp = bench.root / "tmp"
+    temp.mkdir()
+    terminal = bench.terminal("demo", env={"TMPDIR": str(temp)})
+    terminal.wait_text("iteration 2")
+    terminal.type("\x03")
+    assert terminal.wait() == 130
+    assert list(temp.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_demo_can_be_followed_and_takes_less_than_15_seconds(bench: Bench) -> None:
+    began = time.monotonic()
+    bench.run("demo", cwd=bench.root).ok()
+    assert 4 < time.monotonic() - began < 15
+
+
+# completion
+
+
+def completed(bench: Bench, words: str, at: int) -> list[str]:
+    env = {"COMP_WORDS": words, "COMP_CWORD": str(at), "_UNTILDONE_COMPLETE": "bash_complete"}
+    rows = bench.run(env=env).ok().stdout.splitlines()
+    return [row.partition(",")[2] for row in rows]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(bench: Bench, shell: str) -> None:
+    script = bench.run("completion", shell, cwd=bench.root).ok().stdout
+    assert f"_UNTILDONE_COMPLETE={shell}_complete" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script.encode(), check=True)
+
+
+def test_completion_answers_the_shell(bench: Bench) -> None:
+    assert completed(bench, "untildone do", 1) == ["done", "doctor"]
+    assert completed(bench, "untildone run --agent", 2) == ["--agent", "--agent-cmd"]
+    assert completed(bench, "untildone finish demo ", 3) == ["cleanup", "keep"]
+    assert completed(bench, "untildone doctor --abandon d", 3) == ["demo"]
+    assert completed(bench, "untildone doctor --abandon x", 3) == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_completion_works_in_bash(bench: Bench) -> None:
+    script = bench.run("completion", "bash").ok().stdout
+    ask = "COMP_WORDS=(untildone sto); COMP_CWORD=1; _untildone_completion untildone\n"
+    env = bench.env({"PATH": f"{COMMAND.parent}:{bench.env()['PATH']}"})
+    shown = subprocess.run(
+        ["bash", "--norc", "-c", script + ask + 'echo "${COMPREPLY[@]}"'],
+        env=env,
+        cwd=bench.repo,
+        capture_output=True,
+        check=True,
+    )
+    assert re.findall(r"\w+", shown.stdout.decode()) == ["stories", "stop"]
