@@ -23,7 +23,12 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 HELP_WIDTH = 90
 _BLOCK = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
-_TYPES: dict[type, str] = {str: "text", int: "whole number", float: "number", tuple: "list of texts"}
+_TYPES: dict[type, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    tuple: "list of texts",
+}
 
 Table = list[list[str]]
 
@@ -46,7 +51,9 @@ def all_help(block: str) -> str:
 
 def settings_table(block: str) -> str:
     """Every key with its type, default, flag and variable."""
-    flags = {option.name: option.opts[0] for option in run.params if isinstance(option, click.Option)}
+    flags = {
+        option.name: option.opts[0] for option in run.params if isinstance(option, click.Option)
+    }
     rows = [["key", "type", "default", "flag of `run`", "variable", "meaning"]]
     for key, field in FIELDS.items():
         words = [f"`{word}`" for word in CHOICES.get(key, ()) if word]
@@ -75,7 +82,7 @@ def iteration_table(block: str) -> str:
 
 
 def _fields(part: Mapping[str, Any], block: str) -> str:
-    rows = [["field", "type", "always there", "meaning"]]
+    rows = [["field", "type", "required", "meaning"]]
     for name, rule in part["properties"].items():
         required = "yes" if name in part["required"] else "no"
         rows.append([f"`{name}`", _type(rule), required, ""])

@@ -25,7 +25,7 @@ SWEEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One program call."""
+    """One program call. `sweep` also ends what escaped from its process group."""
 
     argv: Sequence[str]
     cwd: Path
@@ -34,6 +34,7 @@ class Command:
     timeout_s: float | None = None
     idle_s: float | None = None
     patience_s: float = 0.0
+    sweep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +90,36 @@ class Processes:
         on_error: Callable[[bytes], None] = lambda chunk: None,
     ) -> Ended:
         """Run a program to its end, handing over its standard output as it comes."""
+        pipes = _Pipes(with_input=bool(command.stdin))
         try:
             process = subprocess.Popen(
                 list(command.argv),
                 cwd=command.cwd,
-                env=None if command.env is None else dict(command.env),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
+                env=command.env,
+                stdin=pipes.child_in,
+                stdout=pipes.child_out,
+                stderr=pipes.child_err,
                 start_new_session=True,
             )
         except OSError as error:
+            pipes.close()
             return Ended(Ending.NOT_STARTED, None, error=f"{command.argv[0]}: {error.strerror}")
+        finally:
+            pipes.close_child_ends()
         self._mine.add(process.pid)
-        with process:
+        try:
             on_start(process.pid)
-            watch = _Watch(process, command, on_output, on_error)
+            watch = _Watch(process, command, pipes, on_output, on_error)
             try:
                 ending = watch.until_end(self._wake_fd, interrupted)
             finally:
                 end_group(process)
                 self._mine.discard(process.pid)
+            if command.sweep:
                 self._sweep()
             watch.drain()
+        finally:
+            pipes.close()
         return Ended(ending, process.returncode, bytes(watch.stderr_tail))
 
     def adopt_orphans(self) -> None:
@@ -202,26 +209,21 @@ class _Watch:
         self,
         process: subprocess.Popen[bytes],
         command: Command,
+        pipes: "_Pipes",
         on_output: Callable[[bytes], None],
         on_error: Callable[[bytes], None],
     ) -> None:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
         self._process = process
         self._command = command
+        self._pipes = pipes
         self._on_output = on_output
         self._on_error = on_error
-        self._stdin = process.stdin
-        self._out = process.stdout.fileno()
-        self._err = process.stderr.fileno()
-        self._open = {self._out, self._err}
+        self._open = {pipes.out, pipes.err}
         self._to_write = memoryview(command.stdin)
         self._give_up_at: float | None = None
         self.stderr_tail = bytearray()
-        for fd in (self._stdin.fileno(), self._out, self._err):
-            os.set_blocking(fd, False)
-        _widen_pipe(self._out)
+        if command.idle_s is not None:
+            _widen_pipe(pipes.out)
         self._feed()
 
     def until_end(self, wake_fd: int, interrupted: Callable[[], bool]) -> Ending:
@@ -265,7 +267,7 @@ class _Watch:
         watched = [*self._open, *([] if pidfd is None else [pidfd])]
         if self._give_up_at is None:
             watched.append(wake_fd)
-        writers = [self._stdin] if self._to_write else []
+        writers = [self._pipes.inp] if self._to_write else []
         ready, writable, _ = select.select(watched, writers, [], min(waits, default=None))
         if writable:
             self._feed()
@@ -293,14 +295,13 @@ class _Watch:
     def _feed(self) -> None:
         try:
             while self._to_write:
-                sent = os.write(self._stdin.fileno(), self._to_write[:CHUNK])
+                sent = os.write(self._pipes.inp, self._to_write[:CHUNK])
                 self._to_write = self._to_write[sent:]
         except BlockingIOError:
             return
         except OSError:
             self._to_write = memoryview(b"")  # the child does not read its input: its own business
-        with contextlib.suppress(OSError):
-            self._stdin.close()
+        self._pipes.close_input()
 
     def _read(self, ready: set[int]) -> bool:
         got = False
@@ -311,7 +312,7 @@ class _Watch:
                 continue
             if not chunk:
                 self._open.discard(fd)
-            elif fd == self._out:
+            elif fd == self._pipes.out:
                 self._on_output(chunk)
             else:
                 self._on_error(chunk)
@@ -319,6 +320,39 @@ class _Watch:
                 del self.stderr_tail[:-TAIL]
             got = got or bool(chunk)
         return got
+
+
+class _Pipes:
+    """The three pipes of a child; plain descriptors cost a tenth of subprocess's file objects."""
+
+    def __init__(self, *, with_input: bool) -> None:
+        self.out, self.child_out = os.pipe()
+        self.err, self.child_err = os.pipe()
+        self.inp = -1
+        if with_input:
+            self.child_in, self.inp = os.pipe()
+        else:
+            self.child_in = os.open(os.devnull, os.O_RDONLY)
+        for fd in (self.out, self.err, self.inp):
+            if fd >= 0:
+                os.set_blocking(fd, False)
+
+    def close_child_ends(self) -> None:
+        """After the child has its own copies."""
+        for fd in (self.child_in, self.child_out, self.child_err):
+            os.close(fd)
+
+    def close_input(self) -> None:
+        """The child sees the end of its input."""
+        if self.inp >= 0:
+            os.close(self.inp)
+            self.inp = -1
+
+    def close(self) -> None:
+        """Let go of our ends."""
+        self.close_input()
+        os.close(self.out)
+        os.close(self.err)
 
 
 def _widen_pipe(fd: int) -> None:

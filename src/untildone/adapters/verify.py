@@ -29,7 +29,9 @@ class ShellChecks:
             del tail[:-TAIL]
 
         environment = clean_environment(os.environ)
-        call = Command(("/bin/sh", "-c", command), self._top, environment, timeout_s=timeout_s)
+        call = Command(
+            ("/bin/sh", "-c", command), self._top, environment, timeout_s=timeout_s, sweep=True
+        )
         ended = self._processes.run(call, collect, self._stop_now, on_error=collect)
         if ended.ending is Ending.EXITED and ended.exit_code == 0:
             return ""

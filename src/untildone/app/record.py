@@ -7,7 +7,7 @@ from datetime import datetime
 from untildone.app import views
 from untildone.app.bus import Bus
 from untildone.domain.event import Event
-from untildone.domain.fact import Fact
+from untildone.domain.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
 from untildone.domain.run import Run
 from untildone.ports import JournalStore, StateStore
 
@@ -24,7 +24,8 @@ class RunRecord:
     def fact(self, fact: Fact, published: tuple[Event, ...], run: Run, at: datetime) -> None:
         """A fact with its events."""
         objects = self.journal.record(fact, published, at)
-        self.show(run, at)
+        if not _is_passing(fact, run):
+            self.show(run, at)
         for event in objects:
             self.bus.publish(event)
 
@@ -36,3 +37,10 @@ class RunRecord:
     def notice(self, event: Event, at: datetime) -> None:
         """An event that changes nothing."""
         self.bus.publish(self.journal.note(event, at))
+
+
+def _is_passing(fact: Fact, run: Run) -> bool:
+    # Milliseconds later the next fact follows; the journal has this one already.
+    if run.ended or not isinstance(fact, StoriesLoaded | AttemptEnded | UsageMeasured):
+        return False
+    return views.phase(run) in ("choosing_story", "measuring", "settling")

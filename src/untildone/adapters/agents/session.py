@@ -67,6 +67,7 @@ class AgentSession:
             invocation.stdin,
             timeout_s=limits.timeout_min * 60,
             idle_s=limits.idle_timeout_min * 60,
+            sweep=True,
         )
         with Path(log_file).open("wb", buffering=0) as file:
             log = _Log(file)

@@ -1,6 +1,7 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
 import contextlib
+import math
 import os
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshot, Snapshots
 from untildone.adapters.checkpoints.surroundings import WATCHED, Surroundings
+from untildone.adapters.clock import monotonic
 from untildone.adapters.git import Git, Place, Ref, RefUpdate, git_failed
 from untildone.adapters.repository import STATE_FILE, head_of, home, install_index
 from untildone.domain.errors import StepError, UserError
@@ -15,6 +17,7 @@ from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
 
 PUT_BACK_TRIES = 3
+FRESH_S = 1.0
 
 
 class BranchCheckpoint:
@@ -33,6 +36,7 @@ class BranchCheckpoint:
         self._snapshots = Snapshots(git, place, self.folder, state_tracked=tracked)
         self._surroundings = Surroundings(git, place, change, self.folder)
         self._closing = closing
+        self._noted: tuple[float, dict[str, Ref]] = (-math.inf, {})
 
     # -- open ----------------------------------------------------------------------------------
 
@@ -128,8 +132,8 @@ class BranchCheckpoint:
     def stand(self, checkpoint: str) -> None:
         """Before an agent starts: on the branch, at the checkpoint, the surroundings noted."""
         branch, _ = head_of(self._place.git_dir)
-        refs = self._git.refs(*WATCHED)
-        at = refs[self._ref].commit if self._ref in refs else ""
+        refs = self._fresh_refs()
+        at = self._at(refs)
         if branch != self._branch or at != checkpoint:
             raise StepError(
                 f"The worktree is not on `{self._branch}` at its checkpoint any more "
@@ -142,6 +146,8 @@ class BranchCheckpoint:
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made since the checkpoint, wherever HEAD is now."""
         self._surroundings.put_settings_back()
+        if self._unmoved(checkpoint):
+            return ()
         return self._git.commits_since(checkpoint, self._tips(self._git.refs(*WATCHED)))
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
@@ -161,6 +167,7 @@ class BranchCheckpoint:
         updates = [*back, (self._ref, commit or parent, self._at(refs))]
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
+        self._note_refs(refs, updates)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, commit or parent, remarks)
 
@@ -205,6 +212,24 @@ class BranchCheckpoint:
                 if path.stat().st_ctime >= since:
                     with contextlib.suppress(OSError):
                         path.rmdir()
+
+    def _unmoved(self, checkpoint: str) -> bool:
+        """Whether HEAD and branch are where the attempt found them, without asking git."""
+        loose = self._place.common_dir / self._ref
+        on_branch = head_of(self._place.git_dir) == (self._branch, "")
+        return on_branch and _bytes(loose).strip() == checkpoint.encode()
+
+    def _note_refs(self, refs: dict[str, Ref], updates: list[RefUpdate]) -> None:
+        """What our own update left behind, so that the next attempt need not ask at once."""
+        known = dict(refs)
+        for name, new, _ in updates:
+            if name.startswith(WATCHED):
+                known[name] = Ref(new, known[name].worktree if name in known else "")
+        self._noted = (monotonic(), known)
+
+    def _fresh_refs(self) -> dict[str, Ref]:
+        at, refs = self._noted
+        return refs if monotonic() - at < FRESH_S else self._git.refs(*WATCHED)
 
     def _at(self, refs: dict[str, Ref]) -> str:
         return refs[self._ref].commit if self._ref in refs else ""

@@ -1,0 +1,394 @@
+"""What the world is told: the events of each fact, word for word."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.plans import (
+    BACKUP,
+    LIMITS,
+    NOW,
+    ONE,
+    OPENED,
+    ORIGIN,
+    PLAIN,
+    PLAN,
+    TWO,
+    at,
+    began,
+    book,
+    ended,
+    kept,
+    loaded,
+    lost,
+    measured,
+    story,
+    told,
+    won,
+)
+from untildone.domain import fact as f
+from untildone.domain.agent import AgentText, AgentTool, Limit, Usage
+from untildone.domain.event import Event, announce, noticed, warning
+from untildone.domain.machine import apply
+from untildone.domain.run import Choice, Done, Outcome, Plan, Reason, Status, Stop, StopHow
+from untildone.domain.story import Remark
+
+VERIFY = replace(PLAN, verify=("make test",))
+ONE_ITERATION = replace(PLAN, limits=replace(LIMITS, max_iterations=1))
+LIMIT = Limit("usage limit", at(60))
+STOP = f.StopRequested(Stop(StopHow.NOW))
+SIGNAL = f.StopRequested(Stop(StopHow.NOW, 15))
+OVER = (OPENED, loaded(done=True))
+REF = "refs/ralph/attempts/demo/1/1"
+COMPLETE = Event("complete", {"reason": Reason.SUCCESS, "options": ["cleanup", "keep"]})
+REVERTED = Event("reverted", {"story_id": "1", "saved_ref": REF})
+
+
+def finished(choice: Choice | None, status: Status, *notes: str) -> Event:
+    return Event("finished", {"choice": choice, "status": status, "notes": notes})
+
+
+def stopped(reason: Reason = Reason.STOPPED) -> Event:
+    return Event("complete", {"reason": reason, "options": ["cleanup", "keep"]})
+
+
+def run_started(**more: object) -> Event:
+    data = {
+        "change_id": "demo",
+        "run_id": "r1",
+        "agent": "scripted",
+        "source": "fake",
+        "task": "Do it.",
+        "done_criteria": Done.TASKS,
+        "max_iterations": 9,
+        "max_retries": 2,
+        "verify": (),
+        "original_branch": "feature/x",
+        "backup_ref": BACKUP,
+        "resumed": False,
+    }
+    return Event("run_started", data | more)
+
+
+def ended_event(
+    outcome: Outcome, reason: str = "", tokens: int = 0, commits: tuple[str, ...] = ()
+) -> Event:
+    data = {
+        "n": 1,
+        "story_id": "1",
+        "attempt": 1,
+        "outcome": outcome,
+        "reason": reason,
+        "tokens_used": tokens,
+        "commits": commits,
+    }
+    return Event("iteration_ended", data)
+
+
+STARTED_1 = Event(
+    "iteration_started",
+    {
+        "n": 1,
+        "story_id": "1",
+        "title": "Story 1",
+        "attempt": 1,
+        "attempts_allowed": 3,
+        "log_file": "logs/1",
+    },
+)
+STARTED_PLAIN = Event(
+    "iteration_started",
+    {
+        "n": 1,
+        "story_id": "",
+        "title": "",
+        "attempt": 1,
+        "attempts_allowed": 1,
+        "log_file": "logs/1",
+    },
+)
+STORIES = [
+    {"id": "1", "title": "Story 1", "state": "open"},
+    {"id": "2", "title": "Story 2", "state": "done"},
+]
+CAP = "The cap of 1 iterations is reached"
+
+# The plan, what happened before, the fact, and its events.
+Told = tuple[Plan, tuple[f.Fact, ...], f.Fact, tuple[Event, ...]]
+ATTEMPT = (OPENED, loaded(), began())
+
+EVENTS: dict[str, Told] = {
+    "planned": (PLAN, (), f.Started(PLAN), ()),
+    "opened": (PLAN, (), OPENED, (run_started(),)),
+    "opened with remarks and an archive": (
+        PLAN,
+        (),
+        f.Opened(
+            replace(ORIGIN, branch=""), "c0", BACKUP, "refs/ralph/archive/demo/1", ("nested",)
+        ),
+        (
+            run_started(original_branch="0" * 40),
+            warning("nested"),
+            warning("An earlier ralph/demo was stored as: refs/ralph/archive/demo/1"),
+        ),
+    ),
+    "resumed": (PLAN, (OPENED,), f.Resumed(PLAN), (run_started(resumed=True),)),
+    "resumed before it was opened": (
+        PLAN,
+        (),
+        f.Resumed(PLAN),
+        (run_started(resumed=True, original_branch="", backup_ref=""),),
+    ),
+    "first reading lists the stories": (
+        PLAN,
+        (OPENED,),
+        loaded(book(ONE, story(2, done=True), ignored=(Remark(7, "odd"),))),
+        (
+            Event(
+                "stories_loaded",
+                {
+                    "total": 2,
+                    "complete": 1,
+                    "next": "1",
+                    "stories": STORIES,
+                    "ignored": [{"line": 7, "why": "odd"}],
+                },
+            ),
+        ),
+    ),
+    "later readings do not": (
+        PLAN,
+        (OPENED, loaded(), *won()),
+        loaded(book(story(1, done=True))),
+        (Event("stories_loaded", {"total": 1, "complete": 1, "next": None, "ignored": []}),),
+    ),
+    "plain readings only count": (
+        replace(PLAIN, done=Done.TASKS),
+        (OPENED,),
+        loaded(),
+        (Event("stories_loaded", {"total": 2, "complete": 0}),),
+    ),
+    "all done": (
+        PLAN,
+        (OPENED, loaded(), *won()),
+        f.StoriesLoaded(2, 2, done=True),
+        (Event("stories_loaded", {"total": 2, "complete": 2}), COMPLETE),
+    ),
+    "iteration started": (PLAN, (OPENED, loaded()), began(), (STARTED_1,)),
+    "plain iteration started": (PLAIN, (OPENED,), began(1, None), (STARTED_PLAIN,)),
+    "the agent's end alone says nothing": (PLAN, ATTEMPT, ended(), ()),
+    "measured": (
+        PLAN,
+        (*ATTEMPT, ended(commits=("a1",))),
+        f.UsageMeasured(0, Usage(3, 4, 100), ("odd numbers",)),
+        (
+            warning("odd numbers"),
+            ended_event(Outcome.COMPLETE, tokens=7, commits=("a1",)),
+        ),
+    ),
+    "measured, checks to come": (VERIFY, (*ATTEMPT, ended()), measured(), ()),
+    "measured, a limit": (PLAN, (*ATTEMPT, ended(limit=LIMIT)), measured(), ()),
+    "checks failed": (
+        VERIFY,
+        (*ATTEMPT, ended(), measured()),
+        f.Verified(0, passed=False, reason="red"),
+        (ended_event(Outcome.VERIFY_FAILED, "red"),),
+    ),
+    "saved": (
+        PLAN,
+        (*ATTEMPT, ended(), measured()),
+        f.Saved(0, "c1", "c1", ("boxes taken back",)),
+        (
+            warning("boxes taken back"),
+            Event("checkpoint_saved", {"story_id": "1", "commit": "c1", "attempt": 1}),
+        ),
+    ),
+    "plain saved": (
+        PLAIN,
+        (OPENED, began(4, None), ended(), measured()),
+        kept(),
+        (Event("checkpoint_saved", {"story_id": "iteration-4", "commit": "c1", "attempt": 1}),),
+    ),
+    "plain, nothing to save": (
+        PLAIN,
+        (OPENED, began(1, None), ended(), measured()),
+        kept(""),
+        (),
+    ),
+    "reverted, on to the next attempt": (
+        PLAN,
+        (*ATTEMPT, ended(Outcome.FAILED, "why"), measured()),
+        f.Reverted(0, REF, ("main was put back",)),
+        (
+            warning("main was put back"),
+            REVERTED,
+            Event(
+                "retrying",
+                {
+                    "story_id": "1",
+                    "attempt": 2,
+                    "attempts_allowed": 3,
+                    "retry": 1,
+                    "reason": "why",
+                },
+            ),
+        ),
+    ),
+    "reverted, retries used up": (
+        replace(PLAN, limits=replace(LIMITS, max_retries=0)),
+        (*ATTEMPT, ended(Outcome.FAILED, "why"), measured()),
+        f.Reverted(0, REF),
+        (
+            REVERTED,
+            Event(
+                "error",
+                {
+                    "message": "Story 1 failed 1 times, no retry is left",
+                    "story_id": "1",
+                    "reason": "why",
+                    "saved_ref": REF,
+                    "hint": "`untildone attempts demo --show 1/1` shows the last attempt, "
+                    "`untildone resume demo` tries again",
+                },
+            ),
+            stopped(Reason.MAX_RETRIES),
+        ),
+    ),
+    "reverted, a limit": (
+        PLAN,
+        (*ATTEMPT, ended(Outcome.AGENT_ERROR, limit=LIMIT), measured()),
+        f.Reverted(0, REF),
+        (REVERTED,),
+    ),
+    "reverted, interrupted": (
+        PLAN,
+        (*ATTEMPT, ended(Outcome.INTERRUPTED), measured()),
+        f.Reverted(0, REF),
+        (REVERTED,),
+    ),
+    "reverted, stopped on request": (
+        PLAN,
+        (*ATTEMPT, STOP, ended(Outcome.FAILED), measured()),
+        f.Reverted(0, REF),
+        (REVERTED, stopped(), finished(None, Status.STOPPED)),
+    ),
+    "reverted, stopped by a signal": (
+        PLAN,
+        (*ATTEMPT, SIGNAL, ended(Outcome.INTERRUPTED), measured()),
+        f.Reverted(0, REF),
+        (REVERTED, finished(None, Status.STOPPED)),
+    ),
+    "a wait": (
+        PLAN,
+        (OPENED, loaded(), *lost(limit=LIMIT)),
+        f.WaitStarted(0, at(60), "usage limit"),
+        (Event("waiting", {"why": "usage limit", "until": at(60)}),),
+    ),
+    "a wait is over": (
+        PLAN,
+        (OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit")),
+        f.WaitOver(0),
+        (),
+    ),
+    "the cap": (
+        ONE_ITERATION,
+        (OPENED, loaded(), *won()),
+        f.StoriesLoaded(2, 1, done=False),
+        (
+            Event("stories_loaded", {"total": 2, "complete": 1}),
+            Event(
+                "error",
+                {
+                    "message": CAP,
+                    "story_id": "",
+                    "reason": CAP,
+                    "hint": "`untildone resume demo` goes on with a new cap",
+                },
+            ),
+            stopped(Reason.MAX_ITERATIONS),
+        ),
+    ),
+    "stopped": (PLAN, (OPENED, loaded()), STOP, (stopped(), finished(None, Status.STOPPED))),
+    "stopped by a signal": (
+        PLAN,
+        (OPENED, loaded()),
+        SIGNAL,
+        (finished(None, Status.STOPPED),),
+    ),
+    "a signal while the choice is open": (PLAN, OVER, SIGNAL, (finished(None, Status.DONE),)),
+    "a soft request": (PLAN, ATTEMPT, f.StopRequested(Stop(StopHow.AFTER_STORY)), ()),
+    "the person's word": (PLAN, (OPENED, loaded()), f.PersonDone(), (COMPLETE,)),
+    "chosen": (PLAN, OVER, f.ChoiceMade(Choice.KEEP), ()),
+    "closed": (
+        PLAN,
+        (*OVER, f.ChoiceMade(Choice.CLEANUP)),
+        f.Closed(Choice.CLEANUP, ("stored as: x",)),
+        (finished(Choice.CLEANUP, Status.DONE, "stored as: x"),),
+    ),
+    "finished once though a signal came first": (
+        PLAN,
+        (*OVER, f.ChoiceMade(Choice.KEEP), SIGNAL),
+        f.Closed(Choice.KEEP),
+        (),
+    ),
+    "refused": (
+        PLAN,
+        (*OVER, f.ChoiceMade(Choice.CLEANUP)),
+        f.Refused(Choice.CLEANUP, "conflict", "merge"),
+        (
+            Event("error", {"message": "conflict", "hint": "merge", "reason": "refused"}),
+            finished(None, Status.DONE),
+        ),
+    ),
+    "a step failed": (
+        PLAN,
+        ATTEMPT,
+        f.StepFailed("Save", "disk full", "make room"),
+        (
+            Event(
+                "error",
+                {
+                    "message": "disk full",
+                    "hint": "make room",
+                    "story_id": "1",
+                    "reason": "disk full",
+                },
+            ),
+            stopped(Reason.ERROR),
+        ),
+    ),
+    "adopted": (PLAN, (OPENED,), f.Adopted(0, "c1", ("edits kept",)), (warning("edits kept"),)),
+    "abandoned after the end": (
+        PLAN,
+        OVER,
+        f.Abandoned("restored"),
+        (finished(None, Status.DONE),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_events_of_a_fact(name: str) -> None:
+    plan, before, fact, events = EVENTS[name]
+    run = told(*before, plan=plan)
+    assert announce(run, fact, apply(run, fact, NOW)) == events
+
+
+def test_a_retry_after_an_interruption_has_one_attempt_more() -> None:
+    facts = (OPENED, loaded(), *lost(1, ONE, Outcome.INTERRUPTED), loaded())
+    run = told(*facts)
+    (event,) = announce(run, began(2), apply(run, began(2), NOW))
+    assert (event.data["attempt"], event.data["attempts_allowed"]) == (2, 4)
+
+
+def test_events_of_another_story() -> None:
+    run = told(OPENED, loaded(), *won(), loaded())
+    (event,) = announce(run, began(2, TWO), apply(run, began(2, TWO), NOW))
+    assert (event.data["n"], event.data["story_id"], event.data["attempt"]) == (2, "2", 1)
+
+
+def test_notices() -> None:
+    assert noticed(AgentText("hello")) == Event("agent_text", {"text": "hello"})
+    assert noticed(AgentTool("Edit", "a.py")) == Event(
+        "agent_tool", {"tool": "Edit", "detail": "a.py"}
+    )
