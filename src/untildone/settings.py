@@ -13,7 +13,13 @@ from untildone.domain.errors import UserError
 
 PREFIX = "UNTILDONE_"
 # Set by the loop for its agents; a loop started inside an agent must not trip over them.
-RESERVED = {"UNTILDONE_RUN_ID", "UNTILDONE_STORY_ID", "UNTILDONE_ATTEMPT", "UNTILDONE_STATE_FILE"}
+RESERVED = {
+    "UNTILDONE_RUN_ID",
+    "UNTILDONE_STORY_ID",
+    "UNTILDONE_ATTEMPT",
+    "UNTILDONE_STATE_FILE",
+    "UNTILDONE_TASKS_FILE",
+}
 FILE_NAME = "untildone.toml"
 
 

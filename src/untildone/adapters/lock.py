@@ -4,7 +4,11 @@ import fcntl
 import os
 from pathlib import Path
 
+from untildone.adapters.clock import pause
 from untildone.domain.errors import UserError
+
+TRIES = 5
+PAUSE_S = 0.02
 
 
 class WorktreeLock:
@@ -18,15 +22,17 @@ class WorktreeLock:
         """Take the lock, or say which loop holds it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        for _ in range(TRIES):
+            if _locked(fd):
+                break
+            pause(PAUSE_S)  # `status` may be looking at the lock just now
+        else:
             holder = os.read(fd, 300).decode(errors="replace").strip()
             os.close(fd)
             raise UserError(
                 f"A loop is already running in this worktree: {holder or 'just starting'}",
                 hint="`untildone status` shows it, `untildone stop` stops it",
-            ) from error
+            )
         os.ftruncate(fd, 0)
         os.write(fd, f"{label}, process {os.getpid()}".encode())
         self._fd = fd
@@ -38,15 +44,20 @@ class WorktreeLock:
         except OSError:
             return False
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not _locked(fd)
         finally:
             os.close(fd)
-        return False
 
     def release(self) -> None:
         """Let another loop in."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import time
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,42 +139,6 @@ class Processes:
                     os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
-
-
-def started_at(pid: int) -> float | None:
-    """When a process started, in clock ticks since boot: a pid that is used again differs."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return _started_by_ps(pid)
-    return float(stat.rpartition(")")[2].split()[19])
-
-
-def _started_by_ps(pid: int) -> float | None:
-    # macOS has no /proc; the start time as text serves as well as a number.
-    if Path("/proc/self/stat").exists():
-        return None
-    asked = subprocess.run(
-        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, check=False, timeout=5
-    )
-    return float(zlib.crc32(asked.stdout)) if asked.stdout.strip() else None
-
-
-def end_marked(name: str, value: str) -> tuple[int, ...]:
-    """End every process that carries this environment variable (Linux), ours excepted."""
-    mark = f"{name}={value}".encode()
-    ended = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        pid = int(path.parent.name)
-        try:
-            marked = pid != os.getpid() and mark in path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if marked:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-                ended.append(pid)
-    return tuple(ended)
 
 
 def _children() -> set[int]:

@@ -148,7 +148,14 @@ class Orchestrator:
         ports.checkpoint.stand(lane.checkpoint)
         context = ports.source.context(story) if ports.source and story else StoryContext()
         brief = Brief(
-            plan.change_id, story, plan.task, context, plan.verify, step.reason, "", ports.template
+            change=plan.change_id,
+            story=story,
+            task=plan.task,
+            context=context,
+            verify=plan.verify,
+            reason=step.reason,
+            template=ports.template,
+            tasks_file=self.run.book.path if self.run.book else "",
         )
         prompt = render(brief)
         log_file = ports.folder.log_file(step.n)

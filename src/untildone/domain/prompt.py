@@ -26,7 +26,7 @@ You are working on one story of the change `{{change}}` in this repository.
 - Do this story only. Other stories of the change are done by other calls; leave them alone.
 - Work in the current folder and on the current branch. Do not switch branches, rewrite history or push.
 - The loop commits your work when the story is complete; you need not commit.
-- Tick the boxes of this story's tasks if you like; the loop ticks what you forget.
+- Tick the boxes of this story's tasks{{tasks_file}} if you like; the loop ticks what you forget.
 
 {{verify}}
 
@@ -75,6 +75,7 @@ class Brief:
     reason: str = ""
     guidance: str = ""
     template: str = ""
+    tasks_file: str = ""
 
 
 def render(brief: Brief) -> str:
@@ -86,6 +87,7 @@ def render(brief: Brief) -> str:
         "story_id": story.id if story else "",
         "story_title": story.title if story else "",
         "tasks": _tasks(story) if story else brief.task.strip(),
+        "tasks_file": f" in `{brief.tasks_file}`" if brief.tasks_file else "",
         "context": _context(brief.context),
         "verify": _verify(brief.verify),
         "guidance": _section("Guidance from the person who runs this", brief.guidance),

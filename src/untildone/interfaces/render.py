@@ -86,9 +86,16 @@ def _iteration_started(event: EventObject) -> str:
 
 def _iteration_ended(event: EventObject) -> str:
     mark = "✓" if event["outcome"] == "complete" else "✗"
-    reason = first_line(event.get("reason"))
+    reason = _gist(event.get("reason"))
     tail = f": {reason}" if reason else ""
     return f"{mark} iteration {event['n']}: {event['outcome']}, {event['tokens_used']} tokens{tail}"
+
+
+def _gist(reason: object) -> str:
+    rows = [row.strip() for row in str(reason or "").splitlines() if row.strip()]
+    if len(rows) > 1 and rows[0].endswith(":"):
+        return first_line(f"{rows[0]} {rows[-1]}")
+    return first_line(rows[0]) if rows else ""
 
 
 def _retrying(event: EventObject) -> str:

@@ -62,7 +62,6 @@ def play(session: Session, on_complete: str) -> Ended:
         "on_complete": on_complete,
     }
     nobody = {"HOME": str(place.git_dir), "XDG_CONFIG_HOME": str(place.git_dir)}
-    os.environ["UNTILDONE_TASKS_FILE"] = TASKS  # for the script's `tick`
     return session.start(load(place.top, nobody, flags), flags, Wanted(CHANGE))
 
 

@@ -149,10 +149,11 @@ class Session:
     def _go_on(self, run: Run, settings: Settings, flags: dict[str, object]) -> Ended:
         plan = run.plan
         if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
+            back = run.origin.label if run.origin else "your branch"
             raise UserError(
-                f"The run of `{plan.change_id}` was ended and its branch is gone",
+                f"The run of `{plan.change_id}` was ended, it cannot go on",
                 state="Nothing was changed.",
-                hint=f"untildone run {plan.change_id}",
+                hint=f"`git checkout {back}`, then `untildone run {plan.change_id}`",
             )
         top = self.repository.place.top
         waiting_for_choice = run.status is Status.DONE and not run.closed

@@ -57,8 +57,9 @@ def change_exists(top: Path, change: str) -> bool:
 
 def open_changes(top: Path) -> list[tuple[str, int, int]]:
     """Changes with open tasks: name, tasks, tasks done."""
-    found = [(f.name, f.total, f.complete) for f in openspec.find(top) if not f.why]
-    rows = [row for row in found if row[1] > row[2]]
+    found = [(f.name, f.total, f.complete, f.why) for f in openspec.find(top)]
+    # One with a problem is listed too: better a loud error than silently another change.
+    rows = [(name, total, done) for name, total, done, why in found if total > done or why]
     if not found and tasks_md.recognises(top, "tasks"):
         book = TasksMd(top, "tasks").load()
         rows.append(("tasks", book.total, book.complete))

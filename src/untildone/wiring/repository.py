@@ -4,14 +4,16 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from untildone.adapters import journal as journals
 from untildone.adapters.clock import SystemClock
 from untildone.adapters.git import Git, Place
 from untildone.adapters.inbox import Inbox
+from untildone.adapters.leftovers import end_marked, end_noted_agent, started_at
 from untildone.adapters.lock import WorktreeLock
-from untildone.adapters.process import Processes, end_marked, started_at
+from untildone.adapters.process import Processes
 from untildone.adapters.repository import STATE_FILE, discover, home
 from untildone.adapters.run_folder import RunFolder, change_of, run_ids
 from untildone.adapters.state_file import StateFile
@@ -78,20 +80,20 @@ class Repository:
 
     def repair(self) -> None:
         """After a dead loop: its last iteration closed in the state file, status stopped."""
+        state = self.state_file()
+        shown = read_state(state.path) or {}
         run = self.latest()
-        if run is None or self.alive():
+        if run is None or self.alive() or shown.get("status") not in ("starting", "running"):
             return
-        shown = views.left_behind(run, self.clock.now())
-        if shown != run:
-            head = views.state(shown, 0, None)
-            self.state_file().write(head, shown.iterations)
+        last_sign = self.folder(run.plan.run_id).journal.stat().st_mtime
+        ended = views.left_behind(run, datetime.fromtimestamp(last_sign, UTC))
+        state.adopt_foreign(views.KNOWN_FIELDS)
+        state.write(views.state(ended, 0, None), ended.iterations)
 
     def end_leftovers(self, run_id: str) -> int:
         """End what an earlier, killed loop left running; only processes that carry its mark."""
-        ended = end_marked("UNTILDONE_RUN_ID", run_id)
-        pid_file = self.home / "agent.json"
-        pid_file.unlink(missing_ok=True)
-        return len(ended)
+        noted = end_noted_agent(self.home / "agent.json")
+        return noted + len(end_marked("UNTILDONE_RUN_ID", run_id))
 
 
 def here(folder: Path | None = None) -> Repository:

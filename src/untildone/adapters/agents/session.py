@@ -1,12 +1,12 @@
 """One agent call: a dialect's program, run through the process door, its raw output on disk."""
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from untildone.adapters.process import Command, Processes, started_at
+from untildone.adapters.leftovers import note_agent
+from untildone.adapters.process import Command, Processes
 from untildone.domain.agent import AgentReport, Ending, Intent, Reading
 from untildone.domain.run import Limits
 from untildone.ports import Dialect, Notify
@@ -85,7 +85,7 @@ class AgentSession:
         return AgentReport(ended.ending, ended.exit_code, reader.finish(code, ended.stderr_tail))
 
     def _note_pid(self, pid: int) -> None:
-        self._pid_file.write_text(json.dumps({"pid": pid, "started": started_at(pid)}))
+        note_agent(self._pid_file, pid)
 
 
 class _Log:

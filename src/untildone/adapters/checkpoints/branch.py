@@ -1,22 +1,21 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
-import contextlib
 import math
 import os
 import shutil
 from pathlib import Path
 
+from untildone.adapters.checkpoints.attempts import Attempts
 from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshot, Snapshots
+from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshots
 from untildone.adapters.checkpoints.surroundings import WATCHED, Surroundings
 from untildone.adapters.clock import monotonic
-from untildone.adapters.git import Git, Place, Ref, RefUpdate, git_failed
+from untildone.adapters.git import Git, Place, Ref, RefUpdate
 from untildone.adapters.repository import STATE_FILE, head_of, home, install_index
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
 
-PUT_BACK_TRIES = 3
 FRESH_S = 1.0
 
 
@@ -34,6 +33,7 @@ class BranchCheckpoint:
         self.folder = home(place) / "runs" / run_id
         tracked = bool(git.files_in_index(STATE_FILE))
         self._snapshots = Snapshots(git, place, self.folder, state_tracked=tracked)
+        self._attempts = Attempts(git, place, self._snapshots, self.folder, run_id)
         self._surroundings = Surroundings(git, place, change, self.folder)
         self._closing = closing
         self._noted: tuple[float, dict[str, Ref]] = (-math.inf, {})
@@ -178,40 +178,14 @@ class BranchCheckpoint:
         refs = self._git.refs(*WATCHED)
         tips = self._tips(refs)
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
-        self._store_attempt(ref, snapshot, checkpoint, tips)
+        self._attempts.store(ref, snapshot, checkpoint, tips)
         back, moved = self._surroundings.refs_back(refs, [], self._ref)
         updates = [*back, (self._ref, checkpoint, self._at(refs))]
         self._git.update_refs(updates, f"untildone: put back to {checkpoint[:12]}")
         self._head_on_branch()
-        self._put_back(ref, snapshot, checkpoint)
-        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
-
-    def _put_back(self, ref: str, snapshot: Snapshot, checkpoint: str) -> None:
-        for _ in range(PUT_BACK_TRIES):
-            self._make_room(snapshot)
-            answer = self._git.checkout_tree(checkpoint)
-            if answer.ok:
-                self._remove_new_empty_folders()
-                return
-            # A file changed after the snapshot, and git refuses to lose it: look again.
-            snapshot = self._snapshots.take(checkpoint, with_hidden=True)
-            self._store_attempt(ref, snapshot, checkpoint, [])
-        answer = self._git.checkout_tree(checkpoint)
-        if not answer.ok:
-            raise git_failed(("read-tree",), answer)
-
-    def _remove_new_empty_folders(self) -> None:
-        # Git tracks no folders: those that the attempt made and left empty are found by their age.
         since = self._surroundings.noted_at()
-        for entry in self._git.untracked_entries():
-            top = self._place.top / entry
-            if not entry.endswith("/") or any(files for _, _, files in os.walk(top)):
-                continue
-            for folder, _, _ in os.walk(top, topdown=False):
-                path = Path(folder)
-                if path.stat().st_ctime >= since:
-                    with contextlib.suppress(OSError):
-                        path.rmdir()
+        self._attempts.put_back(ref, snapshot, checkpoint, since)
+        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
 
     def _unmoved(self, checkpoint: str) -> bool:
         """Whether HEAD and branch are where the attempt found them, without asking git."""
@@ -280,37 +254,6 @@ class BranchCheckpoint:
     def _head_on_branch(self) -> None:
         if head_of(self._place.git_dir)[0] != self._branch:
             self._git.point_head(self._branch, f"untildone: back on {self._branch}")
-
-    def _store_attempt(
-        self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]
-    ) -> None:
-        git = self._git
-        earlier = git.resolve(ref)
-        tree = snapshot.tree
-        if earlier:
-            # A second look (late files, or a crash in mid put-back) adds to the attempt.
-            if not snapshot.changes:
-                return
-            index = self.folder / "attempt.index"
-            tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
-            index.unlink()
-        strays = [tip for tip in tips if tip != checkpoint]
-        parents = [checkpoint, *strays, *([earlier] if earlier else [])]
-        label = ref.removeprefix("refs/ralph/attempts/")
-        message = f"attempt: {label}\n\nUntildone-Run: {self._run_id}\n"
-        commit = git.commit_tree(tree, parents, message)
-        git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
-
-    def _make_room(self, snapshot: Snapshot) -> None:
-        top = self._place.top
-        for path in snapshot.nested:
-            if (top / path).is_dir():
-                self._snapshots.move_aside(top / path)
-        for change in snapshot.changes:
-            target = top / change.path
-            # Git would empty a folder that stands in the place of a file, ignored content included.
-            if change.status == "D" and target.is_dir() and not target.is_symlink():
-                self._snapshots.move_aside(target)
 
 
 def _bytes(path: Path) -> bytes:

@@ -5,12 +5,13 @@ import click
 from untildone.domain.errors import UserError
 from untildone.domain.run import Choice
 from untildone.interfaces.cli.loop import QUIET_VIEW, session_for, tell
+from untildone.interfaces.cli.names import change_names
 from untildone.wiring import control
 from untildone.wiring.repository import here
 
 
 @click.command()
-@click.argument("change", required=False, default="")
+@click.argument("change", required=False, default="", shell_complete=change_names)
 @click.option("--now", "how", flag_value="now", default="now", help="End the agent now (default).")
 @click.option(
     "--after-iteration", "how", flag_value="after-iteration", help="After this agent call."
@@ -25,7 +26,7 @@ def stop(change: str, how: str) -> int:
 
 
 @click.command()
-@click.argument("change")
+@click.argument("change", shell_complete=change_names)
 @click.argument("choice", type=click.Choice(["cleanup", "keep"]))
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout.")
 def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - click
@@ -46,7 +47,7 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
 
 
 @click.command()
-@click.argument("change")
+@click.argument("change", shell_complete=change_names)
 def done(change: str) -> int:
     """Say that a run with `--done manual` is done."""
     repository = here()

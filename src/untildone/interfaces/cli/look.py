@@ -7,6 +7,7 @@ import click
 
 from untildone.domain.errors import StoriesError
 from untildone.interfaces import render
+from untildone.interfaces.cli.names import change_names
 from untildone.wiring import inspect
 from untildone.wiring.planning import Wanted, pick_change
 from untildone.wiring.repository import here
@@ -33,7 +34,7 @@ def status(as_json: bool, schema: bool) -> int:  # noqa: FBT001 - click
 
 
 @click.command()
-@click.argument("change", required=False, default="")
+@click.argument("change", required=False, default="", shell_complete=change_names)
 @click.option("--source", default="auto", help="Story source.  [default: auto]")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def stories(change: str, source: str, as_json: bool) -> int:  # noqa: FBT001 - click
@@ -55,7 +56,7 @@ def stories(change: str, source: str, as_json: bool) -> int:  # noqa: FBT001 - c
 
 
 @click.command()
-@click.argument("change", required=False, default="")
+@click.argument("change", required=False, default="", shell_complete=change_names)
 @click.option("--iteration", "-n", type=click.IntRange(1), help="Only this iteration.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as the loop goes on.")
 @click.option("--raw", is_flag=True, help="The agent's raw output, escapes taken out.")

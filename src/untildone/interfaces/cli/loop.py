@@ -11,6 +11,7 @@ import click
 from untildone import settings as settings_module
 from untildone.domain.errors import UserError
 from untildone.domain.run import Run
+from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
 from untildone.wiring.loop import Ended, Session
 from untildone.wiring.planning import SeveralChanges, Wanted
@@ -82,7 +83,7 @@ def loop_options(command: F) -> F:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("change", required=False, default="")
+@click.argument("change", required=False, default="", shell_complete=change_names)
 @click.option("--task", default="", help="A run without stories: the plain loop over this text.")
 @click.option(
     "--task-file", type=click.Path(dir_okay=False, path_type=Path), help="Task from a file."
@@ -113,7 +114,7 @@ def run(change: str, task: str, task_file: Path | None, **flags: Any) -> int:  #
 
 
 @click.command()
-@click.argument("change", required=False, default="")
+@click.argument("change", required=False, default="", shell_complete=change_names)
 @loop_options
 def resume(change: str, **flags: Any) -> int:  # noqa: ANN401 - click
     """Go on with a stopped, stuck, stalled or crashed run.

@@ -79,6 +79,7 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; every way it can fail ends here as one clear message and an exit code."""
+    _open_streams()
     try:
         result = cli.main(args=argv, prog_name="untildone", standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -99,6 +100,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:  # noqa: BLE001 - the outer boundary: a report instead of a traceback
         return _report(traceback.format_exc(), argv)
     return result if isinstance(result, int) else 0
+
+
+def _open_streams() -> None:
+    # With a closed standard stream its number would go to the next file opened, ours or git's.
+    for fd, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, mode)
+    sys.stdin = sys.stdin or os.fdopen(0)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
 def show(error: UntildoneError) -> None:

@@ -7,16 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+from click.shell_completion import ShellComplete, get_completion_class
 
-from untildone.domain.errors import UntildoneError, UserError
+from untildone.domain.errors import UserError
 from untildone.interfaces import render
 from untildone.interfaces.cli.loop import QUIET_VIEW, session_for
+from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import terminal
 from untildone.settings import FIELDS, FILE_NAME
 from untildone.wiring import demo as demo_project
 from untildone.wiring import doctor as checkup
-from untildone.wiring.registry import open_changes
 from untildone.wiring.repository import here
 
 HEADER = f"""\
@@ -78,22 +78,13 @@ def _refuse_second_file(path: Path, pyproject: Path) -> None:
 # -- doctor ------------------------------------------------------------------------------------
 
 
-def _open_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Names of open changes, for the shell."""
-    try:
-        rows = open_changes(here().place.top)
-    except UntildoneError:
-        return []
-    return [CompletionItem(name) for name, _, _ in rows if name.startswith(typed)]
-
-
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 @click.option("--fix", is_flag=True, help="Remove what a dead loop left behind.")
 @click.option(
     "--abandon",
     metavar="CHANGE",
-    shell_complete=_open_names,
+    shell_complete=change_names,
     help="With --fix: also end the unfinished run of this change; your files stay.",
 )
 def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT001 - click

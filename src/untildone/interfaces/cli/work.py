@@ -5,12 +5,13 @@ import json
 import click
 
 from untildone.interfaces.cli.loop import session_for
+from untildone.interfaces.cli.names import change_names
 from untildone.wiring import saved
 from untildone.wiring.repository import here
 
 
 @click.command()
-@click.argument("change")
+@click.argument("change", shell_complete=change_names)
 @click.option("--show", metavar="STORY/K", help="What the attempt changed, as a diff.")
 @click.option("--restore", metavar="STORY/K", help="Bring its files into the working tree.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable list.")
@@ -39,7 +40,7 @@ def attempts(change: str, show: str | None, restore: str | None, as_json: bool) 
 
 
 @click.command()
-@click.argument("change")
+@click.argument("change", shell_complete=change_names)
 def restore(change: str) -> int:
     """Put the working tree, index and branch back exactly as they were before the run.
 

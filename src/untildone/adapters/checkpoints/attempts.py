@@ -1,0 +1,80 @@
+"""A failed attempt: stored under a ref with all it made, then put back."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
+from untildone.adapters.git import Git, Place, git_failed
+
+PUT_BACK_TRIES = 3
+
+
+class Attempts:
+    """Stores attempts of one run and puts the tree back; nothing is overwritten unsaved."""
+
+    def __init__(
+        self, git: Git, place: Place, snapshots: Snapshots, folder: Path, run_id: str
+    ) -> None:
+        self._git = git
+        self._place = place
+        self._snapshots = snapshots
+        self._folder = folder
+        self._run_id = run_id
+
+    def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> None:
+        """Store files and commits of an attempt; a second look adds to the first."""
+        git = self._git
+        earlier = git.resolve(ref)
+        tree = snapshot.tree
+        if earlier:
+            # A second look (late files, or a crash in mid put-back) adds to the attempt.
+            if not snapshot.changes:
+                return
+            index = self._folder / "attempt.index"
+            tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
+            index.unlink()
+        strays = [tip for tip in tips if tip != checkpoint]
+        parents = [checkpoint, *strays, *([earlier] if earlier else [])]
+        label = ref.removeprefix("refs/ralph/attempts/")
+        message = f"attempt: {label}\n\nUntildone-Run: {self._run_id}\n"
+        commit = git.commit_tree(tree, parents, message)
+        git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
+
+    def _make_room(self, snapshot: Snapshot) -> None:
+        top = self._place.top
+        for path in snapshot.nested:
+            if (top / path).is_dir():
+                self._snapshots.move_aside(top / path)
+        for change in snapshot.changes:
+            target = top / change.path
+            # Git would empty a folder that stands in the place of a file, ignored content included.
+            if change.status == "D" and target.is_dir() and not target.is_symlink():
+                self._snapshots.move_aside(target)
+
+    def put_back(self, ref: str, snapshot: Snapshot, checkpoint: str, since: float) -> None:
+        """Bring the files back to the checkpoint; what is in the way is moved aside."""
+        for _ in range(PUT_BACK_TRIES):
+            self._make_room(snapshot)
+            answer = self._git.checkout_tree(checkpoint)
+            if answer.ok:
+                self._remove_new_empty_folders(since)
+                return
+            # A file changed after the snapshot, and git refuses to lose it: look again.
+            snapshot = self._snapshots.take(checkpoint, with_hidden=True)
+            self.store(ref, snapshot, checkpoint, [])
+        answer = self._git.checkout_tree(checkpoint)
+        if not answer.ok:
+            raise git_failed(("read-tree",), answer)
+
+    def _remove_new_empty_folders(self, since: float) -> None:
+        # Git tracks no folders: those that the attempt made and left empty are found by their age.
+        for entry in self._git.untracked_entries():
+            top = self._place.top / entry
+            if not entry.endswith("/") or any(files for _, _, files in os.walk(top)):
+                continue
+            for folder, _, _ in os.walk(top, topdown=False):
+                path = Path(folder)
+                if path.stat().st_ctime >= since:
+                    with contextlib.suppress(OSError):
+                        path.rmdir()

@@ -1,0 +1,18 @@
+"""Names of changes, for the shell's completion."""
+
+import click
+from click.shell_completion import CompletionItem
+
+from untildone.domain.errors import UntildoneError
+
+
+def change_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Open changes of the repository, and those that have a run."""
+    from untildone.wiring.registry import open_changes
+    from untildone.wiring.repository import here
+
+    try:
+        names = [name for name, _, _ in open_changes(here().place.top)]
+    except UntildoneError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(typed)]
