@@ -40,8 +40,8 @@ class Settings:
     max_iterations: int = _doc("Cap over the whole run; 0: from the number of stories.", 0, least=0)
     done: str = _doc("Done criterion: tasks, manual, promise; empty: found out.", "")
     stall_threshold: int = _doc("Plain loop: iterations without a commit.", 2, least=1)
-    timeout: float = _doc("Hard limit of one iteration, in minutes.", 45.0, least=0)
-    idle_timeout: float = _doc("Limit of silence in one iteration, in minutes.", 15.0, least=0)
+    timeout: float = _doc("Hard limit of one iteration, in minutes.", 45.0, above=0)
+    idle_timeout: float = _doc("Limit of silence in one iteration, in minutes.", 15.0, above=0)
     verify: tuple[str, ...] = _doc("Checks that the loop runs after COMPLETE.", ())
     checkpoint: str = _doc("Where the work happens: branch.", "branch")
     on_complete: str = _doc("Completion choice: ask, cleanup, keep; empty: ask at a terminal.", "")
@@ -122,6 +122,9 @@ def _typed(key: str, value: object, where: str) -> object:
     least = FIELDS[key].metadata.get("least")
     if isinstance(value, int | float) and least is not None and value < least:
         raise _wrong(where, f"`{key}` must be at least {least}, not {value}")
+    above = FIELDS[key].metadata.get("above")
+    if isinstance(value, float) and above is not None and not value > above:
+        raise _wrong(where, f"`{key}` must be more than {above}, not {value}")
     if key in CHOICES and value not in CHOICES[key]:
         known = ", ".join(word for word in CHOICES[key] if word)
         raise _wrong(

@@ -26,7 +26,7 @@ AGAIN = "run `.venv/bin/python -m tests.docs.pages`"
 
 _FENCED = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.*?) *$", re.MULTILINE)
 _CALL = re.compile(r"(?:^|[$|;&] *)untildone +([a-z][a-z-]*)", re.MULTILINE)
 _MAKE = re.compile(r"(?:^|[$|;&] *)make +([a-z]+)", re.MULTILINE)

@@ -110,6 +110,11 @@ def test_no_other_story() -> None:
     assert "task of 2" in render(Brief("demo", TWO))
 
 
+def test_the_file_with_the_boxes_is_named() -> None:
+    row = "- Tick the boxes of this story's tasks in `tasks.md` if you like;"
+    assert row in render(replace(BRIEF, tasks_file="tasks.md"))
+
+
 def test_plain_prompt_is_the_task_and_how_to_end() -> None:
     prompt = render(Brief("demo", None, task="\nFix it.\n\n", reason="not shown"))
     assert prompt.startswith("Fix it.\n\n# How to work\n")
@@ -142,7 +147,7 @@ def test_own_template() -> None:
 
 
 def test_unknown_names_in_a_template_are_an_error() -> None:
-    with pytest.raises(UserError, match="unknown names: colour, story$") as caught:
+    with pytest.raises(UserError, match=r"unknown names: colour, story$") as caught:
         render(replace(BRIEF, template="{{story}} {{colour}} {{tasks}}"))
     assert "story_id" in caught.value.hint
 

@@ -1,5 +1,7 @@
 """A checkpoint that only counts: c0 is the start, every commit has the next number."""
 
+from collections.abc import Callable
+
 from tests.fakes.plans import BACKUP
 from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
@@ -16,6 +18,7 @@ class FakeCheckpoint:
         self.workspace: Opened | None = None
         self.made: str = ""
         self.dirty = True
+        self.on_revert: Callable[[], None] = lambda: None
         self._errors = errors
         self._count = 0
 
@@ -52,6 +55,7 @@ class FakeCheckpoint:
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         self._called("revert", checkpoint, story_id, attempt)
+        self.on_revert()
         return Reverted(lane, f"refs/ralph/attempts/demo/{story_id}/{attempt}")
 
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:

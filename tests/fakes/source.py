@@ -2,7 +2,7 @@
 
 import re
 
-from untildone.domain.errors import StoriesError
+from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.story import Remark, Story, StoryBook, StoryContext, Task
 
 HEADING = re.compile(r"## (\d+)\. (.*)")
@@ -42,7 +42,7 @@ class FakeSource:
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
         book = self.load()
         if book.find(story.key) is None:
-            raise StoriesError(f"{PATH}: the story is not there any more: {story.id}")
+            raise StoryLost(f"{PATH}: the story is not there any more: {story.id}")
         remarks = []
         for now in book.stories:
             earlier = before.find(now.key)

@@ -294,9 +294,12 @@ class Git:
         listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
         self.do("update-index", "--add", "-z", "--stdin", stdin=listed)
 
-    def overlay(self, tree: str, changes: Iterable[Change], index: Path) -> str:
-        """A tree with the added and changed files of `changes` put over it."""
-        rows = "".join(f"{c.new_mode} {c.blob}\t{c.path}\0" for c in changes if c.status != "D")
+    def overlay(
+        self, tree: str, changes: Iterable[Change], index: Path, *, with_deletions: bool = False
+    ) -> str:
+        """A tree with the files of `changes` put over it."""
+        taken = [c for c in changes if with_deletions or c.status != "D"]
+        rows = "".join(f"{c.new_mode.lstrip('0') or '0'} {c.blob}\t{c.path}\0" for c in taken)
         self.do("read-tree", tree, index=index)
         listed = rows.encode("utf-8", "surrogateescape")
         self.do("update-index", "-z", "--index-info", stdin=listed, index=index)

@@ -339,7 +339,11 @@ def _signal_group(group: int, signum: int) -> None:
 
 
 def _group_lives(group: int, process: subprocess.Popen[bytes]) -> bool:
-    process.poll()
+    if process.poll() is not None:
+        # As subreaper we inherit its dead children; unreaped they would keep the group alive.
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-group, os.WNOHANG)[0]:
+                pass
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

@@ -134,13 +134,13 @@ class Orchestrator:
     def _load(self) -> f.StoriesLoaded:
         source = self.ports.source
         book = checked(source.load()) if source else StoryBook("", "", "", ())
-        total, complete = book.total, book.complete
         if self.run.plan.plain:
-            done = self.run.plan.done is Done.TASKS and 0 < total == complete
-        else:
-            open_stories = book.open_stories(self.run.finished)
-            done = not open_stories and self.run.plan.done is not Done.MANUAL
-        return f.StoriesLoaded(total, complete, done, book)
+            done = self.run.plan.done is Done.TASKS and 0 < book.total == book.complete
+            return f.StoriesLoaded(book.total, book.complete, done, book=book)
+        count = len(book.stories)
+        finished = count - len(book.open_stories(self.run.finished))
+        done = finished == count and self.run.plan.done is not Done.MANUAL
+        return f.StoriesLoaded(book.total, book.complete, done, count, finished, book)
 
     def _run_attempt(self, step: s.RunAttempt) -> f.AttemptEnded:
         ports, plan, story = self.ports, self.run.plan, step.story

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
+from untildone.domain.machine import awaits_person
 from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status
 
 SCHEMA_VERSION = 1
@@ -114,10 +115,9 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
 
 def stories(run: Run) -> dict[str, int] | None:
     """How many stories there are and how many are finished."""
-    if run.book is None or run.plan.plain:
+    if run.plan.plain or not run.story_count:
         return None
-    total = len(run.book.stories)
-    return {"total": total, "finished": total - len(run.book.open_stories(run.finished))}
+    return {"total": run.story_count, "finished": run.finished_count}
 
 
 def phase(run: Run) -> str:
@@ -133,7 +133,7 @@ def phase(run: Run) -> str:
         return _STAGE_PHASE[lane.iteration.stage]
     if lane.waiting or lane.limit:
         return "waiting_limit"
-    if run.book and not run.plan.plain and run.book.next_story(run.finished) is None:
+    if awaits_person(run):
         return "awaiting_person"
     return "choosing_story"
 

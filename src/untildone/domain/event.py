@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Notice
+from untildone.domain.machine import awaits_person
 from untildone.domain.run import Iteration, Outcome, Reason, Run, Status
 
 
@@ -54,6 +55,9 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield _run_started(after, resumed=True)
         case f.StoriesLoaded():
             yield _stories_loaded(after, fact)
+            if awaits_person(after):
+                why = f"all stories are finished; say `untildone done {after.plan.change_id}`"
+                yield Event("waiting", {"why": why, "until": None})
         case f.AttemptStarted():
             yield _iteration_started(after, fact)
         case f.UsageMeasured():
@@ -166,7 +170,7 @@ def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
         yield Event(
             "error",
             {
-                "message": f"Story {story_id} failed {iteration.attempt} times, no retry is left",
+                "message": f"Story {story_id}: no retry is left after attempt {iteration.attempt}",
                 "story_id": story_id,
                 "reason": iteration.reason,
                 "saved_ref": fact.saved_ref,

@@ -33,6 +33,8 @@ class StoriesLoaded:
     total: int
     complete: int
     done: bool
+    stories: int = 0
+    finished: int = 0
     book: StoryBook | None = None
 
 

@@ -28,7 +28,7 @@ def opened(run: Run, fact: f.Opened) -> Run:
 
 def stories_loaded(run: Run, fact: f.StoriesLoaded) -> Run:
     """Done, stuck at the cap, stalled, stopped, or on to the next story."""
-    run = replace(run, book=fact.book)
+    run = replace(run, book=fact.book, story_count=fact.stories, finished_count=fact.finished)
     if fact.done and run.iterations:
         last = replace(run.iterations[-1], done_check=True)
         run = replace(run, iterations=(*run.iterations[:-1], last))
@@ -109,6 +109,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
         run,
         book=None,
         finished=finished,
+        finished_count=run.finished_count + (not run.plan.plain),
         iterations=(*run.iterations, replace(iteration, commits=kept)),
         tallies={k: v for k, v in run.tallies.items() if k != iteration.story_key},
         commitless=0 if kept else run.commitless + 1,

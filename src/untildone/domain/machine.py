@@ -66,6 +66,11 @@ def _ending_step(run: Run) -> s.Step:
     return s.AskChoice() if run.choice is None else s.Close(run.choice)
 
 
+def awaits_person(run: Run) -> bool:
+    """Whether only the person's word is missing."""
+    return not run.ended and isinstance(next_steps(run)[0], s.AwaitPerson)
+
+
 def begin(started: f.Started, at: datetime) -> Run:
     """The run as it is before anything was touched."""
     return Run(plan=started.plan, started_at=at)

@@ -199,6 +199,8 @@ class Run:
     backup_ref: str = ""
     lanes: tuple[Lane, ...] = (Lane(),)
     book: StoryBook | None = None
+    story_count: int = 0
+    finished_count: int = 0
     iterations: tuple[Iteration, ...] = ()
     finished: frozenset[StoryKey] = frozenset()
     tallies: dict[StoryKey, Tally] = field(default_factory=dict)

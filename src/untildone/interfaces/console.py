@@ -93,8 +93,8 @@ class LiveView:
         text = render.complaint(event) or render.line(event)
         if text:
             style = _STYLES.get(str(event["event"]), "")
-            stamp = Text(f"{render.clock_time(event['at'])} ", style="dim")
-            self._console.print(stamp + Text(text, style=style), soft_wrap=True)
+            stamp = (f"{render.clock_time(event['at'])} ", "dim")
+            self._console.print(Text.assemble(stamp, (text, style)), soft_wrap=True)
 
     def _picture(self) -> RenderableType:
         parts: list[RenderableType] = [Text("")]

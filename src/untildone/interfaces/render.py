@@ -106,6 +106,11 @@ def _verify_ended(event: EventObject) -> str:
     return f"  check {'passed' if event['passed'] else 'failed'}: {event['command']}"
 
 
+def _waiting(event: EventObject) -> str:
+    until = f" until {clock_time(event['until'])}" if event.get("until") else ""
+    return f"⏳ waiting{until}: {event['why']}"
+
+
 def _complete(event: EventObject) -> str:
     return (
         "● all stories are done" if event["reason"] == "success" else f"● ended: {event['reason']}"
@@ -131,7 +136,7 @@ _WORDS = {
     "checkpoint_saved": lambda e: f"⚑ checkpoint {str(e['commit'])[:12]} for {e['story_id']}",
     "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",
     "retrying": _retrying,
-    "waiting": lambda e: f"⏳ waiting until {clock_time(e['until'])}: {e['why']}",
+    "waiting": _waiting,
     "complete": _complete,
     "finished": _finished,
 }

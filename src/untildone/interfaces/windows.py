@@ -27,16 +27,23 @@ class JsonLines:
 class PlainLines:
     """One line per event, with the time; for pipes and logs."""
 
-    def __init__(self, out: TextIO, err: TextIO, *, quiet: bool = False) -> None:
+    def __init__(
+        self, out: TextIO, err: TextIO, *, quiet: bool = False, asks: bool = False
+    ) -> None:
         self._out = out
         self._err = err
         self._quiet = quiet
+        self._asks = asks
+        self._change = ""
 
     def __call__(self, event: EventObject) -> None:
         """Show an event."""
+        self._change = str(event.get("change_id") or self._change)
         text = render.line(event)
         if text and not self._quiet:
             self._out.write(f"{render.clock_time(event['at'])} {text}\n")
+            if self._asks and event["event"] == "complete" and event["reason"] != "stopped":
+                self._out.write(f"  next: untildone finish {self._change} cleanup|keep\n")
             self._out.flush()
         _complain(self._err, event)
 

@@ -26,9 +26,10 @@ def send_choice(repository: Repository, change: str, choice: str) -> int:
     """The choice for a loop that waits for it; returns the exit code for the command."""
     state = _live(repository, change)
     if state.get("phase") != "awaiting_choice":
+        waits = state.get("phase") == "awaiting_person"
+        word = f"untildone done {change}" if waits else f"`untildone stop {change}` first, or wait"
         raise UserError(
-            f"The loop over {change} is still at work (phase: {state.get('phase')})",
-            hint=f"`untildone stop {change}` first, or wait until it asks",
+            f"The loop over {change} is not at its end yet (phase: {state.get('phase')})", hint=word
         )
     _post(repository, state, {"kind": "choice", "choice": choice})
     if not _gone(repository, CHOICE_WAIT_S):

@@ -56,6 +56,7 @@ class Session:
         repo = self.repository
         change = pick_change(repo, wanted)
         repo.lock.take(change)
+        self._finish_closing(repo.latest())
         branch, _ = head_of(repo.place.git_dir)
         if branch.startswith("ralph/"):
             return self._on_ralph_branch(branch, change, settings, flags)
@@ -82,7 +83,8 @@ class Session:
         if run is None:
             raise UserError("There is no run in this worktree to resume", hint="untildone run")
         repo.lock.take(run.plan.change_id)
-        return self._go_on(run, settings, flags)
+        self._finish_closing(run)
+        return self._go_on(repo.needed(run.plan.change_id), settings, flags)
 
     def finish(self, run: Run, choice: Choice) -> Ended:
         """The completion choice after the fact."""
@@ -111,7 +113,7 @@ class Session:
         loop.record(f.PersonDone())
         return self._drive(loop)
 
-    def restore(self, run: Run) -> str:
+    def restore(self, run: Run) -> tuple[str, ...]:
         """Everything back as it was before the run; returns where the present state is stored."""
         repo = self.repository
         repo.lock.take(run.plan.change_id)
@@ -121,10 +123,16 @@ class Session:
         stored = self._closing(run.plan).restore(run.origin, run.backup_ref)
         loop = self._loop(run, run.origin)
         if not run.abandoned:
-            loop.record(f.Abandoned(f"restored; the state before is stored as {stored}"))
+            loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
         return stored
 
     # -----------------------------------------------------------------------------------------
+
+    def _finish_closing(self, run: Run | None) -> None:
+        # A loop that was killed while it carried out the choice: the rest of it comes first.
+        if run and run.origin and run.choice and not run.closed and not run.abandoned:
+            self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
+            self._drive(self._recovered(run))
 
     def _on_ralph_branch(
         self, branch: str, change: str, settings: Settings, flags: dict[str, object]

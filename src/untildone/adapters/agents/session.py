@@ -69,7 +69,7 @@ class AgentSession:
             idle_s=limits.idle_timeout_min * 60,
             sweep=True,
         )
-        with Path(log_file).open("wb", buffering=0) as file:
+        with Path(log_file).open("ab", buffering=0) as file:
             log = _Log(file)
 
             def heard(chunk: bytes) -> None:

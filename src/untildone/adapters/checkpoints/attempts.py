@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
-from untildone.adapters.git import Git, Place, git_failed
+from untildone.adapters.git import Git, Place, RefUpdate, git_failed
 
 PUT_BACK_TRIES = 3
 
@@ -25,7 +25,7 @@ class Attempts:
     def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> None:
         """Store files and commits of an attempt; a second look adds to the first."""
         git = self._git
-        earlier = git.resolve(ref)
+        earlier = self._of_this_run(ref)
         tree = snapshot.tree
         if earlier:
             # A second look (late files, or a crash in mid put-back) adds to the attempt.
@@ -51,6 +51,17 @@ class Attempts:
             # Git would empty a folder that stands in the place of a file, ignored content included.
             if change.status == "D" and target.is_dir() and not target.is_symlink():
                 self._snapshots.move_aside(target)
+
+    def _of_this_run(self, ref: str) -> str:
+        """The attempt stored under this ref, if this run stored it; an older run's makes room."""
+        git = self._git
+        earlier = git.resolve(ref)
+        if not earlier or f"Untildone-Run: {self._run_id}" in git.message(earlier).splitlines():
+            return earlier
+        older = ref.replace("refs/ralph/attempts/", "refs/ralph/archive/", 1)
+        updates: list[RefUpdate] = [(f"{older}-{earlier[:12]}", earlier, None), (ref, "", earlier)]
+        git.update_refs(updates, "untildone: make room for this run's attempt")
+        return ""
 
     def put_back(self, ref: str, snapshot: Snapshot, checkpoint: str, since: float) -> None:
         """Bring the files back to the checkpoint; what is in the way is moved aside."""

@@ -53,8 +53,8 @@ class Closing:
         self._head_to(origin, f"untildone: cleanup {self._change}")
         return self._finish_cleanup(origin)
 
-    def restore(self, origin: Origin, backup_ref: str) -> str:
-        """HEAD, index, files and branch exactly as before the run; what was there is stored."""
+    def restore(self, origin: Origin, backup_ref: str) -> tuple[str, ...]:
+        """HEAD, index, files and branch exactly as before the run; returns where all is stored."""
         git = self._git
         backup = git.resolve(backup_ref)
         if not backup:
@@ -63,7 +63,7 @@ class Closing:
                 hint=f"git for-each-ref refs/ralph/archive/{self._change}",
             )
         head = git.resolve("HEAD")
-        stored = self._store_current("restore", head)
+        kept = [self._store_current("restore", head)]
         updates: list[RefUpdate] = []
         if origin.branch:
             name = f"refs/heads/{origin.branch}"
@@ -71,6 +71,7 @@ class Closing:
             if now and now != origin.commit:
                 ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{origin.branch}"
                 updates.append((ref, now, None))
+                kept.append(ref)
             updates.append((name, origin.commit, now))
         self._to_tree(git.tree_of(backup))
         if updates:
@@ -82,7 +83,8 @@ class Closing:
             ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-branch"
             drop: list[RefUpdate] = [(ref, branch, None), (self._ref, "", branch)]
             git.update_refs(drop, f"untildone: restore {self._change}")
-        return stored
+            kept.append(ref)
+        return tuple(kept)
 
     def bring_back(self, attempt_ref: str) -> str:
         """The files of a saved attempt into the working tree, as uncommitted edits."""
@@ -95,7 +97,10 @@ class Closing:
             )
         head = git.resolve("HEAD")
         stored = self._store_current("attempt", head)
-        self._to_tree(git.tree_of(commit))
+        made = git.diff_trees(f"{commit}^1", commit)
+        index = self.folder / "attempt.index"
+        self._to_tree(git.overlay(git.tree_of(stored), made, index, with_deletions=True))
+        index.unlink()
         git.reset_index(head)
         return stored
 

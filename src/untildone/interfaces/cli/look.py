@@ -126,6 +126,8 @@ def _loop_text(loop: dict[str, object]) -> str:
         rows.append(f"  error: {loop['error']}")
     if not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running"):
         rows.append(f"  next: untildone resume {loop['change_id']}")
+    elif loop.get("phase") == "awaiting_person":
+        rows.append(f"  next: untildone done {loop['change_id']}")
     elif loop.get("phase") == "awaiting_choice":
         rows.append(f"  next: untildone finish {loop['change_id']} cleanup|keep")
     return "\n".join(rows)

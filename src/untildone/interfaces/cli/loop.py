@@ -19,6 +19,8 @@ from untildone.wiring.repository import Repository, here
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
+
 OPTIONS = [
     click.option("--source", help="Story source: auto, openspec, tasks-md.  [default: auto]"),
     click.option("--agent", help="Agent: claude, command, scripted.  [default: claude]"),
@@ -46,9 +48,11 @@ OPTIONS = [
         help="Plain loop: iterations in a row without a commit.  [default: 2]",
     ),
     click.option(
-        "--timeout", type=float, help="Hard limit of an iteration, minutes.  [default: 45]"
+        "--timeout", type=ABOVE_ZERO, help="Hard limit of an iteration, minutes.  [default: 45]"
     ),
-    click.option("--idle-timeout", type=float, help="Limit of silence, minutes.  [default: 15]"),
+    click.option(
+        "--idle-timeout", type=ABOVE_ZERO, help="Limit of silence, minutes.  [default: 15]"
+    ),
     click.option("--verify", multiple=True, help="Check to run after COMPLETE; repeatable."),
     click.option("--checkpoint", help="Where the work happens: branch.  [default: branch]"),
     click.option(
@@ -160,7 +164,7 @@ def session_for(
         color = not view["no_color"] and not os.environ.get("NO_COLOR")
         session.windows.append(LiveView(color=color, ask=asks and at_terminal))
     else:
-        session.windows.append(PlainLines(sys.stdout, sys.stderr, quiet=view["quiet"]))
+        session.windows.append(PlainLines(sys.stdout, sys.stderr, quiet=view["quiet"], asks=asks))
     screen = terminal()
     if screen:
         session.windows.append(Title(screen))

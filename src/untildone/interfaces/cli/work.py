@@ -48,5 +48,7 @@ def restore(change: str) -> int:
     """
     repository = here()
     stored = session_for(repository).restore(repository.needed(change))
-    click.echo(f"Everything is as it was before the run; the present state is stored as: {stored}")
+    click.echo("Everything is as it was before the run. What was there is stored as:")
+    for ref in stored:
+        click.echo(f"  {ref}")
     return 0

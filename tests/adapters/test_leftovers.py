@@ -1,0 +1,85 @@
+"""Processes of a loop that was killed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.leftovers import end_marked, end_noted_agent, note_agent, started_at
+
+MARK = "UNTILDONE_TEST_MARK"
+WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", WAIT],
+        env={MARK: "r1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_marked_processes_are_ended(sleeper: subprocess.Popen[bytes]) -> None:
+    assert end_marked(MARK, "r2") == ()
+    assert sleeper.poll() is None
+    assert end_marked(MARK, "r1") == (sleeper.pid,)
+    assert sleeper.wait(5) == -9
+
+
+def test_we_and_our_ancestors_are_spared() -> None:
+    script = (
+        "from untildone.adapters.leftovers import end_marked\n"
+        f"print(end_marked({MARK!r}, 'family'))\n"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])"
+    environment = {**os.environ, MARK: "family"}
+    done = subprocess.run(
+        [sys.executable, "-c", parent], env=environment, capture_output=True, check=True
+    )
+    assert done.stdout == b"()\n"
+
+
+def test_the_noted_agent_is_ended(sleeper: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    note = tmp_path / "agent.json"
+    note_agent(note, sleeper.pid)
+    assert json.loads(note.read_text()) == {
+        "pid": sleeper.pid,
+        "started": started_at(sleeper.pid),
+    }
+    assert end_noted_agent(note) == 1
+    assert sleeper.wait(5) == -9
+    assert not note.exists()
+    assert end_noted_agent(note) == 0
+
+
+def test_another_process_with_that_number_is_spared(
+    sleeper: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    note = tmp_path / "agent.json"
+    for started in (1.0, None):
+        note.write_text(json.dumps({"pid": sleeper.pid, "started": started}))
+        assert end_noted_agent(note) == 0
+    assert sleeper.poll() is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"pid": "x", "started": 1}'])
+def test_a_torn_note_is_passed_over(text: str, tmp_path: Path) -> None:
+    note = tmp_path / "agent.json"
+    note.write_text(text)
+    assert end_noted_agent(note) == 0
+
+
+def test_start_times() -> None:
+    assert started_at(os.getpid()) == started_at(os.getpid())
+    assert started_at(2**22 + 1) is None

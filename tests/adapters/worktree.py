@@ -1,0 +1,106 @@
+"""A real repository for a test: one base commit, git on the command line, our git adapter."""
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from untildone.adapters.checkpoints.branch import BranchCheckpoint
+from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.git import Git, Place
+from untildone.adapters.process import Processes
+from untildone.adapters.repository import discover, exclude_own_files
+from untildone.adapters.run_folder import RunFolder
+from untildone.adapters.wake import Wake
+from untildone.domain.fact import Opened
+from untildone.domain.run import Origin
+
+
+def shell_git(folder: Path, *args: str, stdin: str = "") -> str:
+    """Git as a person types it."""
+    done = subprocess.run(
+        ["git", *args], cwd=folder, input=stdin, capture_output=True, text=True, check=True
+    )
+    return done.stdout.removesuffix("\n")
+
+
+@dataclass
+class Worktree:
+    """A repository on `feature/x` with `a.txt`, and the run `r1` of the change `demo` in it."""
+
+    top: Path
+    processes: Processes
+    place: Place
+
+    def sh(self, *args: str, stdin: str = "") -> str:
+        """A git command at the top."""
+        return shell_git(self.top, *args, stdin=stdin)
+
+    def write(self, name: str, text: str = "") -> Path:
+        """A file with its folders."""
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def files(self) -> dict[str, str]:
+        """All files but git's."""
+        return {
+            str(path.relative_to(self.top)): path.read_text()
+            for path in sorted(self.top.rglob("*"))
+            if path.is_file() and ".git" not in path.relative_to(self.top).parts
+        }
+
+    def git(self, interrupted: Callable[[], bool] = lambda: False) -> Git:
+        """Our adapter."""
+        return Git(self.processes, self.top, interrupted)
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run's folder."""
+        return RunFolder(self.place.git_dir / "untildone", "r1")
+
+    @property
+    def origin(self) -> Origin:
+        """Where HEAD is."""
+        return Origin(self.sh("branch", "--show-current"), self.sh("rev-parse", "HEAD"))
+
+    def closing(self) -> Closing:
+        """The end of the run; every stamp is a new one."""
+        stamps = iter(f"T{n}" for n in range(1, 100))
+        return Closing(self.git(), self.place, "demo", "r1", lambda: next(stamps))
+
+    def checkpoint(self) -> BranchCheckpoint:
+        """A checkpoint as a new process makes it."""
+        git = self.git()
+        stamps = iter(f"C{n}" for n in range(1, 100))
+        closing = Closing(git, self.place, "demo", "r1", lambda: next(stamps))
+        return BranchCheckpoint(git, self.place, "demo", "r1", closing)
+
+    def open(self) -> tuple[BranchCheckpoint, Opened]:
+        """The workspace of the run."""
+        self.folder.make()
+        exclude_own_files(self.place)
+        checkpoint = self.checkpoint()
+        return checkpoint, checkpoint.open(self.origin, "T0")
+
+    def attempt(self, name: str) -> dict[str, str]:
+        """The files of a stored attempt."""
+        return self.tree(f"refs/ralph/attempts/demo/{name}")
+
+    def tree(self, commit: str) -> dict[str, str]:
+        """The files of a commit."""
+        names = self.sh("ls-tree", "-r", "-z", "--name-only", commit).split("\0")
+        return {name: self.sh("show", f"{commit}:{name}") for name in names if name}
+
+
+def made(folder: Path) -> Worktree:
+    """A new repository in a folder."""
+    top = folder / "repo"
+    top.mkdir(parents=True)
+    shell_git(top, "init", "-q", "-b", "feature/x")
+    (top / "a.txt").write_text("a\n")
+    shell_git(top, "add", "-A")
+    shell_git(top, "commit", "-q", "-m", "base")
+    processes = Processes(Wake().fd)
+    return Worktree(top, processes, discover(processes, top))

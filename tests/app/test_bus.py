@@ -1,0 +1,66 @@
+"""Windows: a slow or dead one never holds up the loop."""
+
+import threading
+
+from untildone.app.bus import QUEUE_SIZE, Bus, EventObject
+
+LAST: EventObject = {"event": "finished"}
+
+
+def test_every_window_gets_every_event_in_order() -> None:
+    bus = Bus()
+    first: list[EventObject] = []
+    second: list[EventObject] = []
+    bus.subscribe(first.append)
+    bus.subscribe(second.append)
+    events: list[EventObject] = [{"event": "agent_text", "n": n} for n in range(50)]
+    for event in events:
+        bus.publish(event)
+    bus.flush()
+    assert (first, second) == (events, events)
+
+
+def test_a_slow_window_loses_notices_only() -> None:
+    bus = Bus()
+    go = threading.Event()
+    shown: list[EventObject] = []
+
+    def slow(event: EventObject) -> None:
+        go.wait(10)
+        shown.append(event)
+
+    bus.subscribe(slow)
+    names = ["agent_text", "agent_tool", "iteration_ended"]
+    for n in range(QUEUE_SIZE + 300):
+        bus.publish({"event": names[n % 3], "n": n})
+    bus.publish(LAST)
+    go.set()
+    bus.flush()
+    facts = [event for event in shown if event["event"] == "iteration_ended"]
+    assert len(facts) == (QUEUE_SIZE + 300) // 3
+    assert len(shown) < QUEUE_SIZE + 300
+    assert shown[-1] == LAST
+    assert [event["n"] for event in facts] == sorted(n for n in range(2, QUEUE_SIZE + 300, 3))
+
+
+def test_a_dead_window_does_not_hurt() -> None:
+    bus = Bus()
+    calls: list[EventObject] = []
+    alive: list[EventObject] = []
+
+    def dead(event: EventObject) -> None:
+        calls.append(event)
+        raise BrokenPipeError
+
+    bus.subscribe(dead)
+    bus.subscribe(alive.append)
+    for _ in range(3):
+        bus.publish(LAST)
+    bus.flush()
+    bus.publish(LAST)
+    bus.flush()
+    assert (len(calls), len(alive)) == (1, 4)
+
+
+def test_flush_of_no_window() -> None:
+    Bus().flush()

@@ -1,0 +1,452 @@
+"""The loop, driven through fakes of every port."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.agent import COMPLETE, INTERRUPTED, SILENT, failed, said
+from tests.fakes.checkpoint import FakeCheckpoint
+from tests.fakes.loop import STORIES, FakeLoop
+from tests.fakes.mail import FakeMail
+from tests.fakes.meter import FakeMeter
+from tests.fakes.plans import LIMITS, NOW, OPENED, ORIGIN, PLAIN, PLAN, began, ended, loaded, told
+from tests.fakes.source import FakeSource
+from tests.fakes.verifier import FakeVerifier
+from untildone.app.orchestrator import NOTICE_BUDGET, Orchestrator
+from untildone.domain import fact as f
+from untildone.domain.agent import AgentReport, AgentText, Ending, Intent, Limit, Reading, Usage
+from untildone.domain.errors import (
+    CloseRefused,
+    Interrupted,
+    StepError,
+    StoriesError,
+    UserError,
+)
+from untildone.domain.event import Event
+from untildone.domain.run import (
+    Choice,
+    Done,
+    Outcome,
+    Reason,
+    Status,
+    Stop,
+    StopHow,
+)
+from untildone.ports import Notify
+
+STOP = f.StopRequested(Stop(StopHow.NOW))
+VERIFY = replace(PLAN, verify=("lint", "test"))
+MESSAGE_1 = "checkpoint: 1\n\nUntildone-Run: r1\nUntildone-Story: 1\nUntildone-Attempt: 1\n"
+
+
+def outcomes(loop: FakeLoop) -> list[object]:
+    return [event["outcome"] for event in loop.record.of("iteration_ended")]
+
+
+def test_two_stories_done_and_kept() -> None:
+    loop = FakeLoop((COMPLETE, COMPLETE))
+    run = loop.drive()
+    assert (run.status, run.reason, run.choice, run.closed) == (
+        *(Status.DONE, Reason.SUCCESS, Choice.KEEP, True),
+    )
+    assert loop.checkpoint.calls == [
+        ("open", "20260102T030405000000"),
+        ("stand", "c0"),
+        ("commits", "c0"),
+        ("save", "c0", False),
+        ("stand", "c1"),
+        ("commits", "c1"),
+        ("save", "c1", False),
+        ("close", Choice.KEEP, ORIGIN),
+    ]
+    assert loop.record.names == [
+        *("run_started", "stories_loaded"),
+        *("iteration_started", "iteration_ended", "checkpoint_saved", "stories_loaded"),
+        *("iteration_started", "iteration_ended", "checkpoint_saved", "stories_loaded"),
+        *("complete", "finished"),
+    ]
+    assert loop.checkpoint.messages[0] == MESSAGE_1
+    assert loop.source is not None
+    assert loop.source.load().complete == 2
+
+
+def test_what_the_agent_gets() -> None:
+    loop = FakeLoop((COMPLETE, COMPLETE), plan=replace(PLAN, model="best"))
+    loop.drive()
+    prompts = loop.agent.prompts
+    assert loop.agent.intents == [
+        Intent(prompts[0], "/work", "scratch/1", "1", 1, "best"),
+        Intent(prompts[1], "/work", "scratch/2", "2", 1, "best"),
+    ]
+    assert loop.folder.prompts == {1: prompts[0], 2: prompts[1]}
+    assert ("1.1" in prompts[0], "- [ ] a" in prompts[0], "- [ ] b" in prompts[0]) == (
+        *(False, True, False),
+    )
+
+
+def test_the_start_is_on_record_before_the_agent_runs() -> None:
+    seen: list[f.Fact] = []
+
+    def look(notify: Notify) -> AgentReport:
+        seen.append(loop.record.facts[-1][0])
+        return COMPLETE
+
+    loop = FakeLoop((look, COMPLETE))
+    loop.drive()
+    assert seen == [f.AttemptStarted(0, 1, "1", ("1", "First"), "logs/1")]
+
+
+def test_failure_reason_is_in_exactly_one_prompt() -> None:
+    loop = FakeLoop((failed("no net"), SILENT, COMPLETE, COMPLETE))
+    run = loop.drive()
+    first, second, third, _ = loop.agent.prompts
+    assert first == third
+    assert "no net" in second
+    assert second.replace(_previous("no net"), "") == first
+    assert outcomes(loop) == [Outcome.FAILED, Outcome.NO_PROMISE, *[Outcome.COMPLETE] * 2]
+    assert [it.saved_ref for it in run.iterations] == [
+        *("refs/ralph/attempts/demo/1/1", "refs/ralph/attempts/demo/1/2", "", ""),
+    ]
+
+
+def _previous(reason: str) -> str:
+    intro = "The previous attempt failed and its changes were put back. Its reason:"
+    return f"# The previous attempt\n\n{intro}\n\n{reason}\n\n"
+
+
+NOTHING_SAID = {
+    "silence": SILENT,
+    "crash": AgentReport(Ending.EXITED, 137),
+    "time-out": AgentReport(Ending.TIMEOUT),
+    "idle": AgentReport(Ending.IDLE_TIMEOUT),
+    "not started": AgentReport(Ending.NOT_STARTED, None, Reading(error="no such program")),
+    "error": said(error="overflow"),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_SAID)
+def test_after_no_promise_the_prompt_is_byte_equal(name: str) -> None:
+    loop = FakeLoop((NOTHING_SAID[name], COMPLETE, COMPLETE))
+    loop.drive()
+    assert loop.agent.prompts[0] == loop.agent.prompts[1]
+
+
+def test_retries_used_up() -> None:
+    loop = FakeLoop((failed("a"), failed("b"), failed("c")))
+    run = loop.drive()
+    assert (run.status, run.reason, run.closed) == (Status.STUCK, Reason.MAX_RETRIES, True)
+    (error,) = loop.record.of("error")
+    assert (error["story_id"], error["reason"], error["saved_ref"]) == (
+        *("1", "c", "refs/ralph/attempts/demo/1/3"),
+    )
+    assert loop.record.names[-4:] == ["reverted", "error", "complete", "finished"]
+
+
+def test_checks_run_in_order_and_stop_at_the_first_failure() -> None:
+    verifier = FakeVerifier({"test": ["The check `test` failed", ""]})
+    loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), plan=VERIFY, verifier=verifier)
+    loop.drive()
+    assert outcomes(loop) == [Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE]
+    assert [command for command, _ in verifier.calls] == ["lint", "test"] * 3
+    assert {seconds for _, seconds in verifier.calls} == {45 * 60}
+    assert "The check `test` failed" in loop.agent.prompts[1]
+    assert loop.record.of("verify_ended")[:2] == [
+        {"command": "lint", "passed": True, "reason": ""},
+        {"command": "test", "passed": False, "reason": "The check `test` failed"},
+    ]
+
+
+def test_failed_first_check_is_the_last() -> None:
+    verifier = FakeVerifier({"lint": ["ugly", "", ""]})
+    loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), plan=VERIFY, verifier=verifier)
+    loop.drive()
+    assert [command for command, _ in verifier.calls][:3] == ["lint", "lint", "test"]
+
+
+def test_stop_in_mid_attempt() -> None:
+    def stopped(notify: Notify) -> AgentReport:
+        loop.mail.drop(STOP)
+        return INTERRUPTED
+
+    loop = FakeLoop((failed("no net"), stopped))
+    run = loop.drive()
+    assert (run.status, run.reason, run.closed) == (Status.STOPPED, Reason.STOPPED, False)
+    assert run.iterations[-1].outcome is Outcome.INTERRUPTED
+    assert loop.record.names[-3:] == ["reverted", "complete", "finished"]
+    again = FakeLoop((COMPLETE, COMPLETE), source=loop.source)
+    orchestrator = again.orchestrator(run)
+    orchestrator.record(f.Resumed(PLAN))
+    assert orchestrator.drive().status is Status.DONE
+    assert "no net" in again.agent.prompts[0]
+    assert again.record.of("iteration_started")[0]["n"] == 3
+
+
+def test_stop_while_checks_run() -> None:
+    mail = FakeMail()
+    verifier = FakeVerifier({"lint": ["cut short"]}, during=lambda: mail.drop(STOP))
+    loop = FakeLoop((COMPLETE,), plan=VERIFY, verifier=verifier, mail=mail)
+    run = loop.drive()
+    assert (run.status, run.iterations[-1].outcome) == (Status.STOPPED, Outcome.INTERRUPTED)
+
+
+@pytest.mark.parametrize(("how", "calls"), [(StopHow.AFTER_ITERATION, 1), (StopHow.AFTER_STORY, 2)])
+def test_soft_stop(how: StopHow, calls: int) -> None:
+    def first(notify: Notify) -> AgentReport:
+        loop.mail.drop(f.StopRequested(Stop(how)))
+        return SILENT
+
+    loop = FakeLoop((first, COMPLETE))
+    run = loop.drive()
+    assert (run.status, len(loop.agent.intents)) == (Status.STOPPED, calls)
+
+
+def test_a_limit_is_waited_out_and_uses_no_attempt() -> None:
+    limit = said(error="limit", limit=OVERLOADED)
+    loop = FakeLoop((limit, limit, COMPLETE, COMPLETE))
+    run = loop.drive()
+    assert loop.human.waits == [30, 60]
+    assert [it.n for it in run.iterations] == [1, 2]
+    assert [event["attempt"] for event in loop.record.of("iteration_started")] == [1, 1, 1, 1]
+    assert [call for call in loop.checkpoint.calls if call[0] == "revert"] == [
+        ("revert", "c0", "1-limit", 1),
+        ("revert", "c0", "1-limit", 1),
+    ]
+    assert [event["why"] for event in loop.record.of("waiting")] == ["overloaded", "overloaded"]
+
+
+OVERLOADED = Limit("overloaded")
+
+
+def test_stop_while_waiting() -> None:
+    def stop() -> None:
+        loop.mail.drop(STOP)
+
+    loop = FakeLoop((said(error="limit", limit=OVERLOADED),), on_wait=stop)
+    run = loop.drive()
+    assert (run.status, run.iterations) == (Status.STOPPED, ())
+
+
+def test_manual_waits_for_the_person() -> None:
+    def word() -> None:
+        loop.mail.drop(f.PersonDone())
+
+    plan = replace(PLAN, done=Done.MANUAL)
+    loop = FakeLoop((COMPLETE, COMPLETE), plan=plan, on_wait=word)
+    run = loop.drive()
+    assert (run.status, run.closed, len(run.iterations)) == (Status.DONE, True, 2)
+
+
+def test_the_choice_may_come_by_mail() -> None:
+    def choose() -> None:
+        loop.mail.drop(f.ChoiceMade(Choice.CLEANUP))
+
+    loop = FakeLoop((COMPLETE, COMPLETE), answers=(None,), on_wait=choose)
+    assert loop.drive().choice is Choice.CLEANUP
+
+
+def test_a_signal_while_the_choice_is_open() -> None:
+    def signal() -> None:
+        loop.mail.drop(f.StopRequested(Stop(StopHow.NOW, 2)))
+
+    loop = FakeLoop((COMPLETE, COMPLETE), answers=(None,), on_wait=signal)
+    run = loop.drive()
+    assert (run.status, run.closed, run.choice) == (Status.DONE, False, None)
+    assert loop.record.names[-2:] == ["complete", "finished"]
+
+
+def test_refused_choice() -> None:
+    error = CloseRefused("Conflicts in: a.txt", state="Nothing was changed.", hint="Merge.")
+    loop = FakeLoop((COMPLETE, COMPLETE), checkpoint=FakeCheckpoint(close=error))
+    run = loop.drive()
+    assert (run.status, run.refused, run.closed, run.choice) == (Status.DONE, True, True, None)
+    assert loop.record.facts[-1][0] == f.Refused(
+        Choice.KEEP, "Conflicts in: a.txt. Nothing was changed.", "Merge."
+    )
+
+
+STEPS = {
+    "stand": ("RunAttempt", StepError("HEAD is elsewhere", hint="git checkout")),
+    "commits": ("RunAttempt", StepError("git failed")),
+    "save": ("Save", StepError("disk full")),
+    "close": ("Close", StepError("disk full")),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_failing_step_is_a_fact(name: str) -> None:
+    step, error = STEPS[name]
+    loop = FakeLoop((COMPLETE, COMPLETE), checkpoint=FakeCheckpoint(**{name: error}))
+    run = loop.drive()
+    failures = [fact for fact, _ in loop.record.facts if isinstance(fact, f.StepFailed)]
+    assert failures == [f.StepFailed(step, error.message, error.hint)]
+    assert run.closed
+    if name != "close":
+        assert (run.status, run.reason) == (Status.STUCK, Reason.ERROR)
+
+
+def test_a_source_that_breaks_in_mid_run() -> None:
+    def breaks(notify: Notify) -> AgentReport:
+        assert loop.source
+        loop.source.text = None
+        return COMPLETE
+
+    loop = FakeLoop((breaks,))
+    run = loop.drive()
+    assert (run.status, run.reason, run.choice) == (Status.STUCK, Reason.ERROR, Choice.KEEP)
+    assert loop.record.names[-3:] == ["error", "complete", "finished"]
+
+
+def test_a_story_that_cannot_be_found_again_is_a_failed_attempt() -> None:
+    def renames(notify: Notify) -> AgentReport:
+        assert loop.source
+        loop.source.text = STORIES.replace("First", "Other")
+        return COMPLETE
+
+    def put_back() -> None:
+        assert loop.source
+        loop.source.text = STORIES
+
+    loop = FakeLoop((renames, COMPLETE, COMPLETE))
+    loop.checkpoint.on_revert = put_back
+    run = loop.drive()
+    assert [it.outcome for it in run.iterations] == [
+        *(Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE),
+    ]
+    assert run.iterations[0].reason == "memory.md: the story is not there any more: 1"
+
+
+def test_a_source_with_problems_cannot_be_run() -> None:
+    run = FakeLoop((), source=FakeSource("")).drive()
+    assert (run.status, run.reason, run.error) == (
+        *(Status.STUCK, Reason.ERROR, "memory.md:1: no story"),
+    )
+
+
+def test_remarks_of_the_start_come_first() -> None:
+    loop = FakeLoop((COMPLETE, COMPLETE))
+    orchestrator = Orchestrator(loop.orchestrator().ports, told(), ORIGIN, ("No tasks.md found",))
+    orchestrator.drive()
+    assert loop.record.of("warning") == [{"message": "No tasks.md found"}]
+
+
+def test_a_source_that_breaks_between_stories() -> None:
+    def breaks(notify: Notify) -> AgentReport:
+        assert loop.source
+        loop.source.error = StoriesError("tasks.md: line 3")
+        return SILENT
+
+    loop = FakeLoop((breaks,))
+    run = loop.drive()
+    assert (run.status, run.error) == (Status.STUCK, "tasks.md: line 3")
+
+
+def test_an_agent_that_cannot_be_reached_is_a_failed_step() -> None:
+    run = FakeLoop((UserError("no such agent"),)).drive()
+    assert (run.status, run.error) == (Status.STUCK, "no such agent")
+    assert run.lanes[0].iteration is not None
+
+
+def test_an_error_before_the_workspace_stands_is_raised() -> None:
+    loop = FakeLoop((), checkpoint=FakeCheckpoint(open=UserError("cannot add")))
+    with pytest.raises(UserError, match="cannot add"):
+        loop.drive()
+    assert loop.record.facts == []
+
+
+def test_an_interrupted_step_is_raised() -> None:
+    loop = FakeLoop((), checkpoint=FakeCheckpoint(stand=Interrupted("git was cut short")))
+    with pytest.raises(Interrupted):
+        loop.drive()
+
+
+def test_usage_and_warnings() -> None:
+    usage = Usage(10, 5, cost_usd=0.5)
+    loop = FakeLoop((said(COMPLETE.reading.promise, usage=usage), COMPLETE), meter=FakeMeter("odd"))
+    run = loop.drive()
+    assert [it.usage for it in run.iterations] == [usage, None]
+    assert loop.record.of("warning") == [{"message": "odd"}] * 2
+    assert loop.meter.calls == ["start", (usage, "session"), "start", (None, "session")]
+
+
+def test_agent_commits_are_on_record() -> None:
+    checkpoint = FakeCheckpoint()
+    checkpoint.agent_commits = ("a1", "a2")
+    run = FakeLoop((COMPLETE, COMPLETE), checkpoint=checkpoint).drive()
+    assert [it.commits for it in run.iterations] == [("a1", "a2", "c1"), ("a1", "a2", "c2")]
+
+
+def test_remarks_of_source_and_checkpoint_are_told() -> None:
+    def ticks_too_much(notify: Notify) -> AgentReport:
+        assert loop.source
+        loop.source.text = STORIES.replace("[ ]", "[x]")
+        return COMPLETE
+
+    loop = FakeLoop((ticks_too_much, COMPLETE))
+    loop.checkpoint.remarks = ("nested",)
+    loop.drive()
+    assert loop.record.of("warning")[:2] == [
+        {"message": "A box of another story was taken back: 2.1"},
+        {"message": "nested"},
+    ]
+    assert loop.record.of("finished")[0]["notes"] == ("nested",)
+
+
+def test_a_story_that_is_gone_is_saved_without_ticks() -> None:
+    crashed = told(OPENED, loaded(), began(), ended())
+    loop = FakeLoop((COMPLETE,), source=FakeSource("## 2. Second\n- [ ] 2.1 b\n"))
+    orchestrator = loop.orchestrator(replace(crashed, book=None))
+    assert orchestrator.drive().status is Status.DONE
+    assert [call[0] for call in loop.checkpoint.calls][:1] == ["save"]
+
+
+def test_an_agent_that_says_a_lot_is_cut_in_the_record() -> None:
+    def talks(notify: Notify) -> AgentReport:
+        for text in ("x" * (NOTICE_BUDGET - 1), "last", "too much"):
+            notify(AgentText(text))
+        return COMPLETE
+
+    loop = FakeLoop((talks, COMPLETE))
+    loop.drive()
+    assert [len(str(event["text"])) for event in loop.record.of("agent_text")] == [
+        *(NOTICE_BUDGET - 1, 4),
+    ]
+    assert loop.record.of("warning") == [
+        {"message": "The agent says a lot; the rest is only in its log file"}
+    ]
+
+
+def test_own_template() -> None:
+    loop = FakeLoop((COMPLETE, COMPLETE), template="{{story_id}} of {{change}}")
+    loop.drive()
+    assert loop.agent.prompts == ["1 of demo\n", "2 of demo\n"]
+
+
+def test_adopt_and_tell() -> None:
+    loop = FakeLoop(())
+    orchestrator = loop.orchestrator(told(OPENED))
+    loop.checkpoint.remarks = ("edits kept",)
+    assert orchestrator.adopt() == ("c0", ("edits kept",))
+    event = Event("warning", {"message": "x"})
+    orchestrator.tell(event)
+    assert loop.record.events == [event]
+
+
+def test_facts_carry_the_time() -> None:
+    loop = FakeLoop((COMPLETE, COMPLETE))
+    loop.drive()
+    assert {at for _, at in loop.record.facts} == {NOW}
+
+
+def test_cap_over_all_stories() -> None:
+    plan = replace(PLAN, limits=replace(LIMITS, max_iterations=1))
+    run = FakeLoop((COMPLETE,), plan=plan).drive()
+    assert (run.status, run.reason) == (Status.STUCK, Reason.MAX_ITERATIONS)
+
+
+def test_plain_limit_is_not_reverted() -> None:
+    limit = said(error="limit", limit=OVERLOADED)
+    plan = replace(PLAIN, done=Done.PROMISE)
+    loop = FakeLoop((limit, COMPLETE), plan=plan, source=None)
+    run = loop.drive()
+    assert (run.status, [it.n for it in run.iterations]) == (Status.DONE, [1])
+    assert [call[0] for call in loop.checkpoint.calls].count("save") == 2

@@ -1,0 +1,91 @@
+"""Journal first, then the state file, then every window."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from tests.fakes.plans import NOW, OPENED, PLAN, at, began, ended, loaded, measured, told, won
+from tests.fakes.record import FakeJournal, FakeState
+from untildone.app.bus import Bus, EventObject
+from untildone.app.record import RunRecord
+from untildone.domain import fact as f
+from untildone.domain.event import Event, warning
+from untildone.domain.run import Outcome, Plan, Run
+
+ODD = warning("odd")
+
+
+def recorded(
+    fact: f.Fact, run: Run, *events: Event, when: datetime = NOW
+) -> tuple[list[object], list[EventObject]]:
+    """What was called in which order when a fact is written down, and what the window got."""
+    calls: list[object] = []
+    shown: list[EventObject] = []
+
+    def window(event: EventObject) -> None:
+        calls.append(("window", event["seq"]))
+        shown.append(event)
+
+    bus = Bus()
+    bus.subscribe(window)
+    record = RunRecord(
+        FakeJournal(calls), FakeState(calls), bus, lambda run: {"status": run.status}
+    )
+    record.fact(fact, events, run, when)
+    bus.flush()
+    return calls, shown
+
+
+def test_order() -> None:
+    run = told(OPENED)
+    calls, shown = recorded(OPENED, run, ODD, ODD)
+    assert calls == [
+        ("journal", OPENED),
+        ("state", {"status": run.status}, ()),
+        ("window", 1),
+        ("window", 2),
+    ]
+    assert shown == [
+        {"seq": 1, "event": "warning", "message": "odd"},
+        {"seq": 2, "event": "warning", "message": "odd"},
+    ]
+
+
+def test_an_ended_run_has_its_iteration_closed() -> None:
+    failure = f.StepFailed("RunAttempt", "disk")
+    run = told(OPENED, loaded(), began(), failure)
+    iteration = run.lanes[0].iteration
+    assert iteration is not None
+    closed = replace(
+        iteration,
+        ended=at(9),
+        outcome=Outcome.INTERRUPTED,
+        reason="the loop ended during this iteration",
+    )
+    calls, _ = recorded(failure, run, when=at(9))
+    assert calls == [("journal", failure), ("state", {"status": run.status}, (closed,))]
+
+
+def state_written(*facts: f.Fact, plan: Plan = PLAN) -> bool:
+    calls, _ = recorded(facts[-1], told(*facts, plan=plan))
+    return len(calls) == 2
+
+
+def test_a_passing_fact_does_not_touch_the_state_file() -> None:
+    verify = replace(PLAN, verify=("make test",))
+    assert not state_written(OPENED, loaded())
+    assert not state_written(OPENED, loaded(), began(), ended())
+    assert not state_written(OPENED, loaded(), began(), ended(), measured())
+    assert state_written(OPENED, loaded(), began())
+    assert state_written(OPENED, loaded(), began(), ended(), measured(), plan=verify)
+    assert state_written(OPENED, loaded(done=True))
+    assert state_written(OPENED, loaded(), *won())
+
+
+def test_a_notice_is_journalled_and_shown() -> None:
+    calls: list[object] = []
+    bus = Bus()
+    bus.subscribe(lambda event: calls.append(event["event"]))
+    record = RunRecord(FakeJournal(calls), FakeState(calls), bus, lambda run: {})
+    record.notice(ODD, NOW)
+    bus.flush()
+    assert calls == [("note", ODD), "warning"]

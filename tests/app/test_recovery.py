@@ -1,0 +1,88 @@
+"""What a crash left behind, at every point of a run."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.checkpoint import FakeCheckpoint
+from tests.fakes.plans import (
+    NOW,
+    OPENED,
+    ORIGIN,
+    PLAIN,
+    PLAN,
+    at,
+    began,
+    ended,
+    loaded,
+    measured,
+    told,
+    won,
+)
+from untildone.app.recovery import missing_facts, replay
+from untildone.domain import fact as f
+from untildone.domain.machine import next_steps
+from untildone.domain.run import Outcome, Plan, Run
+from untildone.domain.step import MeasureUsage, RunAttempt, Save
+
+DIED = f.AttemptEnded(0, Outcome.INTERRUPTED, "the loop ended during this iteration", ("a1",))
+SAVED = f.Saved(0, "c1", "c1")
+JUDGED = (OPENED, loaded(), began(), ended(), measured())
+PLAIN_JUDGED = (OPENED, began(4, None), ended(), measured())
+
+# The plan, what is on record, whether the checkpoint was made; the missing facts, what was asked.
+Crash = tuple[Plan, tuple[f.Fact, ...], str, tuple[f.Fact, ...], list[tuple[object, ...]]]
+
+CRASHES: dict[str, Crash] = {
+    "between stories": (PLAN, (OPENED, loaded()), "", (), []),
+    "while the agent ran": (PLAN, (OPENED, loaded(), began()), "", (DIED,), [("commits", "c0")]),
+    "before measuring": (PLAN, (OPENED, loaded(), began(), ended()), "", (), []),
+    "before saving": (PLAN, JUDGED, "", (), [("saved_as", "c0", "1", 1)]),
+    "after saving": (PLAN, JUDGED, "c1", (SAVED,), [("saved_as", "c0", "1", 1)]),
+    "plain, after saving": (
+        PLAIN,
+        PLAIN_JUDGED,
+        "c1",
+        (SAVED,),
+        [("saved_as", "c0", "iteration-4", 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRASHES)
+def test_missing_facts(name: str) -> None:
+    plan, facts, made, missing, asked = CRASHES[name]
+    checkpoint = FakeCheckpoint()
+    checkpoint.made, checkpoint.agent_commits = made, ("a1",)
+    assert missing_facts(told(*facts, plan=plan), ORIGIN, checkpoint) == missing
+    assert checkpoint.calls == asked
+
+
+def test_a_crash_while_opening() -> None:
+    checkpoint = FakeCheckpoint()
+    assert missing_facts(told(), ORIGIN, checkpoint) == (f.Abandoned("the start was cut short"),)
+    checkpoint.workspace = OPENED
+    assert missing_facts(told(), ORIGIN, checkpoint) == (OPENED,)
+
+
+def test_the_machine_goes_on_from_there() -> None:
+    facts = (OPENED, loaded(), began())
+    assert next_steps(told(*facts, DIED)) == (MeasureUsage(0),)
+    assert next_steps(told(*JUDGED)) == (Save(0),)
+    assert isinstance(next_steps(told(*facts, *won()[1:], loaded()))[0], RunAttempt)
+
+
+def test_replay() -> None:
+    facts: list[f.Fact] = [f.Started(PLAN), OPENED, f.Adopted(0, "c5")]
+    stamped = [(fact, at(k)) for k, fact in enumerate(facts)]
+    assert replay(stamped) == told(OPENED, f.Adopted(0, "c5"))
+    assert replay([]) is None
+    assert replay([(OPENED, NOW)]) is None
+    assert replay([(OPENED, NOW), (f.Started(PLAN), NOW)]) == Run(PLAN, NOW)
+
+
+def test_a_second_start_in_one_journal_is_a_new_run() -> None:
+    other = replace(PLAN, run_id="r2")
+    facts: list[f.Fact] = [f.Started(PLAN), OPENED, f.Started(other)]
+    stamped = [(fact, at(3 * k)) for k, fact in enumerate(facts)]
+    assert replay(stamped) == Run(other, at(6))

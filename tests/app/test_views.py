@@ -1,0 +1,207 @@
+"""The state file's fields: every one of them, and every phase."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.plans import (
+    BACKUP,
+    ONE,
+    OPENED,
+    PLAIN,
+    PLAN,
+    at,
+    began,
+    book,
+    ended,
+    loaded,
+    lost,
+    measured,
+    story,
+    told,
+    won,
+)
+from untildone.app import views
+from untildone.domain import fact as f
+from untildone.domain.agent import Limit, Usage
+from untildone.domain.run import (
+    Choice,
+    Done,
+    Iteration,
+    Outcome,
+    Plan,
+    Reason,
+    Status,
+    Stop,
+    StopHow,
+)
+from untildone.domain.story import Remark
+
+VERIFY = replace(PLAN, verify=("make test",))
+STOP = f.StopRequested(Stop(StopHow.NOW))
+LIMIT = Limit("usage limit", at(60))
+LIMITED = (OPENED, loaded(), *lost(limit=LIMIT))
+ALL_DONE = book(story(1, done=True), story(2, done=True))
+
+PHASES: dict[str, tuple[Plan, tuple[f.Fact, ...], str]] = {
+    "opening": (PLAN, (), "opening"),
+    "choosing": (PLAN, (OPENED,), "choosing_story"),
+    "chosen": (PLAN, (OPENED, loaded()), "choosing_story"),
+    "agent": (PLAN, (OPENED, loaded(), began()), "agent"),
+    "measuring": (PLAN, (OPENED, loaded(), began(), ended()), "measuring"),
+    "verifying": (VERIFY, (OPENED, loaded(), began(), ended(), measured()), "verifying"),
+    "settling": (PLAN, (OPENED, loaded(), began(), ended(), measured()), "settling"),
+    "limit": (PLAN, LIMITED, "waiting_limit"),
+    "waiting": (PLAN, (*LIMITED, f.WaitStarted(0, at(60), "x")), "waiting_limit"),
+    "person": (
+        replace(PLAN, done=Done.MANUAL),
+        (OPENED, loaded(ALL_DONE)),
+        "awaiting_person",
+    ),
+    "plain": (replace(PLAIN, done=Done.TASKS), (OPENED, loaded(ALL_DONE)), "choosing_story"),
+    "choice": (PLAN, (OPENED, loaded(done=True)), "awaiting_choice"),
+    "stopped": (PLAN, (OPENED, loaded(), STOP), "stopped"),
+    "closed": (PLAN, (OPENED, loaded(done=True), f.Closed(Choice.KEEP)), "ended"),
+    "abandoned": (PLAN, (OPENED, f.Abandoned("restored")), "ended"),
+}
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_phase(name: str) -> None:
+    plan, facts, phase = PHASES[name]
+    assert views.phase(told(*facts, plan=plan)) == phase
+
+
+def test_every_field_of_the_state() -> None:
+    stories = book(ONE, story(2, done=True), ignored=(Remark(3, "odd"),))
+    run = told(OPENED, loaded(stories), began(), plan=replace(PLAN, task="Log in"))
+    assert run.lanes[0].iteration is not None
+    assert views.state(run, 42, 123.0) == {
+        "schema_version": 1,
+        "change_id": "demo",
+        "run_id": "r1",
+        "status": "running",
+        "phase": "agent",
+        "reason": None,
+        "current_iteration": 1,
+        "max_iterations": 9,
+        "started_at": "2026-01-02T03:04:05.000+00:00",
+        "task": "Log in",
+        "done_criteria": "tasks",
+        "stall_threshold": 2,
+        "iteration_timeout_min": 45.0,
+        "original_branch": "feature/x",
+        "agent": "scripted",
+        "source": "fake",
+        "story_id": "1",
+        "pid": 42,
+        "pid_started": 123.0,
+        "checkpoint": "c0",
+        "backup_ref": BACKUP,
+        "choice": None,
+        "waiting_until": None,
+        "error": "",
+        "open_iteration": views.entry(run.lanes[0].iteration),
+        "stories": {"total": 2, "finished": 1},
+        "ignored": 1,
+    }
+
+
+def test_every_field_is_known() -> None:
+    fields = {*views.state(told(), 1, None), "iterations", "total_tokens", "total_cost_usd"}
+    assert fields | {"worktree"} == set(views.KNOWN_FIELDS)
+
+
+def test_fields_of_other_states() -> None:
+    before = views.state(told(), 0, None)
+    waiting = views.state(told(*LIMITED, f.WaitStarted(0, at(60), "x")), 1, None)
+    stopped = views.state(told(OPENED, loaded(), *won(), STOP), 1, None)
+    plain = views.state(told(OPENED, loaded(), plan=replace(PLAIN, done=Done.TASKS)), 1, None)
+    seen = [
+        (s["original_branch"], s["waiting_until"], s["story_id"], s["stories"], s["reason"])
+        for s in (before, waiting, stopped, plain)
+    ]
+    assert seen == [
+        ("", None, "", None, None),
+        (
+            *("feature/x", "2026-01-02T03:05:05.000+00:00", ""),
+            *({"total": 2, "finished": 0}, None),
+        ),
+        ("feature/x", None, "1", None, "stopped"),
+        ("feature/x", None, "", None, None),
+    ]
+
+
+ENTRY = Iteration(
+    *(3, at(0), "1", 2, 4, ONE.key, "logs/3", at(1.5)),
+    outcome=Outcome.IDLE_TIMEOUT,
+    reason="silent",
+    usage=Usage(10, 5, 7, 8, 0.25, estimated=True),
+    commits=("a1", "c1"),
+    saved_ref="refs/ralph/attempts/demo/1/2",
+    done_check=True,
+)
+
+
+def test_every_field_of_an_entry() -> None:
+    assert views.entry(ENTRY) == {
+        "n": 3,
+        "started": "2026-01-02T03:04:05.000+00:00",
+        "ended": "2026-01-02T03:04:06.500+00:00",
+        "done_check": True,
+        "commits": ["a1", "c1"],
+        "tokens_used": 15,
+        "story_id": "1",
+        "attempt": 2,
+        "outcome": "idle_timeout",
+        "reason": "silent",
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "cache_read_tokens": 7,
+        "cache_write_tokens": 8,
+        "cost_usd": 0.25,
+        "log_file": "logs/3",
+        "saved_ref": "refs/ralph/attempts/demo/1/2",
+        "timed_out": True,
+        "tokens_estimated": True,
+    }
+
+
+def test_fields_that_are_there_only_when_true() -> None:
+    usage = Usage(1)
+    for outcome, more in ((Outcome.COMPLETE, {"usage": usage}), (None, {"usage": None})):
+        entry = views.entry(replace(ENTRY, outcome=outcome, **more))
+        assert not {"timed_out", "tokens_estimated"} & set(entry)
+    bare = views.entry(replace(ENTRY, usage=None, ended=None))
+    assert (bare["tokens_used"], bare["cost_usd"], bare["ended"]) == (0, None, None)
+    assert views.entry(replace(ENTRY, outcome=Outcome.TIMEOUT))["timed_out"] is True
+
+
+def test_a_dead_loop_is_shown_as_stopped() -> None:
+    run = told(OPENED, loaded(), began())
+    iteration = run.lanes[0].iteration
+    assert iteration is not None
+    closed = replace(
+        iteration,
+        ended=at(9),
+        outcome=Outcome.INTERRUPTED,
+        reason="the loop ended during this iteration",
+    )
+    assert views.left_behind(run, at(9)) == replace(
+        run,
+        lanes=(replace(run.lanes[0], iteration=None),),
+        iterations=(closed,),
+        status=Status.STOPPED,
+        reason=Reason.STOPPED,
+    )
+
+
+def test_what_is_known_of_the_last_iteration_stays() -> None:
+    run = told(OPENED, loaded(), began(), ended(Outcome.FAILED, "why"))
+    (entry,) = views.left_behind(run, at(9)).iterations
+    assert (entry.ended, entry.outcome, entry.reason) == (at(4), Outcome.FAILED, "why")
+
+
+def test_an_ended_run_is_shown_as_it_ended() -> None:
+    run = told(OPENED, loaded(done=True))
+    assert views.left_behind(run, at(9)) == run
