@@ -18,16 +18,6 @@ def never() -> bool:
     return False
 
 
-@pytest.fixture
-def wake() -> Wake:
-    return Wake()
-
-
-@pytest.fixture
-def processes(wake: Wake) -> Processes:
-    return Processes(wake.fd)
-
-
 def sh(script: str, folder: Path, **more: object) -> Command:
     command = {"argv": ("/bin/sh", "-c", script), "cwd": folder, **more}
     return Command(**command)  # type: ignore[arg-type]  # named fields

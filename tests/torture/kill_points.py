@@ -154,7 +154,11 @@ def one(kill_at: int, mode: str) -> tuple[bool, list[str]]:
             wrong += _recover(scene, args)
         elif code:
             wrong.append(f"the run exits {code}")
-        have = scene.blobs()
+        try:
+            have = scene.blobs()
+        except subprocess.CalledProcessError as error:
+            said = (scene.root / "out.txt").read_text()[-2500:]
+            return reached, [*wrong, f"{error.cmd}: {error.stderr}", said]
         for name, text in WANTED.items():
             if hashlib.sha256(text.encode()).hexdigest() not in have:
                 wrong.append(f"lost: {name}")

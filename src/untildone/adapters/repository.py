@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 
+from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git import Git, Place
 from untildone.adapters.process import Processes
 from untildone.domain.errors import UserError
@@ -13,6 +14,7 @@ from untildone.domain.run import Origin
 STATE_FILE = ".claude/loop-state.json"
 EXCLUDE_LINE = f"/{STATE_FILE}*"
 LONGEST_NAME = 120
+LOCK_WAIT_S = 1.0
 
 IN_PROGRESS = {
     "MERGE_HEAD": ("merge", "git merge --abort"),
@@ -73,6 +75,23 @@ def install_index(place: Place, source: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     lock.replace(place.git_dir / "index")
+
+
+def move_stale_locks(place: Place, aside: Path) -> tuple[str, ...]:
+    """Lock files of git commands that died with a killed loop, moved out of the way."""
+    named = [place.git_dir / "HEAD.lock", place.git_dir / "index.lock"]
+    named.append(place.common_dir / "packed-refs.lock")
+    locks = [*named, *(place.common_dir / "refs").rglob("*.lock")]
+    deadline = monotonic() + LOCK_WAIT_S
+    moved = []
+    for lock in locks:
+        while lock.exists() and monotonic() < deadline:
+            pause(0.02)  # a git command that is alive ends soon
+        if lock.exists():
+            aside.mkdir(parents=True, exist_ok=True)
+            lock.replace(aside / f"{len(list(aside.iterdir())):04d}-{lock.name}")
+            moved.append(str(lock.relative_to(place.common_dir)))
+    return tuple(moved)
 
 
 def check_name(git: Git, change: str) -> None:

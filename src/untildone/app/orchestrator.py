@@ -140,7 +140,7 @@ class Orchestrator:
         count = len(book.stories)
         finished = count - len(book.open_stories(self.run.finished))
         done = finished == count and self.run.plan.done is not Done.MANUAL
-        return f.StoriesLoaded(book.total, book.complete, done, count, finished, book)
+        return f.StoriesLoaded(book.total, book.complete, done, book, count, finished)
 
     def _run_attempt(self, step: s.RunAttempt) -> f.AttemptEnded:
         ports, plan, story = self.ports, self.run.plan, step.story

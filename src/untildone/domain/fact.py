@@ -33,9 +33,9 @@ class StoriesLoaded:
     total: int
     complete: int
     done: bool
+    book: StoryBook | None = None
     stories: int = 0
     finished: int = 0
-    book: StoryBook | None = None
 
 
 @dataclass(frozen=True, slots=True)

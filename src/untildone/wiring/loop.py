@@ -8,7 +8,13 @@ from untildone.adapters.agents.session import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.journal import Journal
-from untildone.adapters.repository import STATE_FILE, exclude_own_files, head_of, preflight
+from untildone.adapters.repository import (
+    STATE_FILE,
+    exclude_own_files,
+    head_of,
+    move_stale_locks,
+    preflight,
+)
 from untildone.adapters.run_folder import new_run_id
 from untildone.adapters.terminal import Person
 from untildone.adapters.usage import UsageMeter
@@ -221,10 +227,15 @@ class Session:
         return Origin(noted[0], noted[1]) if len(noted) > 1 else Origin("", "")
 
     def _end_leftovers(self, run: Run | None) -> None:
-        if run and not run.closed:
-            count = self.repository.end_leftovers(run.plan.run_id)
-            if count:
-                self.warn(f"Ended {count} processes that an earlier loop had left running")
+        if not run or run.closed:
+            return
+        repo = self.repository
+        count = repo.end_leftovers(run.plan.run_id)
+        if count:
+            self.warn(f"Ended {count} processes that an earlier loop had left running")
+        aside = repo.folder(run.plan.run_id).path / "aside"
+        for lock in move_stale_locks(repo.place, aside):
+            self.warn(f"Moved a lock aside that a killed git command had left: {lock}")
 
     def _closing(self, plan: Plan) -> Closing:
         repo = self.repository

@@ -1,0 +1,24 @@
+"""Fixtures that most adapter tests share."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.worktree import Worktree, made
+from untildone.adapters.process import Processes
+from untildone.adapters.wake import Wake
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Worktree:
+    return made(tmp_path)
+
+
+@pytest.fixture
+def wake() -> Wake:
+    return Wake()
+
+
+@pytest.fixture
+def processes(wake: Wake) -> Processes:
+    return Processes(wake.fd)

@@ -1,0 +1,113 @@
+"""Requests to a live loop: messages in a folder, and signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.inbox import SIGNALS, Inbox, send
+from untildone.adapters.wake import Wake
+from untildone.domain.fact import ChoiceMade, Fact, PersonDone, StopRequested
+from untildone.domain.run import Choice, Stop, StopHow
+
+
+@pytest.fixture
+def inbox(tmp_path: Path, wake: Wake) -> Iterator[Inbox]:
+    handlers = {signum: signal.getsignal(signum) for signum in (*SIGNALS, signal.SIGUSR1)}
+    inbox = Inbox(tmp_path / "inbox", wake)
+    inbox.listen()
+    yield inbox
+    for signum, handler in handlers.items():
+        signal.signal(signum, handler)
+
+
+MESSAGES: list[tuple[dict[str, str], Fact]] = [
+    ({"kind": "stop", "how": "now"}, StopRequested(Stop(StopHow.NOW))),
+    ({"kind": "stop", "how": "after-story"}, StopRequested(Stop(StopHow.AFTER_STORY))),
+    ({"kind": "choice", "choice": "keep"}, ChoiceMade(Choice.KEEP)),
+    ({"kind": "done"}, PersonDone()),
+]
+
+
+@pytest.mark.parametrize(("message", "fact"), MESSAGES)
+def test_a_message_arrives_and_wakes(inbox: Inbox, message: dict[str, str], fact: Fact) -> None:
+    send(inbox.folder, os.getpid(), message)
+    assert inbox.wake.wait(1) == (inbox.wake.fd,)
+    assert inbox.waiting()
+    assert inbox.take() == (fact,)
+    assert (inbox.take(), inbox.waiting(), inbox.wake.wait(0)) == ((), False, ())
+    assert list(inbox.folder.iterdir()) == []
+
+
+def test_messages_keep_their_order(inbox: Inbox) -> None:
+    for message, _ in MESSAGES:
+        send(inbox.folder, os.getpid(), message)
+    assert inbox.take() == tuple(fact for _, fact in MESSAGES)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"kind": "dance"}', '{"kind": "stop", "how": "x"}', "\xff"]
+)
+def test_nonsense_is_thrown_away(inbox: Inbox, text: str) -> None:
+    (inbox.folder / "1.json").write_text(text, encoding="latin-1")
+    assert inbox.take() == ()
+    assert list(inbox.folder.iterdir()) == []
+
+
+def test_a_draft_is_left_alone(inbox: Inbox) -> None:
+    (inbox.folder / "1.draft").write_text("{")
+    assert inbox.take() == ()
+    assert [path.name for path in inbox.folder.iterdir()] == ["1.draft"]
+
+
+def test_messages_to_an_earlier_loop_are_forgotten(inbox: Inbox) -> None:
+    (inbox.folder / "1.json").write_text(json.dumps({"kind": "done"}))
+    inbox.listen()
+    assert inbox.take() == ()
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_signals_are_requests(inbox: Inbox, signum: signal.Signals) -> None:
+    assert not inbox.signalled()
+    os.kill(os.getpid(), signum)
+    assert inbox.wake.wait(1)
+    assert (inbox.stop_now(), inbox.signalled()) == (True, True)
+    assert inbox.take() == (StopRequested(Stop(StopHow.NOW, signum)),)
+
+
+def test_what_counts_as_stop_now(inbox: Inbox) -> None:
+    send(inbox.folder, os.getpid(), {"kind": "stop", "how": "after-iteration"})
+    assert (inbox.stop_now(), inbox.signalled(), inbox.waiting()) == (False, False, True)
+    send(inbox.folder, os.getpid(), {"kind": "stop", "how": "now"})
+    assert (inbox.stop_now(), inbox.signalled()) == (True, False)
+
+
+def test_a_message_to_a_dead_loop_does_not_fail(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import os; print(os.getpid())"],
+        capture_output=True,
+        check=True,
+    )
+    send(tmp_path / "inbox", int(done.stdout), {"kind": "done"})
+    assert len(list((tmp_path / "inbox").glob("*.json"))) == 1
+
+
+def test_wake_that_nobody_clears(wake: Wake) -> None:
+    for _ in range(70_000):
+        wake.set()
+    assert wake.wait(0) == (wake.fd,)
+    wake.clear()
+    assert wake.wait(0) == ()
+
+
+def test_wake_also_watches_others(wake: Wake) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+    assert wake.wait(1, (reader,)) == (reader,)
+    os.close(reader)
+    os.close(writer)

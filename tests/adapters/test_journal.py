@@ -1,0 +1,79 @@
+"""The journal on disk: numbered events, facts that come back, lines torn by a crash."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.plans import NOW, OPENED, PLAN, at, began
+from untildone.adapters.journal import Journal, events, replayed
+from untildone.domain import fact as f
+from untildone.domain.event import Event, warning
+from untildone.domain.run import Choice
+
+STARTED = f.Started(PLAN)
+FACTS: list[f.Fact] = [STARTED, OPENED, began(), f.PersonDone(), f.ChoiceMade(Choice.KEEP)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "r1" / "journal.jsonl"
+
+
+def written(path: Path, facts: list[f.Fact], first: int = 0) -> None:
+    journal = Journal(path)
+    for k, fact in enumerate(facts, first):
+        journal.record(fact, (warning(f"event {k}"),), at(k))
+    journal.close()
+    journal.close()
+
+
+def test_facts_come_back_in_order(path: Path) -> None:
+    written(path, FACTS)
+    assert list(replayed(path)) == [(fact, at(k)) for k, fact in enumerate(FACTS)]
+
+
+def test_events_are_numbered_on_over_processes(path: Path) -> None:
+    written(path, FACTS[:2])
+    written(path, FACTS[2:], first=2)
+    assert [(row["seq"], row["message"]) for row in events(path)] == [
+        (k + 1, f"event {k}") for k in range(5)
+    ]
+
+
+def test_the_objects_are_those_on_disk(path: Path) -> None:
+    journal = Journal(path)
+    waiting = Event("waiting", {"why": "limit", "until": at(60)})
+    (shown,) = journal.record(STARTED, (waiting,), NOW)
+    noted = journal.note(Event("agent_text", {"text": "Grüße \ud800"}), at(0.25))
+    assert shown == {
+        "v": 1,
+        "seq": 1,
+        "at": "2026-01-02T03:04:05.000+00:00",
+        "event": "waiting",
+        "why": "limit",
+        "until": "2026-01-02T03:05:05.000+00:00",
+    }
+    assert noted["at"] == "2026-01-02T03:04:05.250+00:00"
+    assert list(events(path)) == [shown, noted | {"text": "Grüße ?"}]
+    assert [json.loads(row)["v"] for row in path.read_text().splitlines()] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("torn", [b'{"v": 1, "fa', b"\xff\xfe", b"[1]", b"\n\n", b'"x"'])
+def test_a_torn_line_swallows_nothing(path: Path, torn: bytes) -> None:
+    written(path, FACTS[:2])
+    with path.open("ab") as file:
+        file.write(torn)
+    assert [fact for fact, _ in replayed(path)] == FACTS[:2]
+    written(path, FACTS[2:], first=2)
+    assert [fact for fact, _ in replayed(path)] == FACTS
+    assert [row["seq"] for row in events(path)] == [1, 2, 3, 4, 5]
+
+
+def test_facts_of_a_newer_version_are_passed_over(path: Path) -> None:
+    written(path, FACTS[:1])
+    newer = {"v": 1, "at": NOW.isoformat(), "fact": "Teleported", "data": {}}
+    more = {"v": 1, "at": NOW.isoformat(), "fact": "PersonDone", "data": {"mood": "good"}}
+    with path.open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in (newer, more))
+    assert [fact for fact, _ in replayed(path)] == [STARTED, f.PersonDone()]

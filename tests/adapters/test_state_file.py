@@ -1,0 +1,116 @@
+"""loop-state.json: whole at every instant, others' fields kept."""
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.plans import OPENED, TWO, loaded, told, won
+from untildone.adapters.state_file import StateFile
+from untildone.domain.agent import Usage
+from untildone.domain.run import Iteration
+
+FIRST, SECOND = told(OPENED, loaded(), *won(), loaded(), *won(2, TWO)).iterations
+COSTLY = replace(FIRST, usage=Usage(10, 5, cost_usd=0.1))
+
+
+def entry(iteration: Iteration) -> dict[str, object]:
+    return {"n": iteration.n, "done_check": iteration.done_check}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / ".claude" / "loop-state.json"
+
+
+def read(path: Path) -> dict[str, object]:
+    data = json.loads(path.read_text())
+    assert isinstance(data, dict)
+    return data
+
+
+def test_history_and_totals(path: Path) -> None:
+    state = StateFile(path, entry)
+    state.write({"status": "running"}, ())
+    empty = {"status": "running", "total_tokens": 0, "total_cost_usd": None, "iterations": []}
+    assert read(path) == empty
+    state.write({"status": "running"}, (COSTLY,))
+    state.write({"status": "done"}, (COSTLY, replace(SECOND, usage=Usage(1, 1, cost_usd=0.2))))
+    assert read(path) == {
+        "status": "done",
+        "total_tokens": 17,
+        "total_cost_usd": 0.3,
+        "iterations": [{"n": 1, "done_check": False}, {"n": 2, "done_check": False}],
+    }
+
+
+def test_the_last_entry_may_still_change(path: Path) -> None:
+    state = StateFile(path, entry)
+    state.write({}, (FIRST, SECOND))
+    state.write({}, (FIRST, replace(SECOND, done_check=True)))
+    assert read(path)["iterations"] == [
+        {"n": 1, "done_check": False},
+        {"n": 2, "done_check": True},
+    ]
+
+
+def test_fields_of_others_are_kept(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text(json.dumps({"status": "old", "note": {"by": "another tool"}}))
+    state = StateFile(path, entry)
+    state.adopt_foreign(("status", "iterations"))
+    state.write({"status": "running"}, ())
+    assert (read(path)["note"], read(path)["status"]) == ({"by": "another tool"}, "running")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff"])
+def test_a_broken_file_is_replaced(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    state = StateFile(path, entry)
+    state.adopt_foreign(())
+    state.write({}, ())
+    assert read(path)["iterations"] == []
+
+
+def test_nothing_new_is_not_written(path: Path) -> None:
+    state = StateFile(path, entry)
+    state.write({}, (FIRST,))
+    before = path.stat().st_ino
+    state.write({}, (FIRST,))
+    assert path.stat().st_ino == before
+    state.write({"x": 1}, (FIRST,))
+    assert path.stat().st_ino != before
+
+
+def test_a_reader_never_sees_half_a_file(path: Path) -> None:
+    state = StateFile(path, entry)
+    state.write({"n": 0}, ())
+    over = threading.Event()
+
+    def write() -> None:
+        for n in range(60):
+            state.write({"n": n, "pad": "x" * 50_000}, (FIRST,))
+        over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = 0
+    while not over.is_set():
+        assert "iterations" in read(path)
+        seen += 1
+    writer.join()
+    assert seen > 0
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_a_failed_write_leaves_the_old_file(path: Path) -> None:
+    state = StateFile(path, entry)
+    state.write({"n": 1}, ())
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        state.write({"n": 2}, ())
+    assert [p.name for p in path.parent.iterdir()] == [path.name]

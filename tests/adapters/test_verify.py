@@ -1,0 +1,42 @@
+"""Real checks through the shell."""
+
+import threading
+from pathlib import Path
+
+from untildone.adapters.process import Processes
+from untildone.adapters.verify import TAIL, ShellChecks
+from untildone.adapters.wake import Wake
+
+
+def checks(processes: Processes, top: Path, *, stop: bool = False) -> ShellChecks:
+    return ShellChecks(processes, top, lambda: stop)
+
+
+def test_a_check_that_passes(processes: Processes, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("")
+    assert checks(processes, tmp_path).run("echo noise; test -f x", 5) == ""
+
+
+def test_a_check_that_fails_says_why(processes: Processes, tmp_path: Path) -> None:
+    command = r"printf 'one\033[31mred\033[0m\n'; sleep 0.02; echo two >&2; exit 3"
+    assert checks(processes, tmp_path).run(command, 5) == (
+        f"The check `{command}` failed (exit code 3):\nonered\ntwo"
+    )
+
+
+def test_only_the_tail_is_kept(processes: Processes, tmp_path: Path) -> None:
+    command = "yes | head -c 100000; echo end; exit 1"
+    reason = checks(processes, tmp_path).run(command, 5)
+    assert reason.endswith("y\nend")
+    assert len(reason) < TAIL + 100
+
+
+def test_time_out(processes: Processes, tmp_path: Path) -> None:
+    reason = checks(processes, tmp_path).run("echo started; exec sleep 60", 0.1)
+    assert reason == "The check `echo started; exec sleep 60` failed (timeout):\nstarted"
+
+
+def test_stopped(processes: Processes, wake: Wake, tmp_path: Path) -> None:
+    threading.Timer(0.05, wake.set).start()
+    reason = checks(processes, tmp_path, stop=True).run("exec sleep 60", 60)
+    assert reason == "The check `exec sleep 60` failed (interrupted):\n"
