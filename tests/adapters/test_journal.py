@@ -46,6 +46,7 @@ def test_the_objects_are_those_on_disk(path: Path) -> None:
     waiting = Event("waiting", {"why": "limit", "until": at(60)})
     (shown,) = journal.record(STARTED, (waiting,), NOW)
     noted = journal.note(Event("agent_text", {"text": "Grüße \ud800"}), at(0.25))
+    journal.close()
     assert shown == {
         "v": 1,
         "seq": 1,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.process import TAIL, Captured, Command, Ended, Processes
+from untildone.adapters.child import Command
+from untildone.adapters.process import TAIL, Captured, Ended, Processes
 from untildone.adapters.wake import Wake
 from untildone.domain.agent import Ending
 

@@ -1,7 +1,7 @@
 """Kill the loop before, after or in the middle of every git call of a run, then recover.
 
-Run it with `python -m tests.torture.kill_points`. A wrapper `git` on PATH counts calls and kills the
-loop with SIGKILL at call k. Afterwards a new process goes on with the run and ends it with cleanup;
+Run it with `make torture`. A wrapper `git` on PATH counts calls and kills the loop with SIGKILL at
+call k. Afterwards a new process goes on with the run and ends it with cleanup;
 then reflogs are expired, the repository is collected, and everything that the user had and that a
 finished story made is looked for. Prints counts; exits 1 if anything is lost.
 """
@@ -146,33 +146,36 @@ def one(kill_at: int, mode: str) -> tuple[bool, list[str]]:
         args = ("run", "x", "--agent-cmd", str(scene.root / "agent"), "--on-complete", "cleanup")
         code = scene.loop(*args, kill_at=kill_at, mode=mode)
         reached = code == -9
-        wrong = []
+        wrong = [] if reached or not code else [f"the run exits {code}"]
         if reached:
             state = scene.loop("status", "--json")
-            if state:
-                wrong.append(f"status exits {state}")
+            wrong += [f"status exits {state}"] if state else []
             wrong += _recover(scene, args)
-        elif code:
-            wrong.append(f"the run exits {code}")
         try:
-            have = scene.blobs()
+            wrong += _losses(scene)
         except subprocess.CalledProcessError as error:
-            said = (scene.root / "out.txt").read_text()[-2500:]
-            return reached, [*wrong, f"{error.cmd}: {error.stderr}", said]
-        for name, text in WANTED.items():
-            if hashlib.sha256(text.encode()).hexdigest() not in have:
-                wrong.append(f"lost: {name}")
-        if scene.git("symbolic-ref", "--short", "HEAD").strip() != "main":
-            wrong.append("not back on main")
-        if "MM staged.txt" not in scene.git("status", "--porcelain"):
-            wrong.append("the staged split is gone")
+            wrong.append(f"{error.cmd}: {error.stderr}")
         calls = Counter((scene.root / "agent.log").read_text().split("\n"))
         if calls["call 1"] > 1 + reached:
             wrong.append(f"story 1 was called {calls['call 1']} times")
-        scene.git("fsck", "--no-dangling")
         if wrong:
             wrong.append((scene.root / "out.txt").read_text()[-1500:])
         return reached, wrong
+
+
+def _losses(scene: Scene) -> list[str]:
+    have = scene.blobs()
+    wrong = [
+        f"lost: {name}"
+        for name, text in WANTED.items()
+        if hashlib.sha256(text.encode()).hexdigest() not in have
+    ]
+    if scene.git("symbolic-ref", "--short", "HEAD").strip() != "main":
+        wrong.append("not back on main")
+    if "MM staged.txt" not in scene.git("status", "--porcelain"):
+        wrong.append("the staged split is gone")
+    scene.git("fsck", "--no-dangling")
+    return wrong
 
 
 def _recover(scene: Scene, args: tuple[str, ...]) -> list[str]:

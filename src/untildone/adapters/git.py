@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from untildone.adapters.process import Captured, Command, Processes
+from untildone.adapters.child import Command
+from untildone.adapters.process import Captured, Processes
 from untildone.domain.agent import Ending
 from untildone.domain.errors import Interrupted, StepError
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from untildone.adapters.process import Command, Processes
+from untildone.adapters.child import Command
+from untildone.adapters.process import Processes
 from untildone.domain.agent import Usage
 
 USAGE_TIMEOUT_S = 20

@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from untildone.adapters.child import Command
 from untildone.adapters.git import clean_environment
-from untildone.adapters.process import Command, Processes
+from untildone.adapters.process import Processes
 from untildone.domain.agent import Ending
 from untildone.domain.plain_text import plain
 

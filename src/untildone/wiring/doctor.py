@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from untildone.adapters.child import Command
 from untildone.adapters.git import FALLBACK_IDENTITY, Git
 from untildone.adapters.journal import Journal
-from untildone.adapters.process import Command, Processes
+from untildone.adapters.process import Processes
 from untildone.adapters.repository import STATE_FILE, preflight
 from untildone.adapters.run_folder import change_of, run_ids
 from untildone.adapters.stories import openspec, tasks_md

@@ -4,10 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from untildone.adapters.agents.session import AgentSession
-from untildone.adapters.checkpoints.branch import BranchCheckpoint
-from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.journal import Journal
 from untildone.adapters.repository import (
     STATE_FILE,
     exclude_own_files,
@@ -17,12 +13,9 @@ from untildone.adapters.repository import (
 )
 from untildone.adapters.run_folder import new_run_id
 from untildone.adapters.terminal import Person
-from untildone.adapters.usage import UsageMeter
-from untildone.adapters.verify import ShellChecks
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
-from untildone.app.orchestrator import Orchestrator, Ports
-from untildone.app.record import RunRecord
+from untildone.app.orchestrator import Orchestrator
 from untildone.app.recovery import missing_facts
 from untildone.domain import fact as f
 from untildone.domain.errors import Interrupted, UserError
@@ -31,6 +24,7 @@ from untildone.domain.machine import begin
 from untildone.domain.run import Choice, Origin, Plan, Run, Status, Stop, StopHow
 from untildone.ports import StorySource
 from untildone.settings import Settings
+from untildone.wiring.build import build_closing, build_ports
 from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository
@@ -126,7 +120,7 @@ class Session:
         self._end_leftovers(run)
         if run.origin is None:
             raise UserError("This run never touched anything; there is nothing to restore")
-        stored = self._closing(run.plan).restore(run.origin, run.backup_ref)
+        stored = build_closing(repo, run.plan).restore(run.origin, run.backup_ref)
         loop = self._loop(run, run.origin)
         if not run.abandoned:
             loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
@@ -237,46 +231,13 @@ class Session:
         for lock in move_stale_locks(repo.place, aside):
             self.warn(f"Moved a lock aside that a killed git command had left: {lock}")
 
-    def _closing(self, plan: Plan) -> Closing:
-        repo = self.repository
-        git = repo.git(repo.inbox.signalled)
-        return Closing(git, repo.place, plan.change_id, plan.run_id, self._stamp)
-
-    def _stamp(self) -> str:
-        return self.repository.clock.now().strftime("%Y%m%dT%H%M%S%f")
-
     def _loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> Orchestrator:
-        repo, plan = self.repository, run.plan
         for window in self.windows:
             self._bus.subscribe(window)
         self.windows = []
-        folder = repo.folder(plan.run_id)
-        folder.make()
-        (folder.path / "origin").write_text(f"{origin.branch}\n{origin.commit}\n")
-        state = repo.state_file()
-        state.adopt_foreign(views.KNOWN_FIELDS)
-        git = repo.git(repo.inbox.signalled)
-        stop_now = repo.inbox.stop_now
-        closing = Closing(git, repo.place, plan.change_id, plan.run_id, self._stamp)
-        marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
-        speaker = dialect(plan.agent, plan.agent_cmd, plan.script, repo.place.top)
-        started = run.started_at
-        ports = Ports(
-            agent=AgentSession(repo.processes, speaker, marks, repo.home / "agent.json", stop_now),
-            source=source_of(plan, repo.place.top),
-            checkpoint=BranchCheckpoint(git, repo.place, plan.change_id, plan.run_id, closing),
-            verifier=ShellChecks(repo.processes, repo.place.top, stop_now),
-            meter=UsageMeter(
-                repo.processes, repo.place.top, plan.usage_cmd, lambda: started, stop_now
-            ),
-            mail=repo.inbox,
-            human=Person(repo.inbox, self._answer(plan), at_terminal=self.at_terminal),
-            record=RunRecord(Journal(folder.journal), state, self._bus, repo.head),
-            folder=folder,
-            clock=repo.clock,
-            cwd=str(repo.place.top),
-            template=_template(repo.place.top, plan.prompt_template),
-        )
+        answer = self._answer(run.plan)
+        person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
+        ports = build_ports(self.repository, run, origin, self._bus, person)
         return Orchestrator(ports, run, origin, remarks)
 
     def _answer(self, plan: Plan) -> str:
@@ -307,15 +268,6 @@ class Session:
         state.write(self.repository.head(shown), shown.iterations)
         loop.tell(Event("finished", {"choice": None, "status": shown.status}))
         return shown
-
-
-def _template(top: Path, path: str) -> str:
-    if not path:
-        return ""
-    try:
-        return (top / path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The prompt template cannot be read: {error}") from error
 
 
 def _all_ticked(source: StorySource) -> bool:

@@ -69,6 +69,10 @@ class Repository:
             )
         return run
 
+    def stamp(self) -> str:
+        """The time as part of a ref's name."""
+        return self.clock.now().strftime("%Y%m%dT%H%M%S%f")
+
     def alive(self) -> bool:
         """Whether a loop runs in this worktree now."""
         return self.lock.is_held()

@@ -2,10 +2,10 @@
 
 import os
 
-from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.git import Git
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
+from untildone.wiring.build import build_closing
 from untildone.wiring.repository import Repository
 
 PREFIX = "refs/ralph/attempts/"
@@ -49,12 +49,7 @@ def bring_back(repository: Repository, change: str, name: str) -> str:
     _existing(git, change, name)
     repository.lock.take(change)
     run = repository.needed(change)
-
-    def stamp() -> str:
-        return repository.clock.now().strftime("%Y%m%dT%H%M%S%f")
-
-    closing = Closing(git, repository.place, change, run.plan.run_id, stamp)
-    return closing.bring_back(_folder(change) + name)
+    return build_closing(repository, run.plan).bring_back(_folder(change) + name)
 
 
 def _existing(git: Git, change: str, name: str) -> str:

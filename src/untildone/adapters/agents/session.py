@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
+from untildone.adapters.child import Command
 from untildone.adapters.leftovers import note_agent
-from untildone.adapters.process import Command, Processes
+from untildone.adapters.process import Processes
 from untildone.domain.agent import AgentReport, Ending, Intent, Reading
 from untildone.domain.run import Limits
 from untildone.ports import Dialect, Notify

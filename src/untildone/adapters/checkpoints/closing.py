@@ -17,7 +17,7 @@ class Closing:
     def __init__(
         self, git: Git, place: Place, change: str, run_id: str, stamp: Callable[[], str]
     ) -> None:
-        self._git = git
+        self.git = git
         self._place = place
         self._change = change
         self._run_id = run_id
@@ -37,17 +37,17 @@ class Closing:
         if self._marker.exists() and not self._on_branch():
             return self._finish_cleanup(origin)  # a crash came between HEAD and the rest
         self._check_origin(origin)
-        tip = self._git.resolve(self._ref)
+        tip = self.git.resolve(self._ref)
         snapshot = self._snapshots.take(tip)
         work = tip
         if snapshot.changes:
             message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
-            work = self._git.commit_tree(snapshot.tree, [tip], message)
-        now = self._git.resolve(f"refs/heads/{origin.branch}") if origin.branch else origin.commit
+            work = self.git.commit_tree(snapshot.tree, [tip], message)
+        now = self.git.resolve(f"refs/heads/{origin.branch}") if origin.branch else origin.commit
         if now != origin.commit:
             self._merge(now, work, snapshot.tree)
         archive = f"refs/ralph/archive/{self._change}/{self._stamp()}"
-        self._git.update_refs([(archive, work, "")], "untildone: keep the run's commits")
+        self.git.update_refs([(archive, work, "")], "untildone: keep the run's commits")
         moved = now != origin.commit
         self._marker.write_text(json.dumps({"archive": archive, "tip": tip, "moved": moved}))
         self._head_to(origin, f"untildone: cleanup {self._change}")
@@ -55,7 +55,7 @@ class Closing:
 
     def restore(self, origin: Origin, backup_ref: str) -> tuple[str, ...]:
         """HEAD, index, files and branch exactly as before the run; returns where all is stored."""
-        git = self._git
+        git = self.git
         backup = git.resolve(backup_ref)
         if not backup:
             raise UserError(
@@ -88,7 +88,7 @@ class Closing:
 
     def bring_back(self, attempt_ref: str) -> str:
         """The files of a saved attempt into the working tree, as uncommitted edits."""
-        git = self._git
+        git = self.git
         commit = git.resolve(attempt_ref)
         if not commit:
             raise UserError(
@@ -120,7 +120,7 @@ class Closing:
         if not origin.branch:
             return
         name = f"refs/heads/{origin.branch}"
-        refs = self._git.refs(name)
+        refs = self.git.refs(name)
         if name not in refs:
             raise CloseRefused(
                 f"The original branch is gone: {origin.branch}",
@@ -137,7 +137,7 @@ class Closing:
             )
 
     def _merge(self, now: str, work: str, tree: str) -> None:
-        merged, conflicts = self._git.merged_tree(now, work)
+        merged, conflicts = self.git.merged_tree(now, work)
         state = f"Nothing was changed and `{self._branch}` is kept."
         hint = f"Merge `{self._branch}` by hand, or `untildone finish {self._change} keep`"
         if conflicts:
@@ -145,7 +145,7 @@ class Closing:
             raise CloseRefused(
                 f"The original branch has moved and conflicts in: {files}", state=state, hint=hint
             )
-        answer = self._git.checkout_tree(merged) if merged != tree else None
+        answer = self.git.checkout_tree(merged) if merged != tree else None
         if answer and not answer.ok:
             said = answer.stderr.decode(errors="replace").strip()
             raise CloseRefused(
@@ -157,38 +157,38 @@ class Closing:
     def _finish_cleanup(self, origin: Origin) -> tuple[str, ...]:
         marker = json.loads(self._marker.read_text())
         if marker["moved"]:
-            self._git.reset_index("HEAD")
+            self.git.reset_index("HEAD")
         else:
             self._users_index(origin.commit)
-        if self._git.resolve(self._ref):
+        if self.git.resolve(self._ref):
             updates: list[RefUpdate] = [(self._ref, "", marker["tip"])]
-            self._git.update_refs(updates, f"untildone: cleanup {self._change}")
+            self.git.update_refs(updates, f"untildone: cleanup {self._change}")
         self._marker.unlink()
         return (f"The run's commits are stored as: {marker['archive']}",)
 
     def _head_to(self, origin: Origin, why: str) -> None:
         if origin.branch:
-            self._git.point_head(origin.branch, why)
+            self.git.point_head(origin.branch, why)
         else:
-            self._git.detach_head(origin.commit, why)
+            self.git.detach_head(origin.commit, why)
 
     def _users_index(self, fallback: str) -> None:
         saved = self.folder / "index.orig"
         if saved.exists():
             install_index(self._place, saved)
         else:
-            self._git.reset_index(fallback)
+            self.git.reset_index(fallback)
 
     def _store_current(self, what: str, head: str) -> str:
         snapshot = self._snapshots.take(head)
         message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
-        commit = self._git.commit_tree(snapshot.tree, [head], message)
+        commit = self.git.commit_tree(snapshot.tree, [head], message)
         ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
-        self._git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
+        self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
         return ref
 
     def _to_tree(self, tree: str) -> None:
-        answer = self._git.checkout_tree(tree)
+        answer = self.git.checkout_tree(tree)
         if not answer.ok:
             failed = git_failed(("read-tree",), answer)
             raise StepError(failed.message, state="What was there is stored under refs/ralph.")

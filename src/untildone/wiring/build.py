@@ -1,0 +1,63 @@
+"""The ports of a loop, made of adapters."""
+
+from pathlib import Path
+
+from untildone.adapters.agents.session import AgentSession
+from untildone.adapters.checkpoints.branch import BranchCheckpoint
+from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.journal import Journal
+from untildone.adapters.terminal import Person
+from untildone.adapters.usage import UsageMeter
+from untildone.adapters.verify import ShellChecks
+from untildone.app import views
+from untildone.app.bus import Bus
+from untildone.app.orchestrator import Ports
+from untildone.app.record import RunRecord
+from untildone.domain.errors import UserError
+from untildone.domain.run import Origin, Plan, Run
+from untildone.wiring.planning import source_of
+from untildone.wiring.registry import dialect
+from untildone.wiring.repository import Repository
+
+
+def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Person) -> Ports:
+    """Everything a loop over this run reaches the world through."""
+    plan, top = run.plan, repo.place.top
+    folder = repo.folder(plan.run_id)
+    folder.make()
+    (folder.path / "origin").write_text(f"{origin.branch}\n{origin.commit}\n")
+    state = repo.state_file()
+    state.adopt_foreign(views.KNOWN_FIELDS)
+    stop_now = repo.inbox.stop_now
+    closing = build_closing(repo, plan)
+    marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
+    speaker = dialect(plan.agent, plan.agent_cmd, plan.script, top)
+    return Ports(
+        agent=AgentSession(repo.processes, speaker, marks, repo.home / "agent.json", stop_now),
+        source=source_of(plan, top),
+        checkpoint=BranchCheckpoint(closing.git, repo.place, plan.change_id, plan.run_id, closing),
+        verifier=ShellChecks(repo.processes, top, stop_now),
+        meter=UsageMeter(repo.processes, top, plan.usage_cmd, lambda: run.started_at, stop_now),
+        mail=repo.inbox,
+        human=person,
+        record=RunRecord(Journal(folder.journal), state, bus, repo.head),
+        folder=folder,
+        clock=repo.clock,
+        cwd=str(top),
+        template=_template(top, plan.prompt_template),
+    )
+
+
+def build_closing(repo: Repository, plan: Plan) -> Closing:
+    """What ends a run; its git obeys signals."""
+    git = repo.git(repo.inbox.signalled)
+    return Closing(git, repo.place, plan.change_id, plan.run_id, repo.stamp)
+
+
+def _template(top: Path, path: str) -> str:
+    if not path:
+        return ""
+    try:
+        return (top / path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"The prompt template cannot be read: {error}") from error

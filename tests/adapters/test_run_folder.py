@@ -1,0 +1,41 @@
+"""A run's private folder."""
+
+from pathlib import Path
+
+from tests.fakes.plans import NOW, PLAN
+from untildone.adapters.journal import Journal
+from untildone.adapters.run_folder import RunFolder, change_of, new_run_id, run_ids
+from untildone.domain.fact import Started
+
+
+def test_paths(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "r1")
+    folder.make()
+    folder.make()
+    folder.keep_prompt(3, "Grüße\n")
+    assert folder.log_file(3) == str(tmp_path / "runs/r1/logs/0003.log")
+    assert (tmp_path / "runs/r1/logs/0003.prompt.md").read_text(encoding="utf-8") == "Grüße\n"
+    assert Path(folder.scratch(3)).is_dir()
+    assert folder.scratch(3) == folder.scratch(3)
+
+
+def test_runs_newest_first(tmp_path: Path) -> None:
+    first, second = new_run_id(NOW), new_run_id(NOW.replace(day=3))
+    assert first.startswith("20260102-030405-")
+    assert list(run_ids(tmp_path)) == []
+    for run_id in (second, first):
+        journal = Journal(RunFolder(tmp_path, run_id).journal)
+        journal.record(Started(PLAN), (), NOW)
+        journal.close()
+    RunFolder(tmp_path, "no-journal").make()
+    assert list(run_ids(tmp_path)) == [second, first]
+    assert change_of(tmp_path, first) == "demo"
+
+
+def test_a_broken_first_line_has_no_change(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "r1")
+    folder.make()
+    assert change_of(tmp_path, "r1") == ""
+    for text in ("", "{", "[]", '{"data": {}}'):
+        folder.journal.write_text(text)
+        assert change_of(tmp_path, "r1") == ""

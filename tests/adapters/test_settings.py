@@ -1,0 +1,146 @@
+"""Settings from all layers; what is wrong is named with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from untildone.domain.errors import UserError
+from untildone.settings import Settings, environment, load, user_file
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    return folder
+
+
+def of_user(home: Path, text: str) -> dict[str, str]:
+    path = home / ".config" / "untildone" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return {"HOME": str(home)}
+
+
+def test_defaults(top: Path) -> None:
+    assert load(top, {}, {}) == Settings()
+    assert load(None, {}, {"agent": None}) == Settings()
+
+
+def test_the_contracts_defaults() -> None:
+    ours = Settings()
+    assert (ours.source, ours.agent, ours.max_retries, ours.max_iterations) == (
+        *("auto", "claude", 3, 0),
+    )
+    assert (ours.stall_threshold, ours.timeout, ours.idle_timeout, ours.checkpoint) == (
+        *(2, 45.0, 15.0, "branch"),
+    )
+
+
+def test_each_layer_beats_the_one_below(top: Path, tmp_path: Path) -> None:
+    names = ("model", "script", "source", "agent_cmd")
+    environ = of_user(tmp_path, "".join(f'{name} = "user"\n' for name in names))
+    (top / "untildone.toml").write_text("".join(f'{name} = "file"\n' for name in names[1:]))
+    environ |= {"UNTILDONE_SOURCE": "env", "UNTILDONE_AGENT_CMD": "env"}
+    ours = load(top, environ, {"agent_cmd": "flag"})
+    assert tuple(getattr(ours, name) for name in names) == ("user", "file", "env", "flag")
+
+
+def test_types_and_spellings(top: Path) -> None:
+    (top / "untildone.toml").write_text(
+        'max-retries = 0\ntimeout = 2\nverify = ["a", "b"]\non_complete = "keep"\n'
+    )
+    environ = {"UNTILDONE_IDLE_TIMEOUT": "0.5", "UNTILDONE_MAX_ITERATIONS": "7", "OTHER": "x"}
+    assert load(top, environ, {"stall_threshold": 5}) == Settings(
+        max_retries=0,
+        timeout=2.0,
+        verify=("a", "b"),
+        on_complete="keep",
+        idle_timeout=0.5,
+        max_iterations=7,
+        stall_threshold=5,
+    )
+    assert load(top, {"UNTILDONE_VERIFY": "make"}, {}).verify == ("make",)
+    assert load(top, {}, {"verify": ("x",)}).verify == ("x",)
+
+
+def test_table_in_pyproject(top: Path) -> None:
+    (top / "pyproject.toml").write_text('[tool.untildone]\nagent = "scripted"\n')
+    assert load(top, {}, {}).agent == "scripted"
+    (top / "untildone.toml").write_text("")
+    assert load(top, {}, {}).agent == "claude"
+    (top / "untildone.toml").unlink()
+    (top / "pyproject.toml").write_text("[tool.other]\n")
+    assert load(top, {}, {}) == Settings()
+
+
+def test_variables_of_the_loop_itself_are_no_settings(top: Path) -> None:
+    environ = {"UNTILDONE_RUN_ID": "r1", "UNTILDONE_STORY_ID": "1", "UNTILDONE_ATTEMPT": "2"}
+    assert load(top, environ | {"UNTILDONE_STATE_FILE": "x"}, {}) == Settings()
+
+
+FILES: dict[str, tuple[str, str]] = {
+    "unknown": ("\nmax_retrys = 3\n", ":2: unknown key `max_retrys`; did you mean `max_retries`?"),
+    "far": ("zzz = 1\n", ":1: unknown key `zzz`"),
+    "a table": ("# x\n[agents]\nx = 1\n", ":2: unknown key `agents`; did you mean `agent`?"),
+    "text": ("model = 3\n", ":1: `model` must be a text, not 3"),
+    "number": ('\n\ntimeout = "3"\n', ":3: `timeout` must be a number, not '3'"),
+    "whole": ("max-retries = 1.5\n", ":1: `max_retries` must be a whole number, not 1.5"),
+    "bool": ("max_retries = true\n", ":1: `max_retries` must be a whole number, not True"),
+    "bool as number": ("timeout = true\n", ":1: `timeout` must be a number, not True"),
+    "list": ("verify = [1]\n", ":1: `verify` must be a text or a list of texts"),
+    "no list": ("verify = 1\n", ":1: `verify` must be a text or a list of texts"),
+    "small": ("stall_threshold = 0\n", ":1: `stall_threshold` must be at least 1, not 0"),
+    "word": (
+        'agent = "claud"\n',
+        ":1: `agent` must be one of claude, command, scripted, not 'claud'; did you mean `claude`?",
+    ),
+    "done": ('done = "x"\n', ":1: `done` must be one of tasks, manual, promise, not 'x'"),
+    "broken": ('agent = "x"\n= 3\n', ":2: this is not valid TOML: Invalid statement"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_wrong_in_a_file_is_named(name: str, top: Path) -> None:
+    text, message = FILES[name]
+    path = top / "untildone.toml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        load(top, {}, {})
+    assert caught.value.message.startswith(f"Wrong configuration in {path}{message}")
+    assert (caught.value.state, "untildone init" in caught.value.hint) == (
+        *("Nothing was changed.", True),
+    )
+
+
+def test_bytes_that_are_no_text(top: Path) -> None:
+    (top / "untildone.toml").write_bytes(b"\xff")
+    with pytest.raises(UserError, match="the file cannot be read"):
+        load(top, {}, {})
+
+
+ENVIRONMENT = {
+    "UNTILDONE_AGNT": ("x", "unknown key `agnt`; did you mean `agent`?"),
+    "UNTILDONE_MAX_RETRIES": ("many", "`max_retries` must be a whole number"),
+    "UNTILDONE_TIMEOUT": ("-1", "`timeout` must be at least 0"),
+    "UNTILDONE_DONE": ("later", "`done` must be one of"),
+}
+
+
+@pytest.mark.parametrize("name", ENVIRONMENT)
+def test_what_is_wrong_in_the_environment_is_named(name: str, top: Path) -> None:
+    value, message = ENVIRONMENT[name]
+    with pytest.raises(UserError) as caught:
+        load(top, {name: value}, {})
+    assert f"environment variable {name}: {message}" in caught.value.message
+
+
+def test_what_is_wrong_in_a_flag_is_named(top: Path) -> None:
+    with pytest.raises(UserError, match="in --stall-threshold: `stall_threshold` must be at least"):
+        load(top, {}, {"stall_threshold": 0})
+
+
+def test_the_users_file() -> None:
+    assert user_file({"HOME": "/h"}) == Path("/h/.config/untildone/config.toml")
+    assert user_file({"XDG_CONFIG_HOME": "/x", "HOME": "/h"}) == Path("/x/untildone/config.toml")
+    assert "HOME" in environment()
