@@ -10,7 +10,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check bench pins clean
+.PHONY: help demo test check bench torture pins clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -36,6 +36,9 @@ check: .venv/.dev ## Run everything a change must pass
 
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)
+
+torture: .venv/.dev ## Kill a run at every git call and look for lost bytes (minutes)
+	@$(BIN)/python -m tests.torture.kill_points
 
 pins: ## Compile requirements/*.txt again (needs uv)
 	@uv pip compile -q --universal --python-version 3.11 --upgrade --no-header --no-emit-index-url \

@@ -142,8 +142,10 @@ def test_a_merge_in_memory(repo: Worktree) -> None:
     tree, conflicts = git.merged_tree(commits[0], commits[1])
     assert (set(repo.tree(tree)), conflicts) == ({"a.txt", "b.txt", "c.txt"}, ())
     assert git.merged_tree(commits[0], commits[2])[1] == ("b.txt",)
-    with pytest.raises(StepError, match="merge-tree"):
-        git.merged_tree(base, "nowhere")
+    repo.sh("checkout", "-q", "--orphan", "unrelated")
+    repo.sh("commit", "-q", "-m", "unrelated")
+    with pytest.raises(StepError, match="unrelated histories"):
+        git.merged_tree(base, repo.sh("rev-parse", "HEAD"))
 
 
 def test_hooks_and_signing_stay_out(repo: Worktree) -> None:

@@ -122,7 +122,7 @@ def test_bytes_that_are_no_text(top: Path) -> None:
 ENVIRONMENT = {
     "UNTILDONE_AGNT": ("x", "unknown key `agnt`; did you mean `agent`?"),
     "UNTILDONE_MAX_RETRIES": ("many", "`max_retries` must be a whole number"),
-    "UNTILDONE_TIMEOUT": ("-1", "`timeout` must be at least 0"),
+    "UNTILDONE_TIMEOUT": ("-1", "`timeout` must be more than 0"),
     "UNTILDONE_DONE": ("later", "`done` must be one of"),
 }
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 EventObject = dict[str, object]
 Observer = Callable[[EventObject], None]
+Heartbeat = Callable[[], None]
 
 QUEUE_SIZE = 2000
+HEARTBEAT_S = 60.0
 FLUSH_S = 2.0
 NOTICES = ("agent_text", "agent_tool")
 
@@ -18,9 +20,9 @@ class Bus:
     def __init__(self) -> None:
         self._windows: list[_Window] = []
 
-    def subscribe(self, observer: Observer) -> None:
-        """Add a window."""
-        self._windows.append(_Window(observer))
+    def subscribe(self, observer: Observer, heartbeat: Heartbeat | None = None) -> None:
+        """Add a window; `heartbeat` is called whenever nothing happened for a while."""
+        self._windows.append(_Window(observer, heartbeat))
 
     def publish(self, event: EventObject) -> None:
         """Hand an event to every window."""
@@ -34,8 +36,10 @@ class Bus:
 
 
 class _Window:
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer, heartbeat: Heartbeat | None) -> None:
         self._observer = observer
+        self._heartbeat = heartbeat
+        self._patience = HEARTBEAT_S if heartbeat else None
         self._queue: queue.SimpleQueue[EventObject | threading.Event] = queue.SimpleQueue()
         self._dead = False
         threading.Thread(target=self._show, daemon=True).start()
@@ -52,11 +56,20 @@ class _Window:
 
     def _show(self) -> None:
         while True:
-            item = self._queue.get()
+            try:
+                item = self._queue.get(timeout=self._patience)
+            except queue.Empty:
+                item = None
             if isinstance(item, threading.Event):
                 item.set()
             elif not self._dead:
-                try:
-                    self._observer(item)
-                except OSError:
-                    self._dead = True  # the window's terminal or pipe is gone; the loop goes on
+                self._show_one(item)
+
+    def _show_one(self, item: EventObject | None) -> None:
+        try:
+            if item is not None:
+                self._observer(item)
+            elif self._heartbeat:
+                self._heartbeat()
+        except OSError:
+            self._dead = True  # the window's terminal or pipe is gone; the loop goes on

@@ -199,8 +199,6 @@ class Run:
     backup_ref: str = ""
     lanes: tuple[Lane, ...] = (Lane(),)
     book: StoryBook | None = None
-    story_count: int = 0
-    finished_count: int = 0
     iterations: tuple[Iteration, ...] = ()
     finished: frozenset[StoryKey] = frozenset()
     tallies: dict[StoryKey, Tally] = field(default_factory=dict)
@@ -212,6 +210,8 @@ class Run:
     refused: bool = False
     abandoned: bool = False
     error: str = ""
+    story_count: int = 0
+    finished_count: int = 0
 
     @property
     def ended(self) -> bool:

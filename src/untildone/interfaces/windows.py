@@ -35,17 +35,26 @@ class PlainLines:
         self._quiet = quiet
         self._asks = asks
         self._change = ""
+        self._last = ""
 
     def __call__(self, event: EventObject) -> None:
         """Show an event."""
         self._change = str(event.get("change_id") or self._change)
         text = render.line(event)
+        if event["event"] in ("iteration_started", "verify_started", "waiting", "complete"):
+            self._last = text.strip()
         if text and not self._quiet:
             self._out.write(f"{render.clock_time(event['at'])} {text}\n")
             if self._asks and event["event"] == "complete" and event["reason"] != "stopped":
                 self._out.write(f"  next: untildone finish {self._change} cleanup|keep\n")
             self._out.flush()
         _complain(self._err, event)
+
+    def heartbeat(self) -> None:
+        """Nothing happened for a while: say so, a silent log looks like a dead loop."""
+        if not self._quiet and self._last:
+            self._out.write(f"  still at it: {self._last}\n")
+            self._out.flush()
 
 
 class Title:

@@ -233,7 +233,7 @@ class Session:
 
     def _loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> Orchestrator:
         for window in self.windows:
-            self._bus.subscribe(window)
+            self._bus.subscribe(window, getattr(window, "heartbeat", None))
         self.windows = []
         answer = self._answer(run.plan)
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)

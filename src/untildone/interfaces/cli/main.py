@@ -80,6 +80,15 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; every way it can fail ends here as one clear message and an exit code."""
     _open_streams()
+    code = _run(argv)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on: no noise at the exit
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         result = cli.main(args=argv, prog_name="untildone", standalone_mode=False)
     except click.exceptions.Exit as end:
@@ -95,7 +104,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         show(error)
         return error.exit_code
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - keeps the interpreter's exit quiet
         return 0
     except Exception:  # noqa: BLE001 - the outer boundary: a report instead of a traceback
         return _report(traceback.format_exc(), argv)

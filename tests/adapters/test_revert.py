@@ -1,0 +1,194 @@
+"""A failed attempt: stored with all it made, then the tree is as it was."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.adapters.worktree import Worktree, shell_git
+from untildone.adapters.checkpoints.branch import BranchCheckpoint
+from untildone.domain.fact import Reverted
+
+REF = "refs/ralph/attempts/demo/1/1"
+
+
+def prepared(repo: Worktree) -> tuple[BranchCheckpoint, str, dict[str, str]]:
+    repo.write(".gitignore", "*.env\ncache/\n")
+    repo.write("dir/b.txt", "b\n")
+    repo.write("secret.env", "KEY=1\n")
+    repo.write("cache/x", "cached\n")
+    repo.sh("branch", "other")
+    checkpoint, opened = repo.open()
+    checkpoint.stand(opened.checkpoint)
+    return checkpoint, opened.checkpoint, repo.files()
+
+
+def _commit(repo: Worktree) -> None:
+    repo.write("new.txt", "new\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-q", "-m", "agent")
+
+
+def _amend(repo: Worktree) -> None:
+    repo.write("new.txt", "new\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-q", "--amend", "-m", "mine")
+
+
+def _switch(repo: Worktree) -> None:
+    repo.sh("checkout", "-q", "-b", "mine")
+    _commit(repo)
+
+
+def _nested(repo: Worktree) -> None:
+    nested = repo.write("nested/new.txt", "new\n").parent
+    shell_git(nested, "init", "-q")
+    shell_git(nested, "add", "-A")
+    shell_git(nested, "commit", "-q", "-m", "x")
+
+
+def _unborn(repo: Worktree) -> None:
+    shell_git(repo.write("nested/new.txt", "new\n").parent, "init", "-q")
+
+
+def _hide(repo: Worktree) -> None:
+    repo.write(".gitignore", "*.env\ncache/\nhidden/\n")
+    repo.write("hidden/new.txt", "new\n")
+
+
+def _hide_in_exclude(repo: Worktree) -> None:
+    repo.write("nested/.gitignore", "*\n")
+    repo.write("nested/new.txt", "new\n")
+
+
+def _file_for_folder(repo: Worktree) -> None:
+    (repo.top / "dir/b.txt").unlink()
+    (repo.top / "dir").rmdir()
+    repo.write("dir", "now a file\n")
+
+
+def _folder_for_file(repo: Worktree) -> None:
+    (repo.top / "a.txt").unlink()
+    repo.write("a.txt/new.txt", "new\n")
+
+
+def _merge(repo: Worktree) -> None:
+    (repo.place.git_dir / "MERGE_HEAD").write_text(repo.sh("rev-parse", "HEAD") + "\n")
+    (repo.place.git_dir / "sequencer").mkdir()
+    repo.write("new.txt", "new\n")
+
+
+def _break_index(repo: Worktree) -> None:
+    repo.write("new.txt", "new\n")
+    (repo.place.git_dir / "index").write_bytes(b"broken")
+
+
+def _unignore(repo: Worktree) -> None:
+    repo.write(".gitignore", "")
+    repo.write("new.txt", "new\n")
+
+
+ATTEMPTS: dict[str, tuple[Callable[[Worktree], object], str]] = {
+    "edit": (lambda r: r.write("a.txt", "edited\n"), "a.txt"),
+    "delete": (lambda r: (r.top / "a.txt").unlink(), ""),
+    "untracked": (lambda r: r.write("new dir/neu-ü.txt", "x\n"), "new dir/neu-ü.txt"),
+    "staged": (lambda r: (r.write("new.txt"), r.sh("add", "new.txt")), "new.txt"),
+    "mode": (lambda r: os.chmod(r.top / "a.txt", 0o755), "a.txt"),
+    "commit": (_commit, "new.txt"),
+    "amend": (_amend, "new.txt"),
+    "switch": (_switch, "new.txt"),
+    "detach": (lambda r: (r.sh("checkout", "-q", "--detach"), _commit(r)), "new.txt"),
+    "nested": (_nested, "nested/new.txt"),
+    "nested without a commit": (_unborn, "nested/new.txt"),
+    "hidden": (_hide, "hidden/new.txt"),
+    "hidden by a new file": (_hide_in_exclude, "nested/new.txt"),
+    "unignored": (_unignore, "new.txt"),
+    "file for folder": (_file_for_folder, "dir"),
+    "folder for file": (_folder_for_file, "a.txt/new.txt"),
+    "half a merge": (_merge, "new.txt"),
+    "broken index": (_break_index, "new.txt"),
+    "empty folder": (lambda r: (r.top / "empty/deep").mkdir(parents=True), ""),
+}
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_stored_and_put_back(name: str, repo: Worktree) -> None:
+    attempt, stored = ATTEMPTS[name]
+    checkpoint, base, before = prepared(repo)
+    attempt(repo)
+    commits = checkpoint.commits(base)
+    reverted = checkpoint.revert(0, base, "1", 1)
+    assert (reverted.lane, reverted.saved_ref) == (0, REF)
+    assert repo.files() == before
+    assert repo.origin.branch == "ralph/demo"
+    assert repo.origin.commit == base
+    assert repo.sh("status", "--porcelain", "--ignored=no") == ""
+    saved = repo.attempt("1/1")
+    assert not stored or stored in saved
+    assert not {"secret.env", "cache/x"} & set(saved)
+    reachable = repo.sh("rev-list", REF).splitlines()
+    assert set(commits) <= set(reachable)
+    assert not [p for p in repo.top.rglob("*") if p.is_dir() and p.name in ("empty", "nested")]
+    checkpoint.stand(base)
+
+
+def test_an_attempt_that_did_nothing(repo: Worktree) -> None:
+    checkpoint, base, before = prepared(repo)
+    assert checkpoint.revert(0, base, "1", 1) == Reverted(0, REF)
+    assert repo.files() == before
+    assert repo.sh("rev-parse", f"{REF}^") == base
+
+
+def test_again_after_a_crash_adds_to_the_attempt(repo: Worktree) -> None:
+    checkpoint, base, _ = prepared(repo)
+    repo.write("one.txt", "1\n")
+    checkpoint.revert(0, base, "1", 1)
+    first = repo.sh("rev-parse", REF)
+    repo.checkpoint().revert(0, base, "1", 1)
+    assert repo.sh("rev-parse", REF) == first
+    repo.write("two.txt", "2\n")
+    repo.checkpoint().revert(0, base, "1", 1)
+    assert {"one.txt", "two.txt"} <= set(repo.attempt("1/1"))
+    assert repo.sh("rev-parse", f"{REF}^2") == first
+
+
+def test_nested_repositories_are_moved_aside_whole(repo: Worktree) -> None:
+    checkpoint, base, _ = prepared(repo)
+    _nested(repo)
+    reverted = checkpoint.revert(0, base, "1", 1)
+    assert reverted.remarks == ("A nested git repository is kept as plain files: nested",)
+    (aside,) = (repo.folder.path / "aside").iterdir()
+    assert (aside.name, (aside / ".git").is_dir()) == ("0000-nested", True)
+
+
+def test_ignored_files_of_the_user_survive_new_rules(repo: Worktree) -> None:
+    checkpoint, base, _ = prepared(repo)
+    repo.write(".gitignore", "")
+    saved = checkpoint.save(0, base, "checkpoint: 1\n", only_changes=False)
+    assert not {"secret.env", "cache/x"} & set(repo.tree(saved.commit))
+    repo.write("x.txt", "x\n")
+    checkpoint.revert(0, saved.commit, "2", 1)
+    assert (repo.top / "secret.env").read_text() == "KEY=1\n"
+    assert (repo.top / "cache/x").read_text() == "cached\n"
+
+
+def test_a_lock_that_goes_away_is_waited_for(repo: Worktree) -> None:
+    checkpoint, base, before = prepared(repo)
+    repo.write("x.txt", "x\n")
+    lock = repo.place.git_dir / "index.lock"
+    lock.touch()
+    shell_git(repo.top, "config", "alias.later", f"!(sleep 0.1; rm {lock}) >&2 2>/dev/null &")
+    repo.sh("later")
+    checkpoint.revert(0, base, "1", 1)
+    assert (repo.files(), lock.exists()) == (before, False)
+    assert not (repo.folder.path / "aside").exists()
+
+
+@pytest.mark.slow
+def test_a_stale_lock_is_moved_aside(repo: Worktree) -> None:
+    checkpoint, base, before = prepared(repo)
+    repo.write("x.txt", "x\n")
+    (repo.place.git_dir / "index.lock").write_text("stale")
+    checkpoint.revert(0, base, "1", 1)
+    assert repo.files() == before
+    assert (repo.folder.path / "aside" / "0000-index.lock").read_text() == "stale"
