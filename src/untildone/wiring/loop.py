@@ -58,8 +58,9 @@ class Session:
         repo.lock.take(change)
         self._finish_closing(repo.latest())
         branch, _ = head_of(repo.place.git_dir)
-        if branch.startswith("ralph/"):
-            return self._on_ralph_branch(branch, change, settings, flags)
+        if branch == f"ralph/{change}":
+            return self._go_on(self._run_of_branch(change), settings, flags)
+        self._refuse_unfinished(branch)
         self._end_leftovers(repo.latest())
         git = repo.git(repo.inbox.signalled)
         origin = preflight(git, repo.place, change)
@@ -134,25 +135,27 @@ class Session:
             self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
             self._drive(self._recovered(run))
 
-    def _on_ralph_branch(
-        self, branch: str, change: str, settings: Settings, flags: dict[str, object]
-    ) -> Ended:
-        repo = self.repository
-        mine = branch.removeprefix("ralph/")
-        run = repo.latest(mine)
+    def _run_of_branch(self, change: str) -> Run:
+        run = self.repository.latest(change)
         if run is None:
             raise UserError(
-                f"The worktree is on `{branch}`, but no run of `{mine}` is recorded here",
+                f"The worktree is on `ralph/{change}`, but no run of it is recorded here",
                 state="Nothing was changed.",
                 hint="Check out the branch to start from, then `untildone run` again.",
             )
-        if mine != change:
+        return run
+
+    def _refuse_unfinished(self, branch: str) -> None:
+        if not branch.startswith("ralph/"):
+            return
+        other = branch.removeprefix("ralph/")
+        run = self.repository.latest(other)
+        if run and not run.closed and not run.abandoned:
             raise UserError(
-                f"The worktree is on `{branch}`: the run of `{mine}` comes first",
+                f"The worktree is on `{branch}`: the run of `{other}` comes first",
                 state="Nothing was changed.",
-                hint=f"`untildone resume {mine}`, or `untildone finish {mine} cleanup`",
+                hint=f"`untildone resume {other}`, or `untildone finish {other} cleanup`",
             )
-        return self._go_on(run, settings, flags)
 
     def _go_on(self, run: Run, settings: Settings, flags: dict[str, object]) -> Ended:
         plan = run.plan
