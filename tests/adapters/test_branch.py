@@ -107,7 +107,7 @@ def test_save_takes_all_work(repo: Worktree) -> None:
     (repo.top / "a.txt").unlink()
     saved = checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
     assert saved == Saved(0, repo.sh("rev-parse", "HEAD"), saved.commit)
-    assert repo.sh("log", "-1", "--format=%B") == MESSAGE.removesuffix("\n")
+    assert repo.sh("log", "-1", "--format=%B") == MESSAGE
     assert set(repo.tree("HEAD")) == {".gitignore", "new file.txt", "sub dir/neu-ü.txt"}
     assert repo.sh("status", "--porcelain") == ""
     assert (repo.top / "other.env").exists()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.child import Command
-from untildone.adapters.process import TAIL, Captured, Ended, Processes
+from untildone.adapters.child import TAIL, Command
+from untildone.adapters.process import Captured, Ended, Processes
 from untildone.adapters.wake import Wake
 from untildone.domain.agent import Ending
 
@@ -83,7 +83,7 @@ def test_hard_time_out(processes: Processes, tmp_path: Path) -> None:
 
 
 def test_idle_time_out(processes: Processes, tmp_path: Path) -> None:
-    script = "for i in 1 2 3; do sleep 0.06; echo $i >&2; done; sleep 9"
+    script = "for i in 1 2 3; do sleep 0.06; echo $i >&2; done; exec sleep 9"
     started = time.monotonic()
     command = sh(script, tmp_path, timeout_s=5, idle_s=0.15)
     ended = processes.run(command, print, never)
@@ -183,7 +183,7 @@ def test_large_input_and_output_do_not_block(processes: Processes, tmp_path: Pat
 def test_interrupted_at_once(processes: Processes, wake: Wake, tmp_path: Path) -> None:
     threading.Timer(0.1, wake.set).start()
     started = time.monotonic()
-    ended = processes.run(sh("sleep 60", tmp_path), print, lambda: True)
+    ended = processes.run(sh("exec sleep 60", tmp_path), print, lambda: True)
     assert ended.ending is Ending.INTERRUPTED
     assert time.monotonic() - started < 2
 
@@ -205,7 +205,7 @@ def test_patience(processes: Processes, wake: Wake, tmp_path: Path) -> None:
     wake.set()
     short = sh("sleep 0.1; echo done", tmp_path, patience_s=5)
     assert processes.capture(short, lambda: True).stdout == b"done\n"
-    long = sh("sleep 60", tmp_path, patience_s=0.1)
+    long = sh("exec sleep 60", tmp_path, patience_s=0.1)
     assert processes.capture(long, lambda: True).ending is Ending.INTERRUPTED
 
 
@@ -220,5 +220,5 @@ def test_an_error_in_between_leaves_nothing_behind(processes: Processes, tmp_pat
         raise RuntimeError(chunk)
 
     with pytest.raises(RuntimeError):
-        processes.run(sh("echo $$ > pid; echo x; sleep 60", tmp_path), fails, never)
+        processes.run(sh("echo $$ > pid; echo x; exec sleep 60", tmp_path), fails, never)
     assert not lives(noted(tmp_path / "pid"))

@@ -17,6 +17,7 @@ from untildone.adapters.repository import (
     head_of,
     home,
     install_index,
+    move_stale_locks,
     preflight,
     slug,
 )
@@ -136,6 +137,19 @@ def test_own_files_are_excluded_once(repo: Worktree) -> None:
     assert path.read_text() == text.removeprefix("*.o\n")
     repo.write(".claude/loop-state.json")
     assert repo.sh("status", "--porcelain") == ""
+
+
+@pytest.mark.slow
+def test_stale_locks_are_moved_aside(repo: Worktree) -> None:
+    aside = repo.top.parent / "aside"
+    assert move_stale_locks(repo.place, aside) == ()
+    for name in ("HEAD.lock", "refs/heads/x.lock"):
+        (repo.place.git_dir / name).write_text(name)
+    assert move_stale_locks(repo.place, aside) == ("HEAD.lock", "refs/heads/x.lock")
+    assert {path.name: path.read_text() for path in aside.iterdir()} == {
+        "0000-HEAD.lock": "HEAD.lock",
+        "0001-x.lock": "refs/heads/x.lock",
+    }
 
 
 def test_the_index_is_replaced_by_gits_protocol(repo: Worktree) -> None:

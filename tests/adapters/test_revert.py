@@ -40,6 +40,11 @@ def _switch(repo: Worktree) -> None:
     _commit(repo)
 
 
+def _detach(repo: Worktree) -> None:
+    repo.sh("checkout", "-q", "--detach")
+    _commit(repo)
+
+
 def _nested(repo: Worktree) -> None:
     nested = repo.write("nested/new.txt", "new\n").parent
     shell_git(nested, "init", "-q")
@@ -97,7 +102,7 @@ ATTEMPTS: dict[str, tuple[Callable[[Worktree], object], str]] = {
     "commit": (_commit, "new.txt"),
     "amend": (_amend, "new.txt"),
     "switch": (_switch, "new.txt"),
-    "detach": (lambda r: (r.sh("checkout", "-q", "--detach"), _commit(r)), "new.txt"),
+    "detach": (_detach, "new.txt"),
     "nested": (_nested, "nested/new.txt"),
     "nested without a commit": (_unborn, "nested/new.txt"),
     "hidden": (_hide, "hidden/new.txt"),
@@ -152,6 +157,16 @@ def test_again_after_a_crash_adds_to_the_attempt(repo: Worktree) -> None:
     assert repo.sh("rev-parse", f"{REF}^2") == first
 
 
+def test_an_attempt_of_an_older_run_makes_room(repo: Worktree) -> None:
+    older = repo.sh("commit-tree", "HEAD^{tree}", "-m", "attempt\n\nUntildone-Run: r0\n")
+    repo.sh("update-ref", REF, older)
+    checkpoint, base, _ = prepared(repo)
+    repo.write("one.txt", "1\n")
+    checkpoint.revert(0, base, "1", 1)
+    assert "one.txt" in repo.attempt("1/1")
+    assert repo.sh("rev-parse", f"refs/ralph/archive/demo/1/1-{older[:12]}") == older
+
+
 def test_nested_repositories_are_moved_aside_whole(repo: Worktree) -> None:
     checkpoint, base, _ = prepared(repo)
     _nested(repo)
@@ -191,4 +206,4 @@ def test_a_stale_lock_is_moved_aside(repo: Worktree) -> None:
     (repo.place.git_dir / "index.lock").write_text("stale")
     checkpoint.revert(0, base, "1", 1)
     assert repo.files() == before
-    assert (repo.folder.path / "aside" / "0000-index.lock").read_text() == "stale"
+    assert (repo.folder.path / "aside" / "0000-.git__index.lock").read_text() == "stale"

@@ -2,6 +2,9 @@
 
 import threading
 
+import pytest
+
+from untildone.app import bus as bus_module
 from untildone.app.bus import QUEUE_SIZE, Bus, EventObject
 
 LAST: EventObject = {"event": "finished"}
@@ -64,3 +67,33 @@ def test_a_dead_window_does_not_hurt() -> None:
 
 def test_flush_of_no_window() -> None:
     Bus().flush()
+
+
+def test_a_window_hears_that_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus_module, "HEARTBEAT_S", 0.02)
+    bus = Bus()
+    shown: list[EventObject] = []
+    beat = threading.Event()
+    bus.subscribe(shown.append, beat.set)
+    bus.publish(LAST)
+    assert beat.wait(5)
+    bus.flush()
+    assert shown == [LAST]
+
+
+def test_a_heartbeat_of_a_dead_window_does_not_hurt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus_module, "HEARTBEAT_S", 0.02)
+    bus = Bus()
+    beats: list[int] = []
+    beaten = threading.Event()
+
+    def dead() -> None:
+        beats.append(1)
+        beaten.set()
+        raise BrokenPipeError
+
+    bus.subscribe(lambda event: None, dead)
+    assert beaten.wait(5)
+    bus.publish(LAST)
+    bus.flush()
+    assert beats == [1]

@@ -127,7 +127,7 @@ def test_fields_of_other_states() -> None:
             *("feature/x", "2026-01-02T03:05:05.000+00:00", ""),
             *({"total": 2, "finished": 0}, None),
         ),
-        ("feature/x", None, "1", None, "stopped"),
+        ("feature/x", None, "1", {"total": 2, "finished": 1}, "stopped"),
         ("feature/x", None, "", None, None),
     ]
 

@@ -159,8 +159,20 @@ EVENTS: dict[str, Told] = {
     "later readings do not": (
         PLAN,
         (OPENED, loaded(), *won()),
+        loaded(book(story(1, done=True), TWO)),
+        (Event("stories_loaded", {"total": 2, "complete": 1, "next": "2", "ignored": []}),),
+    ),
+    "only the person's word is missing": (
+        replace(PLAN, done=Done.MANUAL),
+        (OPENED, loaded(), *won()),
         loaded(book(story(1, done=True))),
-        (Event("stories_loaded", {"total": 1, "complete": 1, "next": None, "ignored": []}),),
+        (
+            Event("stories_loaded", {"total": 1, "complete": 1, "next": None, "ignored": []}),
+            Event(
+                "waiting",
+                {"why": "all stories are finished; say `untildone done demo`", "until": None},
+            ),
+        ),
     ),
     "plain readings only count": (
         replace(PLAIN, done=Done.TASKS),
@@ -243,7 +255,7 @@ EVENTS: dict[str, Told] = {
             Event(
                 "error",
                 {
-                    "message": "Story 1 failed 1 times, no retry is left",
+                    "message": "Story 1: no retry is left after attempt 1",
                     "story_id": "1",
                     "reason": "why",
                     "saved_ref": REF,

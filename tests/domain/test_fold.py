@@ -341,6 +341,7 @@ def test_saved_story() -> None:
         book=None,
         lanes=(Lane(checkpoint="c1"),),
         finished=frozenset({ONE.key}),
+        finished_count=1,
         iterations=(*before.iterations, replace(open_iteration, commits=("a1", "c1"))),
         tallies={},
     )

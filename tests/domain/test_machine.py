@@ -321,6 +321,8 @@ def test_a_whole_story_loop() -> None:
         frozenset({ONE.key, TWO.key}),
         choice=Choice.KEEP,
         closed=True,
+        story_count=2,
+        finished_count=2,
     )
 
 

@@ -149,4 +149,6 @@ def _loaded(run: Run) -> f.StoriesLoaded:
     stories = [story(k) for k in (1, 2)]
     now = book(*(story(int(s.id), done=s.key in run.finished) for s in stories))
     done = now.complete == now.total and run.plan.done is not Done.MANUAL
-    return f.StoriesLoaded(now.total, now.complete, done, now)
+    count = 0 if run.plan.plain else len(now.stories)
+    finished = 0 if run.plan.plain else now.complete
+    return f.StoriesLoaded(now.total, now.complete, done, now, count, finished)

@@ -1,16 +1,20 @@
 """A checkpoint that only counts: c0 is the start, every commit has the next number."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tests.fakes.plans import BACKUP
 from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class FakeCheckpoint:
     """Remembers every call; `errors` maps a method's name to what it raises, once."""
 
     def __init__(self, **errors: Exception) -> None:
+        self.on_revert: Callable[[], None] = _nothing
         self.calls: list[tuple[object, ...]] = []
         self.messages: list[str] = []
         self.agent_commits: tuple[str, ...] = ()
@@ -18,7 +22,6 @@ class FakeCheckpoint:
         self.workspace: Opened | None = None
         self.made: str = ""
         self.dirty = True
-        self.on_revert: Callable[[], None] = lambda: None
         self._errors = errors
         self._count = 0
 
@@ -67,3 +70,7 @@ class FakeCheckpoint:
         error = self._errors.pop(name, None)
         if error:
             raise error
+
+
+def _nothing() -> None:
+    pass

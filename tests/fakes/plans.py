@@ -51,8 +51,10 @@ BOTH = book(ONE, TWO)
 
 def loaded(stories: StoryBook | None = BOTH, *, done: bool = False) -> f.StoriesLoaded:
     """Stories were read."""
-    total, complete = (stories.total, stories.complete) if stories else (0, 0)
-    return f.StoriesLoaded(total, complete, done, stories)
+    if stories is None:
+        return f.StoriesLoaded(0, 0, done)
+    count, finished = len(stories.stories), sum(story.done for story in stories.stories)
+    return f.StoriesLoaded(stories.total, stories.complete, done, stories, count, finished)
 
 
 def began(n: int = 1, of: Story | None = ONE) -> f.AttemptStarted:
