@@ -1,5 +1,6 @@
 """Typed settings: defaults < user file < repository file < environment < flags."""
 
+import math
 import os
 import re
 import tomllib
@@ -104,8 +105,15 @@ def _read(path: Path, table: str) -> tuple[str, dict[str, object]]:
     except (OSError, UnicodeDecodeError) as error:
         raise _wrong(str(path), f"the file cannot be read: {error}") from error
     if table:
-        data = data.get("tool", {}).get("untildone", {})
+        data = _table(_table(data, "tool", path), "untildone", path)
     return text, {key.replace("-", "_"): value for key, value in data.items()}
+
+
+def _table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    value = data.get(name, {})
+    if not isinstance(value, dict):
+        raise _wrong(str(path), f"`{name}` must be a table, not {value!r}")
+    return value
 
 
 def _typed(key: str, value: object, where: str) -> object:
@@ -123,7 +131,7 @@ def _typed(key: str, value: object, where: str) -> object:
     if isinstance(value, int | float) and least is not None and value < least:
         raise _wrong(where, f"`{key}` must be at least {least}, not {value}")
     above = FIELDS[key].metadata.get("above")
-    if isinstance(value, float) and above is not None and not value > above:
+    if isinstance(value, float) and above is not None and not above < value < math.inf:
         raise _wrong(where, f"`{key}` must be more than {above}, not {value}")
     if key in CHOICES and value not in CHOICES[key]:
         known = ", ".join(word for word in CHOICES[key] if word)
@@ -148,7 +156,9 @@ def _from_text(key: str, value: str, name: str) -> object:
 def _line(text: str, key: str) -> int:
     names = "|".join(re.escape(name) for name in (key, key.replace("_", "-")))
     pattern = re.compile(rf"^\s*\[?\"?({names})\"?\s*[=\].]")
-    return next((n for n, row in enumerate(text.splitlines(), 1) if pattern.match(row)), 1)
+    rows = text.splitlines()
+    ours = next((n for n, row in enumerate(rows) if row.strip() == "[tool.untildone]"), 0)
+    return next((n for n, row in enumerate(rows[ours:], ours + 1) if pattern.match(row)), 1)
 
 
 def _near(word: object, known: "tuple[str, ...] | list[str]") -> str:

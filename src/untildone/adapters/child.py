@@ -15,6 +15,7 @@ CHUNK = 256 * 1024
 PIPE_SIZE = 1024 * 1024
 TAIL = 8 * 1024
 DRAIN_S = 0.5
+LONGEST_WAIT_S = 3600.0
 F_SETPIPE_SZ = 1031
 
 
@@ -94,8 +95,9 @@ class Watch:
         started = last_sign = time.monotonic()
         pidfd = _pidfd(self._process.pid)
         try:
+            # A request may have come, and its wake-up been used up, before this child began.
+            readable = {wake_fd}
             while True:
-                readable = self._select(wake_fd, pidfd, started, last_sign)
                 now = time.monotonic()
                 if wake_fd in readable and interrupted():
                     self._give_up_at = now + self._command.patience_s
@@ -108,6 +110,7 @@ class Watch:
                 late = self._late(now, started, last_sign)
                 if late:
                     return late
+                readable = self._select(wake_fd, pidfd, started, last_sign)
         finally:
             if pidfd is not None:
                 os.close(pidfd)
@@ -145,7 +148,7 @@ class Watch:
             ends.append(last_sign + command.idle_s - now)
         if self._give_up_at is not None:
             ends.append(self._give_up_at - now)
-        return max(0.0, min(ends)) if ends else None
+        return min(max(0.0, min(ends)), LONGEST_WAIT_S) if ends else None
 
     def _late(self, now: float, started: float, last_sign: float) -> Ending | None:
         command = self._command

@@ -151,8 +151,8 @@ class Git:
     def refs(self, *prefixes: str) -> dict[str, Ref]:
         """All refs below the prefixes."""
         form = "--format=%(objectname)%00%(refname)%00%(worktreepath)"
-        rows = os.fsdecode(self.do("for-each-ref", form, *prefixes)).splitlines()
-        parts = (row.split("\0") for row in rows)
+        rows = os.fsdecode(self.do("for-each-ref", form, *prefixes)).split("\n")
+        parts = (row.split("\0") for row in rows if row)
         return {name: Ref(commit, worktree) for commit, name, worktree in parts}
 
     def is_ancestor(self, ancestor: str, commit: str) -> bool:
@@ -234,7 +234,9 @@ class Git:
         )
         if answer.exit_code not in (0, 1):
             raise git_failed(("merge-tree",), answer)
-        tree, *conflicts = _paths(answer.stdout)
+        tree, *conflicts = _paths(answer.stdout) or ("",)
+        if not tree:
+            raise git_failed(("merge-tree",), answer)
         return tree, tuple(conflicts)
 
     # -- verbs ---------------------------------------------------------------------------------
@@ -274,7 +276,10 @@ class Git:
         self.do("update-ref", "--no-deref", "-m", why, "HEAD", commit)
 
     def checkout_tree(self, tree: str) -> Captured:
-        """Bring index and files to a tree; refuses to touch a file that the index does not know."""
+        """Bring index and files to a tree; refuses to lose a change that the index does not have.
+
+        Ignored files are no obstacle to git: callers make way for them first.
+        """
         return self.ask("read-tree", "-m", "-u", tree)
 
     def reset_index(self, tree: str) -> None:

@@ -37,8 +37,8 @@ class Inbox:
     def take(self) -> tuple[Fact, ...]:
         """All requests since the last call."""
         self._poll()
-        taken, self._pending = tuple(self._pending), []
-        return taken
+        taken, self._pending = self._pending, []  # a signal in between still lands in `taken`
+        return tuple(taken)
 
     def stop_now(self) -> bool:
         """Whether somebody wants the loop to stop at once."""
@@ -79,8 +79,9 @@ def send(folder: Path, pid: int, message: dict[str, str]) -> None:
     draft = path.with_suffix(".draft")
     draft.write_text(json.dumps(message))
     draft.replace(path)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGUSR1)
+    if pid > 0:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGUSR1)
 
 
 def _message(data: dict[str, str]) -> Fact:

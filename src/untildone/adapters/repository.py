@@ -127,6 +127,10 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
             "This branch has no commit yet, so there is nothing to go back to",
             hint='git commit --allow-empty -m "start"',
         )
+    if not (place.git_dir / "index").exists():
+        raise UserError(
+            "This worktree has no index yet, nothing is checked out", hint="git checkout"
+        )
     if git.do("ls-files", "-u", "-z"):
         raise UserError("The index has unmerged files", hint="Resolve them and `git add` them.")
     _refuse_branch_clashes(git, place, change)

@@ -34,6 +34,8 @@ class StateFile:
     def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> None:
         """Replace the file by temp file, fsync and rename."""
         settled = max(len(iterations) - 1, 0)  # the last entry may still change
+        if settled < len(self._encoded):
+            self._encoded, self._tokens, self._cost = [], 0, None
         for iteration in iterations[len(self._encoded) : settled]:
             self._count(iteration)
             self._encoded.append(_dump(self._entry(iteration)))

@@ -1,6 +1,7 @@
 """What a call cost: a usage command, the agent's own numbers, its session files, or growth."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from pathlib import Path
 from untildone.adapters.child import Command
 from untildone.adapters.process import Processes
 from untildone.domain.agent import Usage
+from untildone.domain.errors import UserError
 
 USAGE_TIMEOUT_S = 20
 BYTES_PER_TOKEN = 4
@@ -42,8 +44,8 @@ class UsageMeter:
         self._top = top
         self._since = since
         self._stop_now = stop_now
-        program = shlex.split(command) if command else [shutil.which("wt-usage") or ""]
-        self._argv = program if program[0] else []
+        found = shutil.which("wt-usage")
+        self._argv = split_command(command) or ([found] if found else [])
         self._before = Reading(None, {})
 
     def start(self) -> None:
@@ -100,6 +102,14 @@ class UsageMeter:
         return own or grown
 
 
+def split_command(command: str) -> list[str]:
+    """A usage command as words."""
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise UserError(f"The usage command cannot be read ({error}): {command}") from error
+
+
 def _number(text: str) -> int | None:
     try:
         data = json.loads(text)
@@ -107,10 +117,11 @@ def _number(text: str) -> int | None:
         return None
     if isinstance(data, dict):
         parts = [data.get("input_tokens"), data.get("output_tokens")]
-        if any(isinstance(part, int | float) for part in parts):
-            return int(sum(part for part in parts if isinstance(part, int | float)))
+        numbers = [part for part in parts if isinstance(part, int | float)]
+        if numbers and math.isfinite(sum(numbers)):
+            return int(sum(numbers))
         data = data.get(NEWEST_FIELD)
-    if isinstance(data, bool) or not isinstance(data, int | float):
+    if isinstance(data, bool) or not isinstance(data, int | float) or not math.isfinite(data):
         return None
     return int(data)
 

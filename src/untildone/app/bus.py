@@ -69,7 +69,8 @@ class _Window:
         try:
             if item is not None:
                 self._observer(item)
-            elif self._heartbeat:
+            else:
+                assert self._heartbeat is not None
                 self._heartbeat()
-        except OSError:
+        except (OSError, ValueError):
             self._dead = True  # the window's terminal or pipe is gone; the loop goes on

@@ -7,12 +7,18 @@ from typing import assert_never
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Intent, Notice
-from untildone.domain.errors import CloseRefused, Interrupted, StoryLost, UntildoneError
+from untildone.domain.errors import (
+    CloseRefused,
+    Interrupted,
+    StoriesError,
+    StoryLost,
+    UntildoneError,
+)
 from untildone.domain.event import Event, announce, noticed, warning
 from untildone.domain.machine import apply, next_steps
 from untildone.domain.policy import judge, wake_at
 from untildone.domain.prompt import Brief, render
-from untildone.domain.run import Done, Iteration, Lane, Origin, Run
+from untildone.domain.run import Done, Iteration, Lane, Origin, Run, StopHow
 from untildone.domain.story import StoryBook, StoryContext, checked
 from untildone.ports import (
     Agent,
@@ -83,7 +89,7 @@ class Orchestrator:
         """An event that changes nothing."""
         self.ports.record.notice(event, self.ports.clock.now())
 
-    def _attempted(self, step: s.Step) -> f.Fact | None:
+    def _attempted(self, step: s.Work) -> f.Fact | None:
         try:
             return self._perform(step)
         except Interrupted:
@@ -96,7 +102,7 @@ class Orchestrator:
                 raise
             return f.StepFailed(type(step).__name__, _said(error), error.hint)
 
-    def _perform(self, step: s.Step) -> f.Fact | None:  # noqa: C901 - one arm per step
+    def _perform(self, step: s.Work) -> f.Fact | None:  # noqa: C901 - one arm per step
         ports = self.ports
         match step:
             case s.Open():
@@ -126,8 +132,6 @@ class Orchestrator:
             case s.Close(choice):
                 assert self.run.origin is not None
                 return f.Closed(choice, ports.checkpoint.close(choice, self.run.origin))
-            case s.Finish():
-                return None
             case _:
                 assert_never(step)
 
@@ -138,7 +142,11 @@ class Orchestrator:
             done = self.run.plan.done is Done.TASKS and 0 < book.total == book.complete
             return f.StoriesLoaded(book.total, book.complete, done, book=book)
         count = len(book.stories)
-        finished = count - len(book.open_stories(self.run.finished))
+        open_stories = book.open_stories(self.run.finished)
+        if open_stories and book.next_story(self.run.finished) is None:
+            names = ", ".join(story.id for story in open_stories)
+            raise StoriesError(f"The open stories wait for each other in {book.path}: {names}")
+        finished = count - len(open_stories)
         done = finished == count and self.run.plan.done is not Done.MANUAL
         return f.StoriesLoaded(book.total, book.complete, done, book, count, finished)
 
@@ -197,6 +205,8 @@ class Orchestrator:
 
     def _measure(self, lane: int) -> f.UsageMeasured:
         iteration = _iteration(self.run.lanes[lane])
+        if self.run.stop and self.run.stop.how is StopHow.NOW:
+            return f.UsageMeasured(lane, iteration.usage)  # no time for another program
         usage, warnings = self.ports.meter.measure(iteration.usage, iteration.session_id)
         return f.UsageMeasured(lane, usage, tuple(warnings))
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Notice
 from untildone.domain.machine import awaits_person
-from untildone.domain.run import Iteration, Outcome, Reason, Run, Status
+from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status, StopHow
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ def noticed(notice: Notice) -> Event:
             return Event("agent_text", {"text": text})
         case AgentTool(tool, detail):
             return Event("agent_tool", {"tool": tool, "detail": detail})
+        case _:
+            assert_never(notice)
 
 
 def warning(message: str) -> Event:
@@ -62,9 +65,9 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield _iteration_started(after, fact)
         case f.UsageMeasured():
             yield from map(warning, fact.warnings)
-            yield from _judged(after, fact.lane)
+            yield from _judged(before, after, fact.lane)
         case f.Verified():
-            yield from _judged(after, fact.lane)
+            yield from _judged(before, after, fact.lane)
         case f.Saved():
             yield from _saved(before, fact)
         case f.Reverted():
@@ -133,9 +136,10 @@ def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
     )
 
 
-def _judged(run: Run, lane: int) -> Iterator[Event]:
-    iteration = run.lanes[lane].iteration
-    if iteration and iteration.stage == "judged" and not iteration.limit:
+def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
+    iteration = after.lanes[lane].iteration
+    already = _open(before, lane).stage is Stage.JUDGED
+    if iteration and iteration.stage is Stage.JUDGED and not iteration.limit and not already:
         yield Event(
             "iteration_ended",
             {
@@ -204,9 +208,9 @@ def _ending(run: Run) -> Iterator[Event]:
 
 
 def _is_over(run: Run) -> bool:
-    stopped = run.status is Status.STOPPED and run.choice is None
-    signalled = run.ended and run.stop is not None and run.stop.signal != 0
-    return run.closed or run.abandoned or stopped or signalled
+    now = run.stop is not None and run.stop.how is StopHow.NOW
+    left_open = run.ended and run.choice is None and (run.status is Status.STOPPED or now)
+    return run.closed or run.abandoned or left_open
 
 
 def _open(run: Run, lane: int) -> Iteration:

@@ -23,7 +23,7 @@ REASON_IS_PASSED_ON = (Outcome.FAILED, Outcome.VERIFY_FAILED)
 def opened(run: Run, fact: f.Opened) -> Run:
     """The workspace stands."""
     run = replace(run, origin=fact.origin, backup_ref=fact.backup_ref, status=Status.RUNNING)
-    return _lane(run, 0, checkpoint=fact.checkpoint)
+    return _stop_now(_lane(run, 0, checkpoint=fact.checkpoint))
 
 
 def stories_loaded(run: Run, fact: f.StoriesLoaded) -> Run:
@@ -83,13 +83,17 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
     assert iteration is not None
     checks = run.plan.verify and (not run.plan.plain or run.plan.done is Done.PROMISE)
     to_verify = bool(checks) and iteration.outcome is Outcome.COMPLETE
-    stage = Stage.MEASURED if to_verify else Stage.JUDGED
-    return _iteration(run, fact.lane, stage=stage, usage=fact.usage)
+    run = _iteration(run, fact.lane, usage=fact.usage)
+    if to_verify and _must_stop_now(run):
+        reason = "the loop was stopped before the checks ran"
+        changes = {"outcome": Outcome.INTERRUPTED, "reason": reason}
+        return _iteration(run, fact.lane, stage=Stage.JUDGED, **changes)
+    return _iteration(run, fact.lane, stage=Stage.MEASURED if to_verify else Stage.JUDGED)
 
 
 def verified(run: Run, fact: f.Verified) -> Run:
     """A failed check makes a failed attempt, one cut short by a stop an interrupted one."""
-    if run.stop and run.stop.how is StopHow.NOW and not fact.passed:
+    if _must_stop_now(run) and not fact.passed:
         outcome = Outcome.INTERRUPTED
     else:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
@@ -100,9 +104,9 @@ def saved(run: Run, fact: f.Saved) -> Run:
     """The work is kept: a story is finished for ever, a plain iteration adds to the history."""
     iteration = run.lanes[fact.lane].iteration
     assert iteration is not None
-    run = _lane(run, fact.lane, iteration=None, checkpoint=fact.checkpoint, retry_reason="")
+    run = _lane(run, fact.lane, iteration=None, checkpoint=fact.checkpoint)
     if iteration.limit:
-        return _lane(run, fact.lane, limit=iteration.limit)
+        return _stop_now(_lane(run, fact.lane, limit=iteration.limit))
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
     finished = run.finished if run.plan.plain else run.finished | {iteration.story_key}
     run = replace(
@@ -120,25 +124,23 @@ def saved(run: Run, fact: f.Saved) -> Run:
 
 def reverted(run: Run, fact: f.Reverted) -> Run:
     """The attempt is put aside: again, or stuck when its retries are used up."""
-    lane = run.lanes[fact.lane]
-    iteration = lane.iteration
+    iteration = run.lanes[fact.lane].iteration
     assert iteration is not None
     if iteration.limit:
-        return _lane(run, fact.lane, iteration=None, limit=iteration.limit)
-    interrupted = iteration.outcome is Outcome.INTERRUPTED
+        return _stop_now(_lane(run, fact.lane, iteration=None, limit=iteration.limit))
     before = run.tally(iteration.story_key)
-    tally = Tally(before.calls + 1, before.spent if interrupted else before.spent + 1)
-    if interrupted:
-        reason = lane.retry_reason
+    if iteration.outcome is Outcome.INTERRUPTED:
+        tally = replace(before, calls=before.calls + 1)
     else:
         reason = iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else ""
+        tally = Tally(before.calls + 1, before.spent + 1, reason)
     run = replace(
         run,
         book=None,
         iterations=(*run.iterations, replace(iteration, saved_ref=fact.saved_ref)),
         tallies=run.tallies | {iteration.story_key: tally},
     )
-    run = _lane(run, fact.lane, iteration=None, retry_reason=reason, strikes=0)
+    run = _lane(run, fact.lane, iteration=None, strikes=0)
     if tally.spent > run.plan.limits.max_retries:
         return _end(run, Status.STUCK, Reason.MAX_RETRIES)
     return _stop_now(run)
@@ -167,8 +169,12 @@ def person_done(run: Run) -> Run:
 def stop_requested(run: Run, fact: f.StopRequested) -> Run:
     """A stop takes effect at once when nothing is open; an ended run stays as it ended."""
     run = replace(run, stop=fact.stop)
-    if run.ended or run.origin is None:
+    if run.ended or run.origin is None or any(lane.iteration for lane in run.lanes):
         return run
+    # A soft stop waits for the next look at the stories, unless none will come.
+    waits = any(lane.waiting or lane.limit for lane in run.lanes) or _all_finished(run)
+    if waits and _stop_is_due(run):
+        return _end(run, Status.STOPPED, Reason.STOPPED)
     return _stop_now(run)
 
 
@@ -193,7 +199,7 @@ def step_failed(run: Run, fact: f.StepFailed) -> Run:
     if run.origin is None:
         return replace(run, status=Status.STOPPED, abandoned=True)
     if run.ended:
-        return replace(run, closed=True)
+        return replace(run, closed=True, refused=True, choice=None)
     return _end(run, Status.STUCK, Reason.ERROR)
 
 
@@ -238,7 +244,7 @@ def _plain_verdict(run: Run, iteration: Iteration) -> Run:
         run = replace(run, iterations=(*run.iterations[:-1], last))
     if promised or run.person_done:
         return _end(run, Status.DONE, Reason.SUCCESS)
-    if run.plan.done is Done.TASKS and not (run.stop and run.stop.how is StopHow.NOW):
+    if run.plan.done is Done.TASKS and not _must_stop_now(run):
         return run  # the boxes decide first, see stories_loaded
     if _stop_is_due(run):
         return _end(run, Status.STOPPED, Reason.STOPPED)
@@ -249,13 +255,12 @@ def _plain_verdict(run: Run, iteration: Iteration) -> Run:
     return run
 
 
+def _must_stop_now(run: Run) -> bool:
+    return run.stop is not None and run.stop.how is StopHow.NOW
+
+
 def _stop_now(run: Run) -> Run:
-    if any(lane.iteration for lane in run.lanes) or not run.stop:
-        return run
-    between_stories = run.book is not None or not run.iterations
-    if run.stop.how is StopHow.NOW or between_stories:
-        return _end(run, Status.STOPPED, Reason.STOPPED)
-    return run
+    return _end(run, Status.STOPPED, Reason.STOPPED) if _must_stop_now(run) else run
 
 
 def _stop_is_due(run: Run) -> bool:
@@ -267,7 +272,7 @@ def _stop_is_due(run: Run) -> bool:
 
 
 def _all_finished(run: Run) -> bool:
-    return bool(run.book and not run.plan.plain and run.book.next_story(run.finished) is None)
+    return not run.plan.plain and 0 < run.story_count == run.finished_count
 
 
 def _end(run: Run, status: Status, reason: Reason) -> Run:

@@ -57,7 +57,7 @@ def _idle_step(run: Run, lane: Lane) -> s.Step:
         return s.AwaitPerson()
     tally = run.tally(story.key)
     allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
-    return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, lane.retry_reason)
+    return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, tally.reason)
 
 
 def _ending_step(run: Run) -> s.Step:

@@ -1,6 +1,7 @@
 """Verdicts: how a call went, and how long to wait out a limit."""
 
 from datetime import datetime, timedelta
+from typing import assert_never
 
 from untildone.domain.agent import AgentReport, Ending, Limit
 from untildone.domain.run import Outcome
@@ -24,6 +25,8 @@ def judge(report: AgentReport) -> tuple[Outcome, str]:
             return Outcome.AGENT_ERROR, report.reading.error or "the agent could not be started"
         case Ending.EXITED:
             return _judge_exit(report)
+        case _:
+            assert_never(report.ending)
 
 
 def _judge_exit(report: AgentReport) -> tuple[Outcome, str]:

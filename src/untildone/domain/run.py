@@ -152,10 +152,11 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Calls made for a story, and how many of them used up an attempt since it was last renewed."""
+    """Calls made for a story, attempts spent since the last renewal, the reason to pass on."""
 
     calls: int = 0
     spent: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,6 @@ class Lane:
     id: int = 0
     checkpoint: str = ""
     iteration: Iteration | None = None
-    retry_reason: str = ""
     limit: Limit | None = None
     waiting: Waiting | None = None
     strikes: int = 0

@@ -94,7 +94,7 @@ class Finish:
     status: Status
 
 
-Step = (
+Work = (
     Open
     | LoadStories
     | RunAttempt
@@ -106,5 +106,5 @@ Step = (
     | AwaitPerson
     | AskChoice
     | Close
-    | Finish
 )
+Step = Work | Finish

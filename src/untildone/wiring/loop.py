@@ -55,7 +55,7 @@ class Session:
         """Start a run, or go on with the one of this branch."""
         repo = self.repository
         change = pick_change(repo, wanted)
-        repo.lock.take(change)
+        self._take_over(change)
         self._finish_closing(repo.latest())
         branch, _ = head_of(repo.place.git_dir)
         if branch == f"ralph/{change}":
@@ -83,13 +83,13 @@ class Session:
         run = repo.needed(change) if change else repo.latest()
         if run is None:
             raise UserError("There is no run in this worktree to resume", hint="untildone run")
-        repo.lock.take(run.plan.change_id)
+        self._take_over(run.plan.change_id)
         self._finish_closing(run)
         return self._go_on(repo.needed(run.plan.change_id), settings, flags)
 
     def finish(self, run: Run, choice: Choice) -> Ended:
         """The completion choice after the fact."""
-        self.repository.lock.take(run.plan.change_id)
+        self._take_over(run.plan.change_id)
         if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
             raise UserError(
                 f"The run of `{run.plan.change_id}` was already ended",
@@ -104,7 +104,7 @@ class Session:
 
     def person_done(self, run: Run) -> Ended:
         """The person's word for a run whose process is gone."""
-        self.repository.lock.take(run.plan.change_id)
+        self._take_over(run.plan.change_id)
         loop = self._recovered(run)
         if run.closed:
             raise UserError(f"The run of `{run.plan.change_id}` has already ended")
@@ -117,7 +117,7 @@ class Session:
     def restore(self, run: Run) -> tuple[str, ...]:
         """Everything back as it was before the run; returns where the present state is stored."""
         repo = self.repository
-        repo.lock.take(run.plan.change_id)
+        self._take_over(run.plan.change_id)
         self._end_leftovers(run)
         if run.origin is None:
             raise UserError("This run never touched anything; there is nothing to restore")
@@ -128,6 +128,11 @@ class Session:
         return stored
 
     # -----------------------------------------------------------------------------------------
+
+    def _take_over(self, change: str) -> None:
+        """From here on this process is the worktree's loop: nobody else's, and reachable."""
+        self.repository.lock.take(change)
+        self.repository.inbox.listen()
 
     def _finish_closing(self, run: Run | None) -> None:
         # A loop that was killed while it carried out the choice: the rest of it comes first.
@@ -194,6 +199,9 @@ class Session:
     def _begin(self, prepared: Prepared, origin: Origin) -> Ended:
         repo = self.repository
         plan = prepared.plan
+        for request in repo.inbox.take():
+            if isinstance(request, f.StopRequested) and request.stop.signal:
+                return Ended(128 + request.stop.signal, None, "Stopped; nothing was changed.")
         started = f.Started(plan)
         run = begin(started, repo.clock.now())
         try:
@@ -248,7 +256,6 @@ class Session:
 
     def _drive(self, loop: Orchestrator) -> Ended:
         repo = self.repository
-        repo.inbox.listen()
         repo.processes.adopt_orphans()
         try:
             run = loop.drive()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from untildone.adapters.repository import head_of, slug
 from untildone.adapters.stories.tasks_md import TasksMd
+from untildone.adapters.usage import split_command
 from untildone.domain.errors import UserError
 from untildone.domain.run import Done, Limits, Plan
 from untildone.domain.story import StoryBook, checked
@@ -86,6 +87,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
             "`--done promise` is for a run without stories",
             hint='untildone run --task "what should be done" --done promise',
         )
+    split_command(settings.usage_cmd)
     book = checked(source.load()) if source and not plain else None
     open_stories = len(book.open_stories(frozenset())) if book else None
     if book and book.ignored:

@@ -48,8 +48,8 @@ class Attempts:
                 self._snapshots.move_aside(top / path)
         for change in snapshot.changes:
             target = top / change.path
-            # Git would empty a folder that stands in the place of a file, ignored content included.
-            if change.status == "D" and target.is_dir() and not target.is_symlink():
+            # Ignored files and folders in the place of a tracked file: git would overwrite them.
+            if change.status == "D" and os.path.lexists(target):
                 self._snapshots.move_aside(target)
 
     def _of_this_run(self, ref: str) -> str:

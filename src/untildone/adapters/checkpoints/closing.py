@@ -73,7 +73,7 @@ class Closing:
                 updates.append((ref, now, None))
                 kept.append(ref)
             updates.append((name, origin.commit, now))
-        self._to_tree(git.tree_of(backup))
+        self._to_tree(git.tree_of(kept[0]), git.tree_of(backup))
         if updates:
             git.update_refs(updates, f"untildone: restore {self._change}")
         self._head_to(origin, f"untildone: restore {self._change}")
@@ -99,7 +99,8 @@ class Closing:
         stored = self._store_current("attempt", head)
         made = git.diff_trees(f"{commit}^1", commit)
         index = self.folder / "attempt.index"
-        self._to_tree(git.overlay(git.tree_of(stored), made, index, with_deletions=True))
+        now = git.tree_of(stored)
+        self._to_tree(now, git.overlay(now, made, index, with_deletions=True))
         index.unlink()
         git.reset_index(head)
         return stored
@@ -145,6 +146,13 @@ class Closing:
             raise CloseRefused(
                 f"The original branch has moved and conflicts in: {files}", state=state, hint=hint
             )
+        hidden = self._snapshots.in_the_way(tree, merged)
+        if hidden:
+            raise CloseRefused(
+                f"The moved original branch would overwrite ignored files: {', '.join(hidden)}",
+                state=state,
+                hint=f"Move them away, then `untildone finish {self._change} cleanup`",
+            )
         answer = self.git.checkout_tree(merged) if merged != tree else None
         if answer and not answer.ok:
             said = answer.stderr.decode(errors="replace").strip()
@@ -180,14 +188,16 @@ class Closing:
             self.git.reset_index(fallback)
 
     def _store_current(self, what: str, head: str) -> str:
-        snapshot = self._snapshots.take(head)
+        snapshot = self._snapshots.take(head, with_hidden=True)
         message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
         commit = self.git.commit_tree(snapshot.tree, [head], message)
         ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
         self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
         return ref
 
-    def _to_tree(self, tree: str) -> None:
+    def _to_tree(self, now: str, tree: str) -> None:
+        for path in self._snapshots.in_the_way(now, tree):
+            self._snapshots.move_aside(self._place.top / path)
         answer = self.git.checkout_tree(tree)
         if not answer.ok:
             failed = git_failed(("read-tree",), answer)

@@ -92,14 +92,23 @@ class Snapshots:
             if path.exists():
                 self.move_aside(path)
 
+    def in_the_way(self, now: str, target: str) -> tuple[str, ...]:
+        """Files on disk that neither tree nor index know and that a checkout would overwrite."""
+        changes = self._git.diff_trees(now, target)
+        return tuple(
+            change.path
+            for change in changes
+            if change.status == "A" and os.path.lexists(self._place.top / change.path)
+        )
+
     def move_aside(self, path: Path) -> Path:
         """Rename something into the run's folder, under a name that says where it was."""
         aside = self._run_folder / "aside"
         aside.mkdir(exist_ok=True)
         root = self._place.top if path.is_relative_to(self._place.top) else path.parent
-        label = str(path.relative_to(root)).replace("/", "__")
+        label = os.fsdecode(os.fsencode(path.relative_to(root)).replace(b"/", b"__")[-150:])
         for k in range(10_000):
-            target = aside / f"{k:04d}-{label}"[:200]
+            target = aside / f"{k:04d}-{label}"
             if not os.path.lexists(target):
                 shutil.move(path, target)
                 return target

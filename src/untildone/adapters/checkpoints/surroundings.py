@@ -81,8 +81,17 @@ class Surroundings:
                 updates.append(self._store(found.commit))
             updates.append((name, ref.commit, found.commit if found else ""))
             remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
+        self._clear_names([name for name, new, _ in updates if new], before, now)
         remarks += self._stash_back(before.get(STASH), now.get(STASH))
         return list(dict.fromkeys(updates)), tuple(remarks)
+
+    def _clear_names(self, wanted: list[str], before: dict[str, Ref], now: dict[str, Ref]) -> None:
+        """New refs that bar the way (`a/b` for `a`, or `a` for `a/b`) are stored and removed."""
+        for name, ref in now.items():
+            bars = any(w.startswith(f"{name}/") or name.startswith(f"{w}/") for w in wanted)
+            if bars and name not in before:
+                updates = [self._store(ref.commit), (name, "", ref.commit)]
+                self._git.update_refs(updates, "untildone: make room for a branch put back")
 
     def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
         if before == now or (before and now and before.commit == now.commit):

@@ -1,5 +1,6 @@
 """The command tree and the outer error boundary."""
 
+import io
 import os
 import sys
 import tempfile
@@ -120,6 +121,9 @@ def _open_streams() -> None:
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an ASCII terminal still gets every line
 
 
 def show(error: UntildoneError) -> None:
