@@ -19,6 +19,15 @@ class RunFolder:
         """Create the folder."""
         (self.path / "logs").mkdir(parents=True, exist_ok=True)
 
+    def note_origin(self, text: str) -> None:
+        """Where HEAD was, for a start that is cut short before the journal can say it."""
+        (self.path / "origin").write_text(text)
+
+    def origin(self) -> str:
+        """What `note_origin` wrote."""
+        path = self.path / "origin"
+        return path.read_text() if path.exists() else "\n\n"
+
     def log_file(self, n: int) -> str:
         """Raw output of iteration `n`."""
         return str(self.path / "logs" / f"{n:04d}.log")

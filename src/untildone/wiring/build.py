@@ -25,7 +25,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     plan, top = run.plan, repo.place.top
     folder = repo.folder(plan.run_id)
     folder.make()
-    (folder.path / "origin").write_text(f"{origin.branch}\n{origin.commit}\n")
+    folder.note_origin(f"{origin.branch}\n{origin.commit}\n")
     state = repo.state_file()
     state.adopt_foreign(views.KNOWN_FIELDS)
     stop_now = repo.inbox.stop_now

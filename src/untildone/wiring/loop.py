@@ -192,8 +192,8 @@ class Session:
                 checkpoint, remarks = loop.adopt()
                 loop.record(f.Adopted(0, checkpoint, remarks))
             loop.record(f.Resumed(new_plan))
-            assert run.origin or loop.run.origin
-            loop = self._loop(loop.run, loop.run.origin or Origin("", ""))
+            assert loop.run.origin is not None
+            loop = self._loop(loop.run, loop.run.origin)
         return self._drive(loop)
 
     def _begin(self, prepared: Prepared, origin: Origin) -> Ended:
@@ -219,17 +219,15 @@ class Session:
 
     def _recovered(self, run: Run) -> Orchestrator:
         self._end_leftovers(run)
-        branch = f"ralph/{run.plan.change_id}"
-        origin = run.origin or self._recorded_origin(run, branch)
+        origin = run.origin or self._recorded_origin(run)
         loop = self._loop(run, origin)
         for fact in missing_facts(run, origin, loop.ports.checkpoint):
             loop.record(fact)
         return loop
 
-    def _recorded_origin(self, run: Run, branch: str) -> Origin:
-        folder = self.repository.folder(run.plan.run_id).path
-        noted = (folder / "origin").read_text().split("\n") if (folder / "origin").exists() else []
-        return Origin(noted[0], noted[1]) if len(noted) > 1 else Origin("", "")
+    def _recorded_origin(self, run: Run) -> Origin:
+        branch, commit, _ = self.repository.folder(run.plan.run_id).origin().split("\n", 2)
+        return Origin(branch, commit)
 
     def _end_leftovers(self, run: Run | None) -> None:
         if not run or run.closed:
