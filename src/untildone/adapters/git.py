@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.child import Command
+from untildone.adapters.durable import sync_folder
 from untildone.adapters.process import Captured, Processes
 from untildone.domain.agent import Ending
 from untildone.domain.errors import Interrupted, StepError
@@ -84,11 +85,16 @@ class Git:
         self._folder = folder
         self._interrupted = interrupted
         self._environment = clean_environment(os.environ)
+        self._refs_root = folder / ".git"
         self._flags = [part for flag in FLAGS for part in ("-c", flag)]
 
     def use_excludes(self, path: Path) -> None:
         """Ignore rules of the run in the place of the user's global ones (it includes those)."""
         self._flags += ["-c", f"core.excludesFile={path}"]
+
+    def use_refs_root(self, path: Path) -> None:
+        """Where refs are kept as files: the common git folder."""
+        self._refs_root = path
 
     def use_fallback_identity_if_none(self) -> None:
         """Commit as the user, or as ourselves where git knows no identity."""
@@ -266,6 +272,8 @@ class Git:
                 lines.append(f"update {name} {new} {old or ZERO}")
         lines += ["prepare", "commit", ""]
         self.do("update-ref", "-m", why, "--stdin", stdin="\n".join(lines).encode())
+        for name in {name.rpartition("/")[0] for name, new, _ in updates if new}:
+            sync_folder(self._refs_root / name)
 
     def point_head(self, branch: str, why: str) -> None:
         """HEAD onto a branch; no file is touched."""

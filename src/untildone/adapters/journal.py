@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from untildone.adapters import codec
+from untildone.adapters.durable import sync_folder
 from untildone.domain import fact as facts
 from untildone.domain.event import Event
 
@@ -73,6 +74,7 @@ class Journal:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab")
             _mend(self._file, self.path)
+            sync_folder(self.path.parent)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         self._file.write(text.encode("utf-8", "replace"))
         self._file.flush()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters import codec
+from untildone.adapters.durable import sync_folder
 from untildone.domain.run import Iteration
 
 Entry = dict[str, object]
@@ -65,6 +66,7 @@ class StateFile:
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)
+            sync_folder(self.path.parent)
         except OSError:
             draft.unlink(missing_ok=True)
             raise

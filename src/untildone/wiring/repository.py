@@ -37,7 +37,9 @@ class Repository:
 
     def git(self, interrupted: Callable[[], bool] = lambda: False) -> Git:
         """Git commands at the top of the worktree."""
-        return Git(self.processes, self.place.top, interrupted)
+        git = Git(self.processes, self.place.top, interrupted)
+        git.use_refs_root(self.place.common_dir)
+        return git
 
     def folder(self, run_id: str) -> RunFolder:
         """A run's private folder."""
