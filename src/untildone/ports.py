@@ -33,6 +33,9 @@ class StorySource(Protocol):
         and text is a StoryLost and nothing is written.
         """
 
+    def take_back(self, before: StoryBook) -> None:
+        """Untick what was open in `before`: after a failed attempt no tick is to be believed."""
+
 
 class OutputReader(Protocol):
     """Turns one agent call's raw output into notices while it runs and a Reading at its end."""

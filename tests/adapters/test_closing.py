@@ -6,7 +6,10 @@ import pytest
 
 from tests.adapters.worktree import Worktree
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
-from untildone.domain.errors import CloseRefused, UserError
+from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.git import Git
+from untildone.adapters.process import Captured
+from untildone.domain.errors import CloseRefused, StepError, UserError
 from untildone.domain.fact import Opened
 from untildone.domain.run import Choice, Origin
 
@@ -104,6 +107,54 @@ def test_cleanup_refuses_a_conflict(repo: Worktree) -> None:
     assert message == "The original branch has moved and conflicts in: a.txt"
 
 
+def test_cleanup_refuses_to_overwrite_ignored_files(repo: Worktree) -> None:
+    repo.write(".gitignore", "*.env\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-q", "-m", "ignore")
+    repo.write("x.env", "mine\n")
+    checkpoint, opened = worked(repo)
+    commit = moved(repo, "x.env", "theirs\n")
+    message = refused(repo, checkpoint, opened.origin)
+    assert message == "The moved original branch would overwrite ignored files: x.env"
+    (repo.top / "x.env").rename(repo.top / "mine.env")
+    checkpoint.close(Choice.CLEANUP, opened.origin)
+    assert repo.origin == Origin("feature/x", commit)
+    assert (repo.files()["x.env"], repo.files()["mine.env"]) == ("theirs\n", "mine\n")
+
+
+class NoCheckout(Git):
+    """A file changes in the last moment, so git refuses to touch the tree."""
+
+    def checkout_tree(self, tree: str) -> Captured:
+        return Captured(128, b"", b"error: Entry 'a.txt' not uptodate. Cannot merge.\n")
+
+
+def no_checkout(repo: Worktree) -> Closing:
+    git = NoCheckout(repo.processes, repo.top, lambda: False)
+    return Closing(git, repo.place, "demo", "r1", lambda: "T9")
+
+
+def test_cleanup_refuses_when_git_does(repo: Worktree) -> None:
+    _, opened = worked(repo)
+    moved(repo, "theirs.txt", "theirs\n")
+    closing = no_checkout(repo)
+    checkpoint = BranchCheckpoint(closing.git, repo.place, "demo", "r1", closing)
+    assert refused(repo, checkpoint, opened.origin) == (
+        "The files of the moved original branch do not fit in: "
+        "error: Entry 'a.txt' not uptodate. Cannot merge."
+    )
+
+
+def test_restore_stops_when_git_refuses(repo: Worktree) -> None:
+    _, opened = worked(repo)
+    before = repo.files(), repo.origin
+    with pytest.raises(StepError, match=r"`git read-tree` failed: .*not uptodate") as caught:
+        no_checkout(repo).restore(opened.origin, BACKUP)
+    assert caught.value.state == "What was there is stored under refs/ralph."
+    assert (repo.files(), repo.origin) == before
+    assert repo.tree("refs/ralph/archive/demo/T9-restore")["new.txt"] == "new"
+
+
 def test_cleanup_refuses_without_its_branch(repo: Worktree, tmp_path: Path) -> None:
     checkpoint, opened = worked(repo)
     repo.sh("worktree", "add", "-q", str(tmp_path / "w"), "feature/x")
@@ -151,6 +202,32 @@ def test_restore_brings_back_exactly_what_was(repo: Worktree) -> None:
     assert repo.tree(stored)["late.txt"] == "late"
     assert (repo.sh("rev-parse", theirs), repo.sh("rev-parse", branch)) == (stray, tip)
     assert repo.sh("for-each-ref", "refs/heads/ralph") == ""
+
+
+def test_restore_stores_what_hides_in_the_place_of_a_file(repo: Worktree) -> None:
+    repo.write("x.env", "mine\n")
+    before = repo.files(), repo.sh("status", "--porcelain"), repo.origin
+    _, opened = repo.open()
+    repo.write(".gitignore", "*.env\n")
+    repo.sh("rm", "-q", "--cached", "x.env")
+    repo.write("x.env", "other\n")
+    stored, _ = repo.closing().restore(opened.origin, BACKUP)
+    assert (repo.files(), repo.sh("status", "--porcelain"), repo.origin) == before
+    assert repo.tree(stored) == {".gitignore": "*.env", "a.txt": "a", "x.env": "other"}
+
+
+def test_restore_moves_ignored_files_of_the_user_aside(repo: Worktree) -> None:
+    repo.write("x.env", "mine\n")
+    before = repo.files(), repo.sh("status", "--porcelain"), repo.origin
+    checkpoint, opened = repo.open()
+    (repo.top / "x.env").unlink()
+    repo.write(".gitignore", "*.env\n")
+    checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
+    repo.write("x.env", "other\n")
+    repo.closing().restore(opened.origin, BACKUP)
+    assert (repo.files(), repo.sh("status", "--porcelain"), repo.origin) == before
+    aside = repo.folder.path / "aside"
+    assert {path.name: path.read_text() for path in aside.iterdir()} == {"0000-x.env": "other\n"}
 
 
 def test_restore_after_cleanup_and_detached(repo: Worktree) -> None:

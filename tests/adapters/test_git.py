@@ -48,6 +48,22 @@ def test_refs_know_their_worktree(repo: Worktree, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["a\u2028b", "a\u0085b", "größe"])
+def test_refs_with_awkward_names(name: str, repo: Worktree) -> None:
+    repo.sh("branch", name)
+    head = repo.sh("rev-parse", "HEAD")
+    assert repo.git().refs("refs/heads/") == {
+        "refs/heads/feature/x": Ref(head, str(repo.top)),
+        f"refs/heads/{name}": Ref(head),
+    }
+
+
+@pytest.mark.parametrize("unknown", ["nowhere", "1" * 40])
+def test_a_merge_with_an_unknown_object_is_an_error(unknown: str, repo: Worktree) -> None:
+    with pytest.raises(StepError, match="`git merge-tree` failed"):
+        repo.git().merged_tree("HEAD", unknown)
+
+
 def test_trees_with_awkward_names(repo: Worktree) -> None:
     git = repo.git()
     old = git.tree_of("HEAD")

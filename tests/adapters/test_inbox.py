@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from untildone.adapters.child import Command
 from untildone.adapters.inbox import SIGNALS, Inbox, send
+from untildone.adapters.process import Ended, Processes
 from untildone.adapters.wake import Wake
+from untildone.domain.agent import Ending
 from untildone.domain.fact import ChoiceMade, Fact, PersonDone, StopRequested
 from untildone.domain.run import Choice, Stop, StopHow
 
@@ -95,6 +98,27 @@ def test_a_message_to_a_dead_loop_does_not_fail(tmp_path: Path) -> None:
     )
     send(tmp_path / "inbox", int(done.stdout), {"kind": "done"})
     assert len(list((tmp_path / "inbox").glob("*.json"))) == 1
+
+
+@pytest.mark.parametrize("pid", [0, -1])
+def test_a_message_to_no_process_signals_nobody(
+    pid: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signalled: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *call: signalled.append(call))
+    send(tmp_path / "inbox", pid, {"kind": "done"})
+    assert signalled == []
+    assert len(list((tmp_path / "inbox").glob("*.json"))) == 1
+
+
+def test_a_stop_that_was_polled_before_still_reaches_the_agent(
+    inbox: Inbox, processes: Processes
+) -> None:
+    send(inbox.folder, os.getpid(), {"kind": "stop", "how": "now"})
+    assert not inbox.signalled()  # reads the message and uses up the wake-up
+    ended = processes.run(Command(("sleep", "20"), inbox.folder), print, inbox.stop_now)
+    assert ended == Ended(Ending.INTERRUPTED, -signal.SIGTERM)
+    assert inbox.take() == (StopRequested(Stop(StopHow.NOW)),)
 
 
 def test_wake_that_nobody_clears(wake: Wake) -> None:

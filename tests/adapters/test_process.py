@@ -74,6 +74,19 @@ def test_no_descriptor_is_left_open(processes: Processes, tmp_path: Path) -> Non
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+@pytest.mark.parametrize("seconds", [1e10, 1e302])
+def test_huge_time_outs(seconds: float, processes: Processes, tmp_path: Path) -> None:
+    command = sh("sleep 0.05; echo x", tmp_path, timeout_s=seconds, idle_s=seconds)
+    assert processes.capture(command, never) == Captured(0, b"x\n", b"")
+
+
+def test_a_request_that_came_before_the_child_is_heeded(
+    processes: Processes, tmp_path: Path
+) -> None:
+    ended = processes.run(sh("sleep 20", tmp_path), print, lambda: True)
+    assert ended == Ended(Ending.INTERRUPTED, -signal.SIGTERM)
+
+
 def test_hard_time_out(processes: Processes, tmp_path: Path) -> None:
     said: list[bytes] = []
     script = "echo hello; while :; do echo x; sleep 0.02; done"

@@ -78,6 +78,7 @@ def _elsewhere(repo: Worktree) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Worktree], object], str]] = {
     "unborn": (lambda r: r.sh("checkout", "-q", "--orphan", "new"), "no commit yet"),
+    "no index": (lambda r: (r.place.git_dir / "index").unlink(), "has no index yet"),
     "merge": (lambda r: (r.place.git_dir / "MERGE_HEAD").touch(), "A merge is in progress"),
     "bisect": (lambda r: (r.place.git_dir / "BISECT_LOG").touch(), "A bisect is in progress"),
     "rebase": (lambda r: (r.place.git_dir / "rebase-merge").mkdir(), "A rebase is in progress"),

@@ -7,6 +7,10 @@ import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
+from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.git import Git
+from untildone.adapters.process import Captured
+from untildone.domain.errors import StepError
 from untildone.domain.fact import Reverted
 
 REF = "refs/ralph/attempts/demo/1/1"
@@ -174,6 +178,83 @@ def test_nested_repositories_are_moved_aside_whole(repo: Worktree) -> None:
     assert reverted.remarks == ("A nested git repository is kept as plain files: nested",)
     (aside,) = (repo.folder.path / "aside").iterdir()
     assert (aside.name, (aside / ".git").is_dir()) == ("0000-nested", True)
+
+
+LONG = "/".join(["ж" * 60] * 3)
+LABELS = {
+    "short": ("sub/nested", "sub__nested"),
+    "long": (LONG, "ж" * 14 + "__" + "ж" * 60),
+    "cut within a character": (f"{LONG}x", "\udcb6" + "ж" * 13 + "__" + "ж" * 60 + "x"),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_a_path_of_any_length_is_moved_aside(name: str, repo: Worktree) -> None:
+    path, label = LABELS[name]
+    checkpoint, base, before = prepared(repo)
+    shell_git(repo.write(f"{path}/x.txt", "x\n").parent, "init", "-q")
+    checkpoint.revert(0, base, "1", 1)
+    assert repo.files() == before
+    (aside,) = (repo.folder.path / "aside").iterdir()
+    assert (aside.name, (aside / "x.txt").read_text()) == (f"0000-{label}", "x\n")
+
+
+def test_an_ignored_file_in_the_place_of_a_tracked_one_is_moved_aside(repo: Worktree) -> None:
+    checkpoint, base, before = prepared(repo)
+    repo.write("dir/old.env", "tracked\n")
+    repo.sh("add", "-f", "dir/old.env")
+    saved = checkpoint.save(0, base, "checkpoint: 1\n", only_changes=False)
+    repo.sh("rm", "-q", "--cached", "dir/old.env")
+    repo.write("dir/old.env", "ignored\n")
+    checkpoint.stand(saved.checkpoint)
+    checkpoint.revert(0, saved.checkpoint, "2", 1)
+    assert repo.files() == before | {"dir/old.env": "tracked\n"}
+    aside = repo.folder.path / "aside"
+    assert [(path.name, path.read_text()) for path in aside.iterdir()] == [
+        ("0000-dir__old.env", "ignored\n"),
+    ]
+
+
+class LateWriter(Git):
+    """Somebody writes to a file between the snapshot and the put-back, so many times."""
+
+    def __init__(self, repo: Worktree, times: int) -> None:
+        super().__init__(repo.processes, repo.top, lambda: False)
+        self._repo = repo
+        self._times = times
+        self.checkouts = 0
+
+    def checkout_tree(self, tree: str) -> Captured:
+        self.checkouts += 1
+        if self.checkouts <= self._times:
+            self._repo.write("a.txt", f"late {self.checkouts}\n")
+        return super().checkout_tree(tree)
+
+
+def late(repo: Worktree, times: int) -> tuple[LateWriter, BranchCheckpoint]:
+    git = LateWriter(repo, times)
+    closing = Closing(git, repo.place, "demo", "r1", lambda: "T9")
+    return git, BranchCheckpoint(git, repo.place, "demo", "r1", closing)
+
+
+def test_a_file_that_changes_after_the_snapshot_is_stored_too(repo: Worktree) -> None:
+    _, base, before = prepared(repo)
+    git, checkpoint = late(repo, 2)
+    repo.write("a.txt", "attempt\n")
+    assert checkpoint.revert(0, base, "1", 1) == Reverted(0, REF)
+    assert (repo.files(), git.checkouts) == (before, 3)
+    steps = [f"{REF}~0", f"{REF}^2", f"{REF}^2^2"]
+    assert [repo.tree(step)["a.txt"] for step in steps] == ["late 2", "late 1", "attempt"]
+
+
+def test_a_file_that_never_comes_to_rest_is_an_error(repo: Worktree) -> None:
+    _, base, _ = prepared(repo)
+    git, checkpoint = late(repo, 99)
+    repo.write("a.txt", "attempt\n")
+    with pytest.raises(StepError, match=r"`git read-tree` failed: .*a\.txt"):
+        checkpoint.revert(0, base, "1", 1)
+    assert (git.checkouts, repo.files()["a.txt"]) == (4, "late 4\n")
+    assert repo.attempt("1/1")["a.txt"] == "late 3"
 
 
 def test_ignored_files_of_the_user_survive_new_rules(repo: Worktree) -> None:

@@ -74,6 +74,40 @@ def test_table_in_pyproject(top: Path) -> None:
     assert load(top, {}, {}) == Settings()
 
 
+PYPROJECT = {
+    "tool is no table": ("tool = 1\n", ": `tool` must be a table, not 1"),
+    "untildone is no table": (
+        "[tool]\nuntildone = 3\n",
+        ": `untildone` must be a table, not 3",
+    ),
+    "the same key in another table": (
+        "[tool.pytest]\ntimeout = 120\n[tool.untildone]\ntimeout = 'x'\n",
+        ":4: `timeout` must be a number, not 'x'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PYPROJECT)
+def test_what_is_wrong_in_pyproject_is_named(name: str, top: Path) -> None:
+    text, message = PYPROJECT[name]
+    path = top / "pyproject.toml"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        load(top, {}, {})
+    assert caught.value.message == f"Wrong configuration in {path}{message}"
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e999"])
+@pytest.mark.parametrize("key", ["timeout", "idle_timeout"])
+def test_a_time_out_has_an_end(key: str, value: str, top: Path) -> None:
+    with pytest.raises(UserError, match=f"`{key}` must be more than 0, not "):
+        load(top, {f"UNTILDONE_{key.upper()}": value}, {})
+
+
+def test_a_huge_time_out_is_allowed(top: Path) -> None:
+    assert load(top, {"UNTILDONE_TIMEOUT": "1e300"}, {}) == Settings(timeout=1e300)
+
+
 def test_variables_of_the_loop_itself_are_no_settings(top: Path) -> None:
     environ = {"UNTILDONE_RUN_ID": "r1", "UNTILDONE_STORY_ID": "1", "UNTILDONE_ATTEMPT": "2"}
     assert load(top, environ | {"UNTILDONE_STATE_FILE": "x"}, {}) == Settings()

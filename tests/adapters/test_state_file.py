@@ -56,6 +56,19 @@ def test_the_last_entry_may_still_change(path: Path) -> None:
     ]
 
 
+def test_a_history_may_become_shorter(path: Path) -> None:
+    state = StateFile(path, entry)
+    state.write({}, (COSTLY, SECOND, replace(COSTLY, n=3)))
+    state.write({}, (COSTLY, SECOND))
+    assert read(path) == {
+        "total_tokens": 15,
+        "total_cost_usd": 0.1,
+        "iterations": [{"n": 1, "done_check": False}, {"n": 2, "done_check": False}],
+    }
+    state.write({}, ())
+    assert read(path) == {"total_tokens": 0, "total_cost_usd": None, "iterations": []}
+
+
 def test_fields_of_others_are_kept(path: Path) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps({"status": "old", "note": {"by": "another tool"}}))

@@ -38,6 +38,30 @@ def test_moved_and_deleted_refs_are_put_back(repo: Worktree, opened: Opened) -> 
     assert repo.sh("rev-parse", f"refs/ralph/moved/demo/{stray[:16]}") == stray
 
 
+RENAMED = {
+    "below": ("other", "other/sub"),
+    "above": ("feature/x", "feature"),
+}
+
+
+@pytest.mark.parametrize("name", RENAMED)
+@pytest.mark.parametrize("end", ["revert", "save"])
+def test_a_renamed_branch_is_put_back(name: str, end: str, repo: Worktree, opened: Opened) -> None:
+    checkpoint, base = opened
+    old, new = RENAMED[name]
+    at = repo.sh("rev-parse", old)
+    repo.sh("branch", "-m", old, new)
+    if end == "revert":
+        remarks = checkpoint.revert(0, base, "1", 1).remarks
+    else:
+        remarks = checkpoint.save(0, base, MESSAGE, only_changes=False).remarks
+    assert remarks[-1:] == (f"An attempt moved `refs/heads/{old}`; it was put back to {at[:12]}",)
+    assert set(repo.git().refs("refs/heads/")) == {
+        *("refs/heads/feature/x", "refs/heads/other", "refs/heads/ralph/demo"),
+    }
+    assert repo.sh("rev-parse", old, f"refs/ralph/moved/demo/{at[:16]}").split() == [at, at]
+
+
 def test_new_branches_stay(repo: Worktree, opened: Opened) -> None:
     checkpoint, base = opened
     repo.sh("branch", "idea")

@@ -12,6 +12,7 @@ from tests.fakes.plans import NOW
 from untildone.adapters.process import Processes
 from untildone.adapters.usage import UsageMeter
 from untildone.domain.agent import Usage
+from untildone.domain.errors import UserError
 
 REPORTED = Usage(100, 50, 7, 8, 0.5)
 EMPTY = Usage(0, 0, cost_usd=0.25)
@@ -65,6 +66,14 @@ EXTERNAL: dict[str, Case] = {
     "not JSON": (("1", "lots"), REPORTED, REPORTED, NO_NUMBER),
     "true is no number": (("true", "5"), None, None, NO_NUMBER),
     "a list is no number": (("[1]", "5"), None, None, NO_NUMBER),
+    "NaN": (("1", "NaN"), REPORTED, REPORTED, NO_NUMBER),
+    "infinite": (("1", "Infinity"), None, None, NO_NUMBER),
+    "too large": (("1e999", "5"), None, None, NO_NUMBER),
+    "NaN in a part": (("1", '{"input_tokens": NaN, "output_tokens": 1}'), None, None, NO_NUMBER),
+    "NaN in a part, but a total": (
+        ("1", '{"input_tokens": NaN, "total_tokens": 3}'),
+        *(None, Usage(2), []),
+    ),
     "it fails the second time": (("1",), REPORTED, REPORTED, NO_NUMBER),
 }
 
@@ -75,6 +84,18 @@ def test_usage_command(name: str, processes: Processes, tmp_path: Path) -> None:
     ours = meter(processes, tmp_path, program(tmp_path, "usage", *answers))
     ours.start()
     assert ours.measure(reported, "") == (usage, warnings)
+
+
+def test_a_command_of_blanks_is_none(processes: Processes, tmp_path: Path) -> None:
+    ours = meter(processes, tmp_path, " ")
+    ours.start()
+    assert ours.measure(REPORTED, "") == (REPORTED, [])
+
+
+def test_a_command_that_cannot_be_read(processes: Processes, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        meter(processes, tmp_path, "it's")
+    assert caught.value.message == ("The usage command cannot be read (No closing quotation): it's")
 
 
 def test_how_it_is_called(processes: Processes, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Windows: a slow or dead one never holds up the loop."""
 
+import io
 import threading
+import time
 
 import pytest
 
 from untildone.app import bus as bus_module
-from untildone.app.bus import QUEUE_SIZE, Bus, EventObject
+from untildone.app.bus import FLUSH_S, QUEUE_SIZE, Bus, EventObject
 
 LAST: EventObject = {"event": "finished"}
 
@@ -63,6 +65,24 @@ def test_a_dead_window_does_not_hurt() -> None:
     bus.publish(LAST)
     bus.flush()
     assert (len(calls), len(alive)) == (1, 4)
+
+
+def test_a_window_that_cannot_show_a_sign_does_not_hurt() -> None:
+    bus = Bus()
+    calls: list[EventObject] = []
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+
+    def ascii_only(event: EventObject) -> None:
+        calls.append(event)
+        terminal.write("▶")
+
+    bus.subscribe(ascii_only)
+    bus.publish(LAST)
+    bus.publish(LAST)
+    started = time.monotonic()
+    bus.flush()
+    assert time.monotonic() - started < FLUSH_S / 2
+    assert calls == [LAST]
 
 
 def test_flush_of_no_window() -> None:

@@ -9,7 +9,20 @@ from tests.fakes.checkpoint import FakeCheckpoint
 from tests.fakes.loop import STORIES, FakeLoop
 from tests.fakes.mail import FakeMail
 from tests.fakes.meter import FakeMeter
-from tests.fakes.plans import LIMITS, NOW, OPENED, ORIGIN, PLAIN, PLAN, began, ended, loaded, told
+from tests.fakes.plans import (
+    LIMITS,
+    NOW,
+    OPENED,
+    ORIGIN,
+    PLAIN,
+    PLAN,
+    began,
+    book,
+    ended,
+    loaded,
+    story,
+    told,
+)
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.app.orchestrator import NOTICE_BUDGET, Orchestrator
@@ -32,11 +45,23 @@ from untildone.domain.run import (
     Stop,
     StopHow,
 )
+from untildone.domain.story import StoryBook
 from untildone.ports import Notify
 
 STOP = f.StopRequested(Stop(StopHow.NOW))
 VERIFY = replace(PLAN, verify=("lint", "test"))
 MESSAGE_1 = "checkpoint: 1\n\nUntildone-Run: r1\nUntildone-Story: 1\nUntildone-Attempt: 1\n"
+
+
+class BookSource(FakeSource):
+    """Gives the same book whenever it is asked."""
+
+    def __init__(self, book: StoryBook) -> None:
+        super().__init__()
+        self._book = book
+
+    def load(self) -> StoryBook:
+        return self._book
 
 
 def outcomes(loop: FakeLoop) -> list[object]:
@@ -313,6 +338,8 @@ def test_a_story_that_cannot_be_found_again_is_a_failed_attempt() -> None:
         *(Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE),
     ]
     assert run.iterations[0].reason == "memory.md: the story is not there any more: 1"
+    assert [event["n"] for event in loop.record.of("iteration_ended")] == [1, 2, 3]
+    assert "the story is not there any more" in loop.agent.prompts[1]
 
 
 def test_a_source_with_problems_cannot_be_run() -> None:
@@ -320,6 +347,48 @@ def test_a_source_with_problems_cannot_be_run() -> None:
     assert (run.status, run.reason, run.error) == (
         *(Status.STUCK, Reason.ERROR, "memory.md:1: no story"),
     )
+
+
+def test_stories_that_wait_for_each_other_cannot_be_run() -> None:
+    source = BookSource(book(story(1, after=("2",)), story(2, after=("1",)), story(3, done=True)))
+    run = FakeLoop((), source=source).drive()
+    assert (run.status, run.reason, run.error) == (
+        *(Status.STUCK, Reason.ERROR),
+        "The open stories wait for each other in tasks: 1, 2",
+    )
+
+
+def test_a_stop_that_comes_while_the_workspace_is_made() -> None:
+    loop = FakeLoop((), mail=FakeMail(STOP))
+    run = loop.drive()
+    assert (run.status, run.reason, run.lanes[0].checkpoint) == (
+        *(Status.STOPPED, Reason.STOPPED, "c0"),
+    )
+    assert loop.record.names == ["run_started", "complete", "finished"]
+    assert [call[0] for call in loop.checkpoint.calls] == ["open"]
+
+
+def test_a_stop_that_comes_with_a_limit() -> None:
+    def stopped(notify: Notify) -> AgentReport:
+        loop.mail.drop(STOP)
+        return said(error="limit", limit=OVERLOADED)
+
+    loop = FakeLoop((stopped,))
+    run = loop.drive()
+    assert (run.status, run.iterations, loop.human.waits) == (Status.STOPPED, (), [])
+
+
+def test_a_stop_before_the_checks() -> None:
+    def stopped(notify: Notify) -> AgentReport:
+        loop.mail.drop(STOP)
+        return COMPLETE
+
+    loop = FakeLoop((stopped,), plan=VERIFY)
+    run = loop.drive()
+    assert (run.status, outcomes(loop), loop.verifier.calls) == (
+        *(Status.STOPPED, [Outcome.INTERRUPTED], []),
+    )
+    assert loop.meter.calls == ["start"]
 
 
 def test_remarks_of_the_start_come_first() -> None:

@@ -206,6 +206,30 @@ EVENTS: dict[str, Told] = {
         f.Verified(0, passed=False, reason="red"),
         (ended_event(Outcome.VERIFY_FAILED, "red"),),
     ),
+    "judged a second time": (
+        PLAN,
+        (*ATTEMPT, ended(), measured()),
+        f.Verified(0, passed=False, reason="the story is gone"),
+        (),
+    ),
+    "stopped before the checks": (
+        VERIFY,
+        (*ATTEMPT, STOP, ended()),
+        measured(Usage(1, 2)),
+        (ended_event(Outcome.INTERRUPTED, "the loop was stopped before the checks ran", 3),),
+    ),
+    "opened after a stop": (
+        PLAN,
+        (STOP,),
+        OPENED,
+        (run_started(), stopped(), finished(None, Status.STOPPED)),
+    ),
+    "opened after a signal": (
+        PLAN,
+        (SIGNAL,),
+        OPENED,
+        (run_started(), finished(None, Status.STOPPED)),
+    ),
     "saved": (
         PLAN,
         (*ATTEMPT, ended(), measured()),
@@ -272,6 +296,12 @@ EVENTS: dict[str, Told] = {
         f.Reverted(0, REF),
         (REVERTED,),
     ),
+    "reverted, a limit and a signal": (
+        PLAN,
+        (*ATTEMPT, SIGNAL, ended(Outcome.INTERRUPTED, limit=LIMIT), measured()),
+        f.Reverted(0, REF),
+        (REVERTED, finished(None, Status.STOPPED)),
+    ),
     "reverted, interrupted": (
         PLAN,
         (*ATTEMPT, ended(Outcome.INTERRUPTED), measured()),
@@ -328,6 +358,14 @@ EVENTS: dict[str, Told] = {
         (finished(None, Status.STOPPED),),
     ),
     "a signal while the choice is open": (PLAN, OVER, SIGNAL, (finished(None, Status.DONE),)),
+    "a stop while the choice is open": (PLAN, OVER, STOP, (finished(None, Status.DONE),)),
+    "a soft request while the choice is open": (
+        PLAN,
+        OVER,
+        f.StopRequested(Stop(StopHow.AFTER_ITERATION)),
+        (),
+    ),
+    "a second signal": (PLAN, (*OVER, SIGNAL), SIGNAL, ()),
     "a soft request": (PLAN, ATTEMPT, f.StopRequested(Stop(StopHow.AFTER_STORY)), ()),
     "the person's word": (PLAN, (OPENED, loaded()), f.PersonDone(), (COMPLETE,)),
     "chosen": (PLAN, OVER, f.ChoiceMade(Choice.KEEP), ()),
@@ -337,11 +375,34 @@ EVENTS: dict[str, Told] = {
         f.Closed(Choice.CLEANUP, ("stored as: x",)),
         (finished(Choice.CLEANUP, Status.DONE, "stored as: x"),),
     ),
-    "finished once though a signal came first": (
+    "a signal while the choice is carried out": (
+        PLAN,
+        (*OVER, f.ChoiceMade(Choice.KEEP)),
+        SIGNAL,
+        (),
+    ),
+    "and then closed": (
         PLAN,
         (*OVER, f.ChoiceMade(Choice.KEEP), SIGNAL),
         f.Closed(Choice.KEEP),
-        (),
+        (finished(Choice.KEEP, Status.DONE),),
+    ),
+    "the choice failed": (
+        PLAN,
+        (*OVER, f.ChoiceMade(Choice.CLEANUP)),
+        f.StepFailed("Close", "disk full", "make room"),
+        (
+            Event(
+                "error",
+                {
+                    "message": "disk full",
+                    "hint": "make room",
+                    "story_id": "",
+                    "reason": "disk full",
+                },
+            ),
+            finished(None, Status.DONE),
+        ),
     ),
     "refused": (
         PLAN,

@@ -58,6 +58,11 @@ AFTER_ITERATION = f.StopRequested(Stop(StopHow.AFTER_ITERATION))
 AFTER_STORY = f.StopRequested(Stop(StopHow.AFTER_STORY))
 INTERRUPTED = ended(Outcome.INTERRUPTED, "stopped")
 LIMIT = Limit("usage limit", at(60))
+WAIT = f.WaitStarted(0, at(60), "x")
+LIMITED = (
+    *(began(2, None), ended(Outcome.AGENT_ERROR, limit=LIMIT)),
+    *(measured(), kept("c2")),
+)
 GOES_ON = (Status.RUNNING, None)
 DONE = (Status.DONE, Reason.SUCCESS)
 STOPPED = (Status.STOPPED, Reason.STOPPED)
@@ -177,8 +182,24 @@ ENDINGS: dict[str, Told] = {
         DONE,
     ),
     "stop between stories": (PLAN, (OPENED, loaded(), NOW_), STOPPED),
-    "soft stop between stories": (PLAN, (OPENED, loaded(), AFTER_STORY), STOPPED),
-    "stop before the stories are read": (PLAN, (OPENED, AFTER_ITERATION), STOPPED),
+    "soft stop between stories waits for the next look": (
+        PLAN,
+        (OPENED, loaded(), AFTER_STORY),
+        GOES_ON,
+    ),
+    "and takes effect there": (PLAN, (OPENED, loaded(), AFTER_STORY, loaded()), STOPPED),
+    "soft stop before the stories are read": (PLAN, (OPENED, AFTER_ITERATION), GOES_ON),
+    "and when they are": (PLAN, (OPENED, AFTER_ITERATION, loaded()), STOPPED),
+    "soft stop, but all is done": (
+        PLAN,
+        (OPENED, AFTER_ITERATION, loaded(ALL_DONE, done=True)),
+        DONE,
+    ),
+    "manual, soft stop while only the word is missing": (
+        MANUAL,
+        (OPENED, loaded(ALL_DONE), AFTER_STORY),
+        STOPPED,
+    ),
     "stop in mid-attempt waits for its end": (PLAN, (OPENED, loaded(), began(), NOW_), GOES_ON),
     "stop in mid-attempt": (
         PLAN,
@@ -221,10 +242,53 @@ ENDINGS: dict[str, Told] = {
         SPENT,
     ),
     "stop before the workspace stands": (PLAN, (NOW_,), (Status.STARTING, None)),
-    "and then": (PLAN, (NOW_, OPENED, loaded()), STOPPED),
+    "and once it stands": (PLAN, (NOW_, OPENED), STOPPED),
+    "plain, and once it stands": (PLAIN, (SIGNAL, OPENED), STOPPED),
+    "soft stop before the workspace stands": (PLAN, (AFTER_STORY, OPENED), GOES_ON),
+    "and when the stories are read": (PLAN, (AFTER_STORY, OPENED, loaded()), STOPPED),
     "stop while waiting": (
         PLAN,
-        (OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "x"), SIGNAL),
+        (OPENED, loaded(), *lost(limit=LIMIT), WAIT, SIGNAL),
+        STOPPED,
+    ),
+    "soft stop while waiting": (
+        PLAN,
+        (OPENED, loaded(), *lost(limit=LIMIT), WAIT, AFTER_ITERATION),
+        STOPPED,
+    ),
+    "soft stop before the wait": (
+        PLAN,
+        (OPENED, loaded(), *won(), loaded(), *lost(2, TWO, limit=LIMIT), AFTER_STORY),
+        STOPPED,
+    ),
+    "soft stop while a story with a failed attempt waits": (
+        PLAN,
+        (OPENED, loaded(), *lost(), loaded(), *lost(2, limit=LIMIT), WAIT, AFTER_STORY),
+        GOES_ON,
+    ),
+    "plain, soft stop while waiting": (
+        PLAIN,
+        (OPENED, *won(1, None), *LIMITED, WAIT, AFTER_ITERATION),
+        STOPPED,
+    ),
+    "stop and a limit in the same attempt": (
+        PLAN,
+        (OPENED, loaded(), began(), SIGNAL, *lost(outcome=Outcome.INTERRUPTED, limit=LIMIT)[1:]),
+        STOPPED,
+    ),
+    "plain, stop and a limit in the same iteration": (
+        PLAIN,
+        (OPENED, began(1, None), SIGNAL, *LIMITED[1:]),
+        STOPPED,
+    ),
+    "soft stop and a limit in the same attempt": (
+        PLAN,
+        (OPENED, loaded(), began(), AFTER_ITERATION, *lost(limit=LIMIT)[1:]),
+        GOES_ON,
+    ),
+    "stop before the checks": (
+        replace(PLAN, verify=("make test",)),
+        (OPENED, loaded(), began(), NOW_, ended(), measured(), put_back()),
         STOPPED,
     ),
     "plain, stop in mid-iteration": (
@@ -328,6 +392,28 @@ def test_verdict_of_the_checks(name: str) -> None:
     assert judged == expected
 
 
+@pytest.mark.parametrize("stop", [NOW_, SIGNAL])
+def test_a_stop_before_the_checks_interrupts_the_attempt(stop: f.StopRequested) -> None:
+    facts = (OPENED, loaded(), began(), stop, ended())
+    plan = replace(PLAN, verify=("make test",))
+    before, after = told(*facts, plan=plan), told(*facts, measured(Usage(1, 2)), plan=plan)
+    judged = iteration(
+        ended=at(5),
+        stage=Stage.JUDGED,
+        outcome=Outcome.INTERRUPTED,
+        reason="the loop was stopped before the checks ran",
+        usage=Usage(1, 2),
+    )
+    assert after == replace(before, lanes=(Lane(checkpoint="c0", iteration=judged),))
+
+
+def test_a_soft_stop_lets_the_checks_run() -> None:
+    plan = replace(PLAN, verify=("make test",))
+    run = told(OPENED, loaded(), began(), AFTER_ITERATION, ended(), measured(), plan=plan)
+    open_iteration = iteration(ended=at(5), stage=Stage.MEASURED, outcome=Outcome.COMPLETE)
+    assert run.lanes == (Lane(checkpoint="c0", iteration=open_iteration),)
+
+
 def test_saved_story() -> None:
     before = told(OPENED, loaded(), *lost(), loaded(), began(2), ended(commits=("a1",)), measured())
     after = told(
@@ -366,15 +452,25 @@ def test_reverted_attempt(outcome: Outcome, reason: str) -> None:
     assert after == replace(
         before,
         book=None,
-        lanes=(Lane(checkpoint="c0", retry_reason=reason),),
+        lanes=(Lane(checkpoint="c0"),),
         iterations=(replace(open_iteration, saved_ref="refs/ralph/attempts/demo/1/1"),),
-        tallies={ONE.key: Tally(1, 1)},
+        tallies={ONE.key: Tally(1, 1, reason)},
     )
 
 
-def test_interrupted_attempt_is_a_call_but_not_a_retry() -> None:
-    assert told(OPENED, loaded(), *lost(), *lost(2, ONE, Outcome.INTERRUPTED)).tallies == {
-        ONE.key: Tally(2, 1)
+def test_interrupted_attempt_is_a_call_but_not_a_retry_and_keeps_the_reason() -> None:
+    interrupted = lost(2, ONE, Outcome.INTERRUPTED, "stopped")
+    assert told(OPENED, loaded(), *lost(), *interrupted).tallies == {ONE.key: Tally(2, 1, "why")}
+
+
+def test_reasons_belong_to_their_stories() -> None:
+    facts = (OPENED, loaded(), *lost(reason="one"), *lost(2, TWO, reason="two"))
+    tallies = {ONE.key: Tally(1, 1, "one"), TWO.key: Tally(1, 1, "two")}
+    assert told(*facts).tallies == tallies
+    assert told(*facts, *won(3)).tallies == {TWO.key: Tally(1, 1, "two")}
+    assert told(*facts, *lost(3, TWO, Outcome.TIMEOUT)).tallies == {
+        ONE.key: Tally(1, 1, "one"),
+        TWO.key: Tally(2, 2),
     }
 
 
@@ -438,6 +534,16 @@ def test_failed_step_leaves_the_iteration_open() -> None:
     assert after == replace(before, status=Status.STUCK, reason=Reason.ERROR, error="disk")
 
 
+def test_a_choice_that_failed_is_still_open() -> None:
+    run = told(*OVER)
+    facts = (*OVER, f.ChoiceMade(Choice.CLEANUP), f.StepFailed("Close", "disk full"))
+    failed = replace(run, closed=True, refused=True, choice=None, error="disk full")
+    assert told(*facts) == failed
+    assert told(*facts, f.ChoiceMade(Choice.KEEP)) == replace(
+        failed, closed=False, refused=False, choice=Choice.KEEP
+    )
+
+
 def test_adopted_and_abandoned() -> None:
     run = told(OPENED)
     assert told(OPENED, f.Adopted(0, "c9")) == replace(run, lanes=(Lane(checkpoint="c9"),))
@@ -457,7 +563,7 @@ def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:
         plan=plan,
         status=Status.RUNNING,
         reason=None,
-        tallies={ONE.key: Tally(3, 0)},
+        tallies={ONE.key: Tally(3, 0, "why")},
         stop=None,
         choice=None,
         closed=False,

@@ -125,6 +125,40 @@ STEPS: dict[str, Told] = {
         (OPENED, loaded(), *lost(), loaded(), *won(2), loaded()),
         s.RunAttempt(0, 3, TWO, 1, 3, ""),
     ),
+    "nor when the story was ticked by hand and the run resumed": (
+        PLAN,
+        (OPENED, loaded(), *STUCK, f.Resumed(PLAN), loaded(book(story(1, done=True), TWO))),
+        s.RunAttempt(0, 4, TWO, 1, 3, ""),
+    ),
+    "a story that comes first in between keeps its own reason": (
+        PLAN,
+        (OPENED, loaded(book(ONE)), *lost(reason="no net"), loaded(book(TWO, ONE))),
+        s.RunAttempt(0, 2, TWO, 1, 3, ""),
+    ),
+    "and leaves the other's": (
+        PLAN,
+        (
+            *(OPENED, loaded(book(ONE)), *lost(reason="no net"), loaded(book(TWO, ONE))),
+            *(*won(2, TWO), loaded(book(TWO, ONE))),
+        ),
+        s.RunAttempt(0, 3, ONE, 2, 3, "no net"),
+    ),
+    "stopped before the checks: put back": (
+        VERIFY,
+        (OPENED, loaded(), began(), STOP, ended(), measured()),
+        s.Revert(0),
+    ),
+    "stopped with a limit: no wait": (
+        PLAN,
+        (OPENED, loaded(), began(), STOP, *lost(limit=LIMIT)[1:]),
+        s.Finish(Status.STOPPED),
+    ),
+    "stopped before the workspace stands": (PLAN, (STOP, OPENED), s.Finish(Status.STOPPED)),
+    "plain, stopped before the workspace stands": (
+        PLAIN,
+        (STOP, OPENED),
+        s.Finish(Status.STOPPED),
+    ),
     "no retry is left: the choice": (PLAN, (OPENED, loaded(), *STUCK), s.AskChoice()),
     "max_retries 0 is one call": (
         replace(PLAN, limits=replace(LIMITS, max_retries=0)),
@@ -164,6 +198,14 @@ STEPS: dict[str, Told] = {
             f.ChoiceMade(Choice.KEEP),
         ),
         s.Close(Choice.KEEP),
+    ),
+    "the choice failed: nothing is left for now": (
+        PLAN,
+        (
+            *(OPENED, loaded(ALL_DONE, done=True), f.ChoiceMade(Choice.CLEANUP)),
+            f.StepFailed("Close", "disk full"),
+        ),
+        s.Finish(Status.DONE),
     ),
     "stopped: no choice": (PLAN, (OPENED, loaded(), STOP), s.Finish(Status.STOPPED)),
     "stopped, chosen afterwards": (

@@ -173,6 +173,10 @@ class Git:
         out = self.do("rev-list", "--reverse", "--topo-order", *wanted, f"^{base}")
         return tuple(os.fsdecode(out).split())
 
+    def parents(self, commit: str) -> tuple[str, ...]:
+        """The parents of a commit."""
+        return tuple(self._line("rev-list", "--parents", "-n", "1", commit).split()[1:])
+
     def diff_trees(self, old: str, new: str) -> tuple[Change, ...]:
         """What differs between two trees or commits, without rename detection."""
         if old == new:

@@ -74,6 +74,9 @@ def install_index(place: Place, source: Path) -> None:
         file.write(source.read_bytes())
         file.flush()
         os.fsync(file.fileno())
+    # With a newer time git would trust stat data of files that changed in the same second.
+    times = source.stat()
+    os.utime(lock, ns=(times.st_atime_ns, times.st_mtime_ns))
     lock.replace(place.git_dir / "index")
 
 
@@ -134,6 +137,7 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
     if git.do("ls-files", "-u", "-z"):
         raise UserError("The index has unmerged files", hint="Resolve them and `git add` them.")
     _refuse_branch_clashes(git, place, change)
+    _refuse_dirty_submodules(git, place)
     return Origin(branch, commit)
 
 
@@ -157,6 +161,20 @@ def _refuse_homes(place: Place) -> None:
             f"The repository's top folder is your home folder or `/`: {place.top}",
             state="Running there would commit all your files.",
             hint="Make a repository in a folder of its own: `git init my-project`",
+        )
+
+
+def _refuse_dirty_submodules(git: Git, place: Place) -> None:
+    if not (place.top / ".gitmodules").exists():
+        return
+    out = git.do("status", "--porcelain=v2", "-z", "--ignore-submodules=none", "-uno")
+    rows = (row.split(" ", 8) for row in os.fsdecode(out).split("\0") if row.startswith("1 "))
+    dirty = [row[8] for row in rows if row[2][0] == "S" and row[2][2:] != ".."]
+    if dirty:
+        raise UserError(
+            f"Submodules have uncommitted changes, which cannot be saved: {', '.join(dirty)}",
+            state="Nothing was changed.",
+            hint=f"git -C {dirty[0]} stash -u",
         )
 
 

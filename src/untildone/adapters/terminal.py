@@ -26,11 +26,11 @@ class Person:
             watched = (0,) if self._at_terminal else ()
             if 0 not in self._inbox.wake.wait(POLL_S, watched):
                 continue
-            chunk = os.read(0, 4096)
-            if not chunk:
+            chunk = _read_line()
+            if chunk is None:
                 self._at_terminal = False  # the terminal went away: wait for `untildone finish`
                 continue
-            typed += chunk
+            typed += chunk or b"\n"  # Ctrl-D is no answer either
             *lines, typed = typed.split(b"\n")
             for line in lines:
                 choice = WORDS.get(line.decode(errors="replace").strip().lower())
@@ -49,3 +49,11 @@ class Person:
         """At most this long, less if a request comes."""
         if not self._inbox.waiting() and seconds > 0:
             self._inbox.wake.wait(min(seconds, POLL_S))
+
+
+def _read_line() -> bytes | None:
+    try:
+        chunk = os.read(0, 4096)
+    except OSError:
+        return None
+    return chunk if chunk or os.isatty(0) else None

@@ -13,6 +13,7 @@ from untildone.domain.errors import (
     StoriesError,
     StoryLost,
     UntildoneError,
+    WorkAstray,
 )
 from untildone.domain.event import Event, announce, noticed, warning
 from untildone.domain.machine import apply, next_steps
@@ -238,7 +239,12 @@ class Orchestrator:
             f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
             f"Untildone-Story: {name}\nUntildone-Attempt: {iteration.attempt}\n"
         )
-        saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
+        try:
+            saved = ports.checkpoint.save(
+                lane_id, lane.checkpoint, message, only_changes=plan.plain
+            )
+        except WorkAstray as astray:
+            return f.Verified(lane_id, passed=False, reason=astray.message)
         return f.Saved(lane_id, saved.commit, saved.checkpoint, (*remarks, *saved.remarks))
 
     def _revert(self, lane_id: int) -> f.Reverted:
@@ -246,7 +252,10 @@ class Orchestrator:
         it = _iteration(lane)
         story = f"{it.story_id}-limit" if it.limit else it.story_id
         attempt = it.n if it.limit else it.attempt
-        return self.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
+        reverted = self.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
+        if self.ports.source and self.run.book:
+            self.ports.source.take_back(self.run.book)
+        return reverted
 
     def _wait(self, step: s.Wait) -> f.Fact | None:
         now = self.ports.clock.now()

@@ -7,6 +7,7 @@ UntildoneError
 │   └── AgentMissing     the agent program is not installed
 ├── CloseRefused         the completion choice cannot be carried out; nothing changed (exit 5)
 └── StepError            an outside thing failed in mid-run (exit 3, the choice is still offered)
+    ├── WorkAstray       the attempt's work does not build on the checkpoint; worth a retry
     └── Interrupted      a signal cut the step short; the next start repairs it
 """
 
@@ -51,6 +52,10 @@ class StepError(UntildoneError):
     """A step of the run failed in the outside world; the machine decides what follows."""
 
     exit_code = 3
+
+
+class WorkAstray(StepError):
+    """The work was done elsewhere or left half merged; saving it would undo finished stories."""
 
 
 class Interrupted(StepError):

@@ -56,6 +56,13 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
                 yield warning(text)
         case f.Resumed():
             yield _run_started(after, resumed=True)
+            for lane in after.lanes:
+                if lane.waiting:
+                    data = {"why": lane.waiting.why, "until": lane.waiting.until}
+                    yield Event("waiting", data)
+        case f.AskedAgain():
+            yield _run_started(after, resumed=True)
+            yield Event("complete", {"reason": after.reason, "options": ["cleanup", "keep"]})
         case f.StoriesLoaded():
             yield _stories_loaded(after, fact)
             if awaits_person(after):

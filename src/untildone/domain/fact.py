@@ -168,6 +168,13 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """A new process asks for the choice that an earlier one did not get."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
 class Adopted:
     """Edits that the person made on the branch between two processes are the new checkpoint."""
 
@@ -202,6 +209,7 @@ Fact = (
     | Refused
     | StepFailed
     | Resumed
+    | AskedAgain
     | Adopted
     | Abandoned
 )

@@ -34,7 +34,7 @@ def stories_loaded(run: Run, fact: f.StoriesLoaded) -> Run:
         run = replace(run, iterations=(*run.iterations[:-1], last))
     if run.ended:
         return run
-    if fact.done or run.person_done:
+    if fact.done or _word_counts(run):
         return _end(run, Status.DONE, Reason.SUCCESS)
     if _stop_is_due(run):
         return _end(run, Status.STOPPED, Reason.STOPPED)
@@ -161,7 +161,7 @@ def wait_over(run: Run, fact: f.WaitOver) -> Run:
 def person_done(run: Run) -> Run:
     """The person's word ends the run as soon as no iteration is open."""
     run = replace(run, person_done=True)
-    if any(lane.iteration for lane in run.lanes):
+    if any(lane.iteration for lane in run.lanes) or not _word_counts(run):
         return run
     return _end(replace(run, stop=None), Status.DONE, Reason.SUCCESS)
 
@@ -172,7 +172,8 @@ def stop_requested(run: Run, fact: f.StopRequested) -> Run:
     if run.ended or run.origin is None or any(lane.iteration for lane in run.lanes):
         return run
     # A soft stop waits for the next look at the stories, unless none will come.
-    waits = any(lane.waiting or lane.limit for lane in run.lanes) or _all_finished(run)
+    awaits_word = run.plan.done is Done.MANUAL and _all_finished(run)
+    waits = any(lane.waiting or lane.limit for lane in run.lanes) or awaits_word
     if waits and _stop_is_due(run):
         return _end(run, Status.STOPPED, Reason.STOPPED)
     return _stop_now(run)
@@ -223,6 +224,11 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
     )
 
 
+def asked_again(run: Run, fact: f.AskedAgain) -> Run:
+    """The run stays as it ended; the choice is open again."""
+    return replace(run, plan=fact.plan, stop=None, choice=None, closed=False, refused=False)
+
+
 def adopted(run: Run, fact: f.Adopted) -> Run:
     """The person's own edits on the branch are the new checkpoint."""
     return _lane(run, fact.lane, checkpoint=fact.checkpoint)
@@ -269,6 +275,12 @@ def _stop_is_due(run: Run) -> bool:
     if run.stop.how is not StopHow.AFTER_STORY or run.plan.plain or not run.iterations:
         return True
     return run.iterations[-1].outcome is Outcome.COMPLETE
+
+
+def _word_counts(run: Run) -> bool:
+    """The person's word ends a plain loop, and a manual one when its stories are finished."""
+    manual = run.plan.done is Done.MANUAL and _all_finished(run)
+    return run.person_done and (run.plan.plain or manual)
 
 
 def _all_finished(run: Run) -> bool:

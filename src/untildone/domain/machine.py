@@ -115,6 +115,8 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm 
             return fold.step_failed(run, fact)
         case f.Resumed():
             return fold.resumed(run, fact)
+        case f.AskedAgain():
+            return fold.asked_again(run, fact)
         case f.Adopted():
             return fold.adopted(run, fact)
         case f.Abandoned():

@@ -45,8 +45,7 @@ class LiveView:
         self._note(name, event)
         if name in ("agent_text", "agent_tool"):
             row = render.line(event)
-            if row:
-                self._lines.append(row)
+            self._lines.extend(row.splitlines())
         else:
             self._print(event)
         if name == "run_started":

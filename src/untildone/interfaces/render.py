@@ -68,6 +68,12 @@ def first_line(text: object, width: int = TEXT_WIDTH) -> str:
     return row if len(row) <= width else row[: width - 1] + "…"
 
 
+def last_lines(text: object, most: int = 6) -> list[str]:
+    """The last lines that say something, each cut to a width."""
+    rows = [row.strip() for row in str(text).splitlines() if row.strip()]
+    return [first_line(row) for row in rows[-most:]]
+
+
 def _run_started(event: EventObject) -> str:
     how = "going on with" if event.get("resumed") else "run of"
     return f"▶ {how} {event['change_id']} with {event['agent']} (from {event['original_branch']})"
@@ -128,7 +134,7 @@ _WORDS = {
     "run_started": _run_started,
     "stories_loaded": _stories_loaded,
     "iteration_started": _iteration_started,
-    "agent_text": lambda e: f"  │ {first_line(e['text'])}" if first_line(e["text"]) else "",
+    "agent_text": lambda e: "\n".join(f"  │ {row}" for row in last_lines(e["text"])),
     "agent_tool": lambda e: f"  ⚒ {e['tool']} {first_line(e.get('detail', ''), 100)}".rstrip(),
     "verify_started": lambda e: f"  check: {e['command']}",
     "verify_ended": _verify_ended,

@@ -1,8 +1,11 @@
 """Talking to a live loop from another process."""
 
+import os
+
 from untildone.adapters.inbox import POLL_S, send
 from untildone.adapters.repository import STATE_FILE
 from untildone.domain.errors import UserError
+from untildone.domain.run import Done
 from untildone.wiring.repository import Repository, read_state
 
 STOP_WAIT_S = 15.0
@@ -25,6 +28,7 @@ def stop(repository: Repository, change: str, how: str) -> str:
 def send_choice(repository: Repository, change: str, choice: str) -> int:
     """The choice for a loop that waits for it; returns the exit code for the command."""
     state = _live(repository, change)
+    for_people(state.get("run_id"))
     if state.get("phase") != "awaiting_choice":
         waits = state.get("phase") == "awaiting_person"
         word = f"untildone done {change}" if waits else f"`untildone stop {change}` first, or wait"
@@ -40,7 +44,25 @@ def send_choice(repository: Repository, change: str, choice: str) -> int:
 
 def send_done(repository: Repository, change: str) -> None:
     """The person's word."""
-    _post(repository, _live(repository, change), {"kind": "done"})
+    state = _live(repository, change)
+    for_people(state.get("run_id"))
+    run = repository.latest(change)
+    if run and not run.plan.plain and run.plan.done is not Done.MANUAL:
+        raise UserError(
+            f"The run of `{change}` ends when its stories are done, not by your word",
+            hint=f"`untildone stop {change}` stops it; `--done manual` is for your word",
+        )
+    _post(repository, state, {"kind": "done"})
+
+
+def for_people(run_id: object) -> None:
+    """Refuse a decision that an agent tries to make about its own run."""
+    if run_id and os.environ.get("UNTILDONE_RUN_ID") == run_id:
+        raise UserError(
+            "This decision belongs to the person who runs the loop, not to its agent",
+            state="Nothing was changed.",
+            hint="End with a promise instead; `untildone status` only looks.",
+        )
 
 
 def _live(repository: Repository, change: str) -> dict[str, object]:

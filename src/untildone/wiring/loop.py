@@ -1,7 +1,7 @@
 """Running loops: start, resume, finish, done, restore."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from untildone.adapters.repository import (
@@ -107,7 +107,9 @@ class Session:
         self._take_over(run.plan.change_id)
         loop = self._recovered(run)
         if run.closed:
-            raise UserError(f"The run of `{run.plan.change_id}` has already ended")
+            raise UserError(
+                f"The run of `{run.plan.change_id}` has already ended", hint="untildone status"
+            )
         if not loop.run.ended:
             loop.record(f.StopRequested(Stop(StopHow.NOW)))
             self._drive(loop)
@@ -131,8 +133,15 @@ class Session:
 
     def _take_over(self, change: str) -> None:
         """From here on this process is the worktree's loop: nobody else's, and reachable."""
-        self.repository.lock.take(change)
-        self.repository.inbox.listen()
+        try:
+            self.repository.lock.take(change)
+            self.repository.inbox.listen()
+        except OSError as error:
+            raise UserError(
+                f"The git folder cannot be written: {error}",
+                state="Nothing was changed.",
+                hint="Look at `df .` and `ls -ld .git`, then try again.",
+            ) from error
 
     def _finish_closing(self, run: Run | None) -> None:
         # A loop that was killed while it carried out the choice: the rest of it comes first.
@@ -183,18 +192,19 @@ class Session:
                 f"The start of this run was cut short before anything was changed: {plan.run_id}",
                 hint=f"untildone run {plan.change_id}",
             )
-        if not waiting_for_choice:
-            source = source_of(plan, top)
-            book = source.load() if source else None
-            new_plan = renewed(plan, settings, flags, loop.run.current_iteration, book)
+        source = source_of(plan, top)
+        book = source.load() if source else None
+        new_plan = renewed(plan, settings, flags, loop.run.current_iteration, book)
+        if waiting_for_choice:
+            loop.record(f.AskedAgain(replace(new_plan, limits=plan.limits)))
+        else:
             dialect(new_plan.agent, new_plan.agent_cmd, new_plan.script, top).check()
             if not any(lane.iteration for lane in loop.run.lanes):
                 checkpoint, remarks = loop.adopt()
                 loop.record(f.Adopted(0, checkpoint, remarks))
             loop.record(f.Resumed(new_plan))
-            assert loop.run.origin is not None
-            loop = self._loop(loop.run, loop.run.origin)
-        return self._drive(loop)
+        assert loop.run.origin is not None
+        return self._drive(self._loop(loop.run, loop.run.origin))
 
     def _begin(self, prepared: Prepared, origin: Origin) -> Ended:
         repo = self.repository

@@ -1,5 +1,6 @@
 """A repository as the commands see it: its folders, git, and the runs recorded in it."""
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -94,7 +95,8 @@ class Repository:
         last_sign = self.folder(run.plan.run_id).journal.stat().st_mtime
         ended = views.left_behind(run, datetime.fromtimestamp(last_sign, UTC))
         state.adopt_foreign(views.KNOWN_FIELDS)
-        state.write(views.state(ended, 0, None), ended.iterations)
+        with contextlib.suppress(OSError):  # a full or read-only disk: shown as it is, for now
+            state.write(views.state(ended, 0, None), ended.iterations)
 
     def end_leftovers(self, run_id: str) -> int:
         """End what an earlier, killed loop left running; only processes that carry its mark."""

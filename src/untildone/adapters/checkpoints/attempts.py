@@ -6,6 +6,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate, git_failed
+from untildone.adapters.process import Captured
 
 PUT_BACK_TRIES = 3
 
@@ -47,10 +48,10 @@ class Attempts:
             if (top / path).is_dir():
                 self._snapshots.move_aside(top / path)
         for change in snapshot.changes:
-            target = top / change.path
             # Ignored files and folders in the place of a tracked file: git would overwrite them.
-            if change.status == "D" and os.path.lexists(target):
-                self._snapshots.move_aside(target)
+            obstacle = self._snapshots.obstacle(change.path) if change.status == "D" else ""
+            if obstacle:
+                self._snapshots.move_aside(top / obstacle)
 
     def _of_this_run(self, ref: str) -> str:
         """The attempt stored under this ref, if this run stored it; an older run's makes room."""
@@ -65,18 +66,19 @@ class Attempts:
 
     def put_back(self, ref: str, snapshot: Snapshot, checkpoint: str, since: float) -> None:
         """Bring the files back to the checkpoint; what is in the way is moved aside."""
-        for _ in range(PUT_BACK_TRIES):
-            self._make_room(snapshot)
-            answer = self._git.checkout_tree(checkpoint)
-            if answer.ok:
-                self._remove_new_empty_folders(since)
-                return
+        tries = PUT_BACK_TRIES
+        while not (answer := self._check_out(snapshot, checkpoint)).ok:
+            tries -= 1
+            if not tries:
+                raise git_failed(("read-tree",), answer)
             # A file changed after the snapshot, and git refuses to lose it: look again.
             snapshot = self._snapshots.take(checkpoint, with_hidden=True)
             self.store(ref, snapshot, checkpoint, [])
-        answer = self._git.checkout_tree(checkpoint)
-        if not answer.ok:
-            raise git_failed(("read-tree",), answer)
+        self._remove_new_empty_folders(since)
+
+    def _check_out(self, snapshot: Snapshot, checkpoint: str) -> Captured:
+        self._make_room(snapshot)
+        return self._git.checkout_tree(checkpoint)
 
     def _remove_new_empty_folders(self, since: float) -> None:
         # Git tracks no folders: those that the attempt made and left empty are found by their age.

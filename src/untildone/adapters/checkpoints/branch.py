@@ -11,8 +11,14 @@ from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshots
 from untildone.adapters.checkpoints.surroundings import WATCHED, Surroundings
 from untildone.adapters.clock import monotonic
 from untildone.adapters.git import Git, Place, Ref, RefUpdate
-from untildone.adapters.repository import STATE_FILE, head_of, home, install_index
-from untildone.domain.errors import StepError, UserError
+from untildone.adapters.repository import (
+    IN_PROGRESS,
+    STATE_FILE,
+    head_of,
+    home,
+    install_index,
+)
+from untildone.domain.errors import StepError, UserError, WorkAstray
 from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
 
@@ -154,9 +160,11 @@ class BranchCheckpoint:
         """Commit all work on top of the checkpoint; the agent's own commits stay below it."""
         git = self._git
         remarks = self._surroundings.put_settings_back()
-        snapshot = self._snapshots.take(checkpoint)
         refs = git.refs(*WATCHED)
         tips = self._tips(refs)
+        if not only_changes:
+            self._refuse_work_astray(checkpoint, refs)
+        snapshot = self._snapshots.take(checkpoint)
         good = [tip for tip in tips if tip != checkpoint and git.is_ancestor(checkpoint, tip)]
         parent = good[0] if good else checkpoint
         commit = ""
@@ -170,6 +178,22 @@ class BranchCheckpoint:
         self._note_refs(refs, updates)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, commit or parent, remarks)
+
+    def _refuse_work_astray(self, checkpoint: str, refs: dict[str, Ref]) -> None:
+        git, head = self._git, self._head_commit(refs)
+        half_done = any((self._place.git_dir / name).exists() for name in IN_PROGRESS)
+        if half_done and git.do("ls-files", "-u", "-z"):
+            raise WorkAstray(
+                "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
+            )
+        if head == checkpoint or git.is_ancestor(checkpoint, head):
+            return
+        if head and git.parents(head) == git.parents(checkpoint):
+            return  # the checkpoint commit was amended: its content is still the base
+        raise WorkAstray(
+            f"The work does not build on the branch `{self._branch}`: HEAD was moved to a commit "
+            "without the finished stories. Stay on the branch; do not rewrite its history."
+        )
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""

@@ -140,7 +140,7 @@ class Closing:
     def _merge(self, now: str, work: str, tree: str) -> None:
         merged, conflicts = self.git.merged_tree(now, work)
         state = f"Nothing was changed and `{self._branch}` is kept."
-        hint = f"Merge `{self._branch}` by hand, or `untildone finish {self._change} keep`"
+        hint = f"`git merge {self._branch}` by hand, or `untildone finish {self._change} keep`"
         if conflicts:
             files = ", ".join(dict.fromkeys(conflicts))
             raise CloseRefused(

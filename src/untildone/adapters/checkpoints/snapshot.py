@@ -94,12 +94,18 @@ class Snapshots:
 
     def in_the_way(self, now: str, target: str) -> tuple[str, ...]:
         """Files on disk that neither tree nor index know and that a checkout would overwrite."""
-        changes = self._git.diff_trees(now, target)
-        return tuple(
-            change.path
-            for change in changes
-            if change.status == "A" and os.path.lexists(self._place.top / change.path)
-        )
+        added = (c.path for c in self._git.diff_trees(now, target) if c.status == "A")
+        return tuple(dict.fromkeys(filter(None, map(self.obstacle, added))))
+
+    def obstacle(self, path: str) -> str:
+        """What stands on disk where this file is to go: itself, or a file in place of a folder."""
+        parts = path.split("/")
+        for k in range(1, len(parts)):
+            above = "/".join(parts[:k])
+            target = self._place.top / above
+            if os.path.lexists(target) and (target.is_symlink() or not target.is_dir()):
+                return above
+        return path if os.path.lexists(self._place.top / path) else ""
 
     def move_aside(self, path: Path) -> Path:
         """Rename something into the run's folder, under a name that says where it was."""

@@ -10,7 +10,8 @@ from untildone.adapters.git import Git, Place, Ref, RefUpdate
 WATCHED = ("refs/heads/", "refs/tags/", "refs/stash")
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
-SETTINGS = ("config", "info/exclude", STASH_LOG)
+SHARED = ("config", "info/exclude")
+OWN = ("config.worktree", "info/sparse-checkout")
 
 
 class Surroundings:
@@ -27,17 +28,20 @@ class Surroundings:
         self._note = folder / "before.json"
         self._written = ""
         self._refs: dict[str, Ref] | None = None
-        self._settings: dict[str, bytes] = {}
+        self._settings: dict[str, bytes | None] = {}
         self._recall()
 
     def note(self, refs: dict[str, Ref]) -> None:
         """Remember refs and settings as they are before the agent starts."""
         self._refs = refs
-        self._settings = {name: self._read(name) for name in SETTINGS}
+        self._settings = {name: self._read(name) for name in (*self._names(), STASH_LOG)}
         text = json.dumps(
             {
                 "refs": {name: [ref.commit, ref.worktree] for name, ref in refs.items()},
-                "settings": {name: data.hex() for name, data in self._settings.items()},
+                "settings": {
+                    name: None if data is None else data.hex()
+                    for name, data in self._settings.items()
+                },
             }
         )
         if text != self._written:
@@ -52,16 +56,16 @@ class Surroundings:
     def put_settings_back(self) -> tuple[str, ...]:
         """Undo edits of git's own settings before our next git command obeys them."""
         remarks = []
-        for name in ("config", "info/exclude"):
+        for name in self._names() if self._settings else ():
             before, now = self._settings.get(name), self._read(name)
-            if before is None or before == now:
+            if before == now:
                 continue
-            copy = self._folder / f"changed-{name.replace('/', '-')}"
-            copy.write_bytes(now)
-            (self._place.common_dir / name).write_bytes(before)
-            remarks.append(
-                f"An attempt changed `.git/{name}`; it was put back, a copy is at: {copy}"
-            )
+            remarks.append(f"An attempt changed `.git/{name}`; it was put back")
+            if now is not None:
+                copy = self._folder / f"changed-{name.replace('/', '-')}"
+                copy.write_bytes(now)
+                remarks[-1] += f", a copy is at: {copy}"
+            self._write(name, before)
         return tuple(remarks)
 
     def refs_back(
@@ -96,9 +100,9 @@ class Surroundings:
     def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
         if before == now or (before and now and before.commit == now.commit):
             return []
-        log = self._read(STASH_LOG).decode(errors="replace").splitlines()
+        log = (self._read(STASH_LOG) or b"").decode(errors="replace").splitlines()
         made = [line.split(" ")[1] for line in log]
-        known = self._settings.get(STASH_LOG, b"").decode(errors="replace")
+        known = (self._settings.get(STASH_LOG) or b"").decode(errors="replace")
         saved = [self._store(commit) for commit in made if commit not in known]
         if saved:
             self._git.update_refs(saved, "untildone: keep the attempt's stash")
@@ -106,7 +110,7 @@ class Surroundings:
             self._git.update_refs([(STASH, "", None)], "untildone: stash list put back")
         else:
             self._git.update_refs([(STASH, before.commit, None)], "untildone: stash list put back")
-            (self._place.common_dir / STASH_LOG).write_bytes(self._settings[STASH_LOG])
+            self._write(STASH_LOG, self._settings[STASH_LOG])
         return ["An attempt changed the stash list; it was put back and its stashes are stored"]
 
     def _store(self, commit: str) -> RefUpdate:
@@ -116,14 +120,37 @@ class Surroundings:
         # Somebody may work on that branch in another worktree: theirs to move.
         return bool(ref.worktree) and Path(ref.worktree) != self._place.top
 
-    def _read(self, name: str) -> bytes:
+    def _names(self) -> list[str]:
+        """Git's own files that an attempt must leave alone, hooks included."""
+        hooks = self._place.common_dir / "hooks"
+        found = {f"hooks/{path.name}" for path in hooks.glob("*") if path.suffix != ".sample"}
+        noted = {name for name in self._settings if name.startswith("hooks/")}
+        return [*SHARED, *OWN, *sorted(found | noted)]
+
+    def _path(self, name: str) -> Path:
+        return (self._place.git_dir if name in OWN else self._place.common_dir) / name
+
+    def _read(self, name: str) -> bytes | None:
         try:
-            return (self._place.common_dir / name).read_bytes()
+            return self._path(name).read_bytes()
         except OSError:
-            return b""
+            return None
+
+    def _write(self, name: str, data: bytes | None) -> None:
+        path = self._path(name)
+        if data is None:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        if name.startswith("hooks/"):
+            path.chmod(0o755)
 
     def _recall(self) -> None:
         if self._note.exists():
             noted = json.loads(self._note.read_text())
             self._refs = {name: Ref(*pair) for name, pair in noted["refs"].items()}
-            self._settings = {k: bytes.fromhex(v) for k, v in noted["settings"].items()}
+            self._settings = {
+                name: None if text is None else bytes.fromhex(text)
+                for name, text in noted["settings"].items()
+            }

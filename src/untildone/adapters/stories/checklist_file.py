@@ -48,6 +48,19 @@ class ChecklistFile:
             self._write(settled)
         return tuple(self._sentences(current, claims, _gone(before, now)))
 
+    def take_back(self, before: StoryBook) -> None:
+        """Untick every box that was open in `before`; matters for a file that git ignores."""
+        data = self._read()
+        now = self._parse(data)
+        claims = [
+            task
+            for was in before.stories
+            if (current := now.find(was.key))
+            for task in _newly_ticked(was, current)
+        ]
+        if claims:
+            self._write(task_lines.untick(data, [task.line for task in claims]))
+
     def _parse(self, data: bytes) -> StoryBook:
         return checklist.parse(data, change=self.change, source=self.source, path=self.path)
 
@@ -69,7 +82,9 @@ class ChecklistFile:
                     f"Look at it with `ls -l {self.path}`.",
                 ) from None
             raise self._unreadable(
-                "It does not exist", f"Write the tasks there as `- [ ]` lines, then {self._again}."
+                "It does not exist",
+                f"`git checkout HEAD -- {self.path}` brings a committed one back, "
+                f"then {self._again}.",
             ) from None
         except OSError as error:
             raise self._unreadable(

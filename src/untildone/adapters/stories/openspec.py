@@ -120,6 +120,10 @@ class OpenSpec:
         """Tick the story's boxes; take back boxes of other stories that were open in `before`."""
         return self._file.settle(story, before)
 
+    def take_back(self, before: StoryBook) -> None:
+        """Untick what was open in `before`."""
+        self._file.take_back(before)
+
     def context(self, story: Story) -> StoryContext:
         """The change's documents, and the requirements that fit the story."""
         specs = self._specs()

@@ -57,6 +57,11 @@ def done(change: str) -> int:
         return 0
     session = session_for(repository, "keep", QUIET_VIEW)
     run = repository.needed(change)
+    if not run.plan.plain and run.plan.done != "manual":
+        raise UserError(
+            f"The run of `{change}` ends when its stories are done, not by your word",
+            hint=f"untildone resume {change}",
+        )
     if run.closed and run.status == "done":
         raise UserError(f"The run of `{change}` is done already", hint="untildone status")
     return tell(session.person_done(run), QUIET_VIEW)

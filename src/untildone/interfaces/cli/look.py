@@ -122,6 +122,8 @@ def _loop_text(loop: dict[str, object]) -> str:
         rows.append(
             f"  lines not counted as tasks: {loop['ignored']} (`untildone stories` lists them)"
         )
+    if loop.get("waiting_until"):
+        rows.append(f"  waiting until {render.clock_time(loop['waiting_until'])}")
     if loop.get("error"):
         rows.append(f"  error: {loop['error']}")
     if not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running"):

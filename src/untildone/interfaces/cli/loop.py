@@ -1,5 +1,6 @@
 """`run` and `resume`."""
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -183,11 +184,13 @@ def _warn(text: str) -> None:
 
 
 def tell(ended: Ended, view: dict[str, bool]) -> int:
-    if ended.message:
-        click.echo(ended.message, err=view["as_json"])
+    """The last line; nobody reading it any more does not change how the run ended."""
     run = ended.run
-    if run and not ended.message and not view["as_json"] and not view["quiet"]:
-        click.echo(_next_command(run, ended.exit_code))
+    with contextlib.suppress(OSError):
+        if ended.message:
+            click.echo(ended.message, err=view["as_json"])
+        elif run and not view["as_json"] and not view["quiet"]:
+            click.echo(_next_command(run, ended.exit_code))
     return ended.exit_code
 
 

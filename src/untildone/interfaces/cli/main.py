@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = _run(argv)
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on: no noise at the exit
     return code
 
@@ -106,6 +106,9 @@ def _run(argv: Sequence[str] | None) -> int:
         return error.exit_code
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        show(_outside_trouble(error))
+        return 1
     except Exception:  # noqa: BLE001 - the outer boundary: a report instead of a traceback
         return _report(traceback.format_exc(), argv)
     return result if isinstance(result, int) else 0
@@ -135,6 +138,14 @@ def show(error: UntildoneError) -> None:
         click.echo(f"hint: {error.hint}", err=True)
 
 
+def _outside_trouble(error: OSError) -> UntildoneError:
+    return UntildoneError(
+        f"The machine refused: {error}",
+        state="A run is recorded as far as it could be written; git has what was stored.",
+        hint="Look at `df .` and at permissions, mend it, then `untildone status`.",
+    )
+
+
 def _report(text: str, argv: Sequence[str] | None) -> int:
     args = sys.argv[1:] if argv is None else argv
     with tempfile.NamedTemporaryFile(
@@ -143,7 +154,10 @@ def _report(text: str, argv: Sequence[str] | None) -> int:
         python = sys.version.partition(" ")[0]
         file.write(f"untildone {__version__}, Python {python}\ncommand: {args}\n\n{text}")
     click.echo("error: something went wrong inside untildone", err=True)
-    click.echo("  Your files are safe; `untildone status` shows where the run stands.", err=True)
+    click.echo(
+        "  `untildone status` shows where a run stands, `git for-each-ref refs/ralph`", err=True
+    )
+    click.echo("  what is stored.", err=True)
     click.echo(f"hint: a report for the developers is in: {file.name}", err=True)
     return 1
 
