@@ -165,6 +165,11 @@ class Git:
         """Whether `commit` builds on `ancestor`."""
         return ancestor == commit or self.ask("merge-base", "--is-ancestor", ancestor, commit).ok
 
+    def merge_base(self, one: str, other: str) -> str:
+        """The best common ancestor, or an empty string."""
+        answer = self.ask("merge-base", one, other)
+        return os.fsdecode(answer.stdout).strip() if answer.ok else ""
+
     def commits_since(self, base: str, tips: Iterable[str]) -> tuple[str, ...]:
         """Commits reachable from the tips and not from the base, oldest first."""
         wanted = [tip for tip in tips if tip and tip != base]

@@ -188,12 +188,25 @@ class BranchCheckpoint:
             )
         if head == checkpoint or git.is_ancestor(checkpoint, head):
             return
-        if head and git.parents(head) == git.parents(checkpoint):
-            return  # the checkpoint commit was amended: its content is still the base
+        if head == self._at(refs) and self._is_amended(checkpoint, head):
+            return
+        base = git.merge_base(checkpoint, head) if head else ""
+        if base and git.tree_of(base) == git.tree_of(checkpoint):
+            return  # begun elsewhere, but from the very same files
         raise WorkAstray(
             f"The work does not build on the branch `{self._branch}`: HEAD was moved to a commit "
             "without the finished stories. Stay on the branch; do not rewrite its history."
         )
+
+    def _is_amended(self, checkpoint: str, head: str) -> bool:
+        """Whether this is the checkpoint's commit made anew, and not one that drops its content."""
+        parents = self._git.parents(checkpoint)
+        if not head or self._git.parents(head) != parents:
+            return False
+        base = parents[0]
+        own = {change.path for change in self._git.diff_trees(base, checkpoint)}
+        kept = {change.path for change in self._git.diff_trees(base, head)}
+        return bool(own & kept)
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
