@@ -1,12 +1,14 @@
 """Checkpoints on `ralph/demo`, with real git: open, save, go on."""
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
 from untildone.adapters.repository import discover
-from untildone.domain.errors import StepError, UserError
+from untildone.domain.errors import StepError, UserError, WorkAstray
 from untildone.domain.fact import Opened, Saved
 from untildone.domain.run import Choice, Origin
 
@@ -255,3 +257,62 @@ def test_a_linked_worktree_has_its_own_run(repo: Worktree, tmp_path: Path) -> No
     assert other.sh("branch", "--show-current") == "ralph/demo"
     assert repo.files() == {"a.txt": "a\n"}
     assert repo.sh("branch", "--show-current") == "feature/x"
+
+
+def _to_the_origin(repo: Worktree) -> None:
+    repo.sh("checkout", "-q", "-b", "side", "feature/x")
+    repo.write("side.txt", "side\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-q", "-m", "side")
+
+
+def _open_conflict(repo: Worktree) -> None:
+    repo.sh("checkout", "-q", "-b", "left")
+    repo.write("a.txt", "left\n")
+    repo.sh("commit", "-q", "-am", "left")
+    repo.sh("checkout", "-q", "ralph/demo")
+    repo.write("a.txt", "right\n")
+    repo.sh("commit", "-q", "-am", "right")
+    with pytest.raises(subprocess.CalledProcessError):
+        repo.sh("merge", "-q", "left")
+
+
+ASTRAY: dict[str, tuple[Callable[[Worktree], None], str]] = {
+    "from the original branch": (_to_the_origin, "does not build on the branch `ralph/demo`"),
+    "half merged": (_open_conflict, "left open with conflicts"),
+}
+
+
+@pytest.mark.parametrize("name", ASTRAY)
+def test_work_astray_is_not_saved(name: str, repo: Worktree) -> None:
+    act, message = ASTRAY[name]
+    checkpoint, opened = repo.open()
+    checkpoint.stand(opened.checkpoint)
+    repo.write("first.txt", "first\n")
+    base = checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False).checkpoint
+    checkpoint.stand(base)
+    act(repo)
+    with pytest.raises(WorkAstray, match=message):
+        checkpoint.save(0, base, "checkpoint: 2\n", only_changes=False)
+    checkpoint.revert(0, base, "2", 1)
+    assert repo.origin == Origin("ralph/demo", base)
+    assert repo.files()["first.txt"] == "first\n"
+
+
+def test_work_beside_the_initial_state_does_not_lose_it(repo: Worktree) -> None:
+    repo.write("mine.txt", "not committed yet\n")
+    checkpoint, opened = repo.open()
+    checkpoint.stand(opened.checkpoint)
+    _to_the_origin(repo)
+    with pytest.raises(WorkAstray):
+        checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
+
+
+def test_an_amended_checkpoint_is_not_astray(repo: Worktree) -> None:
+    checkpoint, opened = repo.open()
+    checkpoint.stand(opened.checkpoint)
+    repo.write("mine.txt", "mine\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-q", "--amend", "-m", "rewritten")
+    saved = checkpoint.save(0, opened.checkpoint, "checkpoint: 1\n", only_changes=False)
+    assert repo.tree(saved.commit)["mine.txt"] == "mine"

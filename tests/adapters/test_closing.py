@@ -1,5 +1,6 @@
 """The end of a run, with real git: cleanup, restore, an attempt brought back."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -264,3 +265,31 @@ def test_an_attempt_is_brought_back(repo: Worktree) -> None:
     assert repo.tree(stored)["now.txt"] == "now"
     with pytest.raises(UserError, match="There is no such attempt: demo/9/9"):
         repo.closing().bring_back("refs/ralph/attempts/demo/9/9")
+
+
+def test_cleanup_does_not_delete_an_ignored_file_in_the_place_of_a_folder(repo: Worktree) -> None:
+    repo.write(".gitignore", "cache\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-qm", "ignore")
+    repo.write("cache", "mine\n")
+    checkpoint, opened = worked(repo)
+    blob = repo.sh("hash-object", "-w", "--stdin", stdin="theirs\n")
+    sub = repo.sh("mktree", stdin=f"100644 blob {blob}\tx\n")
+    rows = repo.sh("ls-tree", "feature/x").splitlines()
+    tree = repo.sh("mktree", stdin="\n".join([*rows, f"040000 tree {sub}\tcache"]) + "\n")
+    commit = repo.sh("commit-tree", tree, "-p", "feature/x", "-m", "moved")
+    repo.sh("update-ref", "refs/heads/feature/x", commit)
+    with pytest.raises(CloseRefused, match="cache"):
+        checkpoint.close(Choice.CLEANUP, opened.origin)
+    assert repo.files().get("cache") == "mine\n"
+
+
+def test_restore_keeps_an_ignored_file_in_the_place_of_a_folder(repo: Worktree) -> None:
+    repo.write("cache/x", "x\n")
+    checkpoint, opened = repo.open()
+    shutil.rmtree(repo.top / "cache")
+    repo.write(".gitignore", "cache\n")
+    checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
+    repo.write("cache", "precious\n")
+    stored, *_ = repo.closing().restore(opened.origin, BACKUP)
+    assert "precious\n" in repo.aside() or "cache" in repo.tree(stored)

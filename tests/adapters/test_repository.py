@@ -140,6 +140,28 @@ def test_own_files_are_excluded_once(repo: Worktree) -> None:
     assert repo.sh("status", "--porcelain") == ""
 
 
+def _submodule(repo: Worktree) -> None:
+    lib = repo.top.parent / "lib"
+    lib.mkdir()
+    shell_git(lib, "init", "-q")
+    (lib / "lib.txt").write_text("lib\n")
+    shell_git(lib, "add", "-A")
+    shell_git(lib, "commit", "-q", "-m", "lib")
+    allow = ("-c", "protocol.file.allow=always")
+    repo.sh(*allow, "submodule", "--quiet", "add", str(lib), "vendor/lib")
+    repo.sh("commit", "-q", "-m", "submodule")
+
+
+@pytest.mark.parametrize("name", ["lib.txt", "new.txt"])
+def test_dirty_submodules_are_refused(name: str, repo: Worktree) -> None:
+    _submodule(repo)
+    assert preflight(repo.git(), repo.place, "demo") == repo.origin
+    repo.write(f"vendor/lib/{name}", "mine\n")
+    with pytest.raises(UserError, match=r"uncommitted changes, .*: vendor/lib") as caught:
+        preflight(repo.git(), repo.place, "demo")
+    assert caught.value.hint == "git -C vendor/lib stash -u"
+
+
 @pytest.mark.slow
 def test_stale_locks_are_moved_aside(repo: Worktree) -> None:
     aside = repo.top.parent / "aside"
@@ -163,6 +185,8 @@ def test_the_index_is_replaced_by_gits_protocol(repo: Worktree) -> None:
     with pytest.raises(FileExistsError):
         install_index(repo.place, saved)
     lock.unlink()
+    os.utime(saved, ns=(1_000_000_000, 1_000_000_001))
     install_index(repo.place, saved)
+    assert (repo.place.git_dir / "index").stat().st_mtime_ns == 1_000_000_001
     assert repo.sh("status", "--porcelain") == "?? new.txt"
     assert os.listdir(repo.place.git_dir).count("index.lock") == 0

@@ -1,11 +1,13 @@
 """A failed attempt: stored with all it made, then the tree is as it was."""
 
 import os
+import shutil
 from collections.abc import Callable
 
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
+from untildone.adapters.checkpoints.attempts import PUT_BACK_TRIES
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.git import Git
@@ -253,8 +255,8 @@ def test_a_file_that_never_comes_to_rest_is_an_error(repo: Worktree) -> None:
     repo.write("a.txt", "attempt\n")
     with pytest.raises(StepError, match=r"`git read-tree` failed: .*a\.txt"):
         checkpoint.revert(0, base, "1", 1)
-    assert (git.checkouts, repo.files()["a.txt"]) == (4, "late 4\n")
-    assert repo.attempt("1/1")["a.txt"] == "late 3"
+    assert (git.checkouts, repo.files()["a.txt"]) == (PUT_BACK_TRIES, "late 3\n")
+    assert repo.attempt("1/1")["a.txt"] == "late 2"
 
 
 def test_ignored_files_of_the_user_survive_new_rules(repo: Worktree) -> None:
@@ -288,3 +290,16 @@ def test_a_stale_lock_is_moved_aside(repo: Worktree) -> None:
     checkpoint.revert(0, base, "1", 1)
     assert repo.files() == before
     assert (repo.folder.path / "aside" / "0000-.git__index.lock").read_text() == "stale"
+
+
+def test_revert_keeps_an_ignored_file_in_the_place_of_a_tracked_folder(repo: Worktree) -> None:
+    repo.write(".gitignore", "dir.env\n")
+    repo.write("dir.env/t.txt", "t\n")
+    repo.sh("add", "-A")
+    repo.sh("add", "-f", "dir.env/t.txt")
+    checkpoint, opened = repo.open()
+    checkpoint.stand(opened.checkpoint)
+    shutil.rmtree(repo.top / "dir.env")
+    repo.write("dir.env", "precious\n")
+    checkpoint.revert(0, opened.checkpoint, "1", 1)
+    assert "precious\n" in repo.aside() or "dir.env" in repo.attempt("1/1")

@@ -1,5 +1,6 @@
 """What an attempt must leave alone: other refs, stashes, settings."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -140,3 +141,35 @@ def test_without_a_note_nothing_is_moved(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
     repo.sh("branch", "-q", "-f", "feature/x", "HEAD")
     assert checkpoint.revert(0, opened.checkpoint, "1", 1).remarks == ()
+
+
+def test_hooks_and_own_settings_are_put_back(repo: Worktree) -> None:
+    git_dir = repo.place.git_dir
+    hooks = git_dir / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in ("pre-push", "commit-msg"):
+        (hooks / name).write_text("#!/bin/sh\n")
+        (hooks / name).chmod(0o755)
+    (hooks / "update.sample").write_text("sample\n")
+    checkpoint, opened = repo.open()
+    checkpoint.stand(opened.checkpoint)
+    (hooks / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
+    (hooks / "pre-push").write_text("#!/bin/sh\nexit 1\n")
+    (hooks / "commit-msg").unlink()
+    (hooks / "update.sample").write_text("changed\n")
+    (git_dir / "config.worktree").write_text("[core]\n\tsparseCheckout = true\n")
+    (git_dir / "info/sparse-checkout").write_text("/nothing\n")
+    remarks = checkpoint.revert(0, opened.checkpoint, "1", 1).remarks
+    assert [remark.split("`")[1] for remark in remarks] == [
+        *(".git/config.worktree", ".git/info/sparse-checkout"),
+        *(".git/hooks/commit-msg", ".git/hooks/pre-commit", ".git/hooks/pre-push"),
+    ]
+    assert {path.name: path.read_text() for path in hooks.iterdir() if path.suffix == ""} == {
+        "pre-push": "#!/bin/sh\n",
+        "commit-msg": "#!/bin/sh\n",
+    }
+    assert os.access(hooks / "commit-msg", os.X_OK)
+    assert (hooks / "update.sample").read_text() == "changed\n"
+    assert not (git_dir / "config.worktree").exists()
+    assert not (git_dir / "info/sparse-checkout").exists()
+    assert (repo.folder.path / "changed-hooks-pre-commit").read_text() == "#!/bin/sh\nexit 1\n"

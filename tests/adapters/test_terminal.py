@@ -88,9 +88,21 @@ def test_a_word_in_two_parts(inbox: Inbox, keyboard: int) -> None:
     later.join()
 
 
-def test_after_the_end_of_file_only_a_message_helps(inbox: Inbox, keyboard: int) -> None:
+def test_the_end_of_file_is_no_answer(
+    inbox: Inbox, keyboard: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     os.write(keyboard, b"\x04")
-    os.write(keyboard, b"keep\n")
+    later = threading.Timer(0.1, os.write, (keyboard, b"keep\n"))
+    later.start()
+    assert Person(inbox, "ask", at_terminal=True).choose() is Choice.KEEP
+    later.join()
+    assert capsys.readouterr() == ("", AGAIN)
+
+
+def test_the_end_of_a_pipe_is_a_terminal_that_went_away(inbox: Inbox, keyboard: int) -> None:
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
     later = threading.Timer(0.2, wake_with_message, (inbox,))
     later.start()
     assert Person(inbox, "ask", at_terminal=True).choose() is None

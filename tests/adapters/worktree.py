@@ -93,6 +93,11 @@ class Worktree:
         names = self.sh("ls-tree", "-r", "-z", "--name-only", commit).split("\0")
         return {name: self.sh("show", f"{commit}:{name}") for name in names if name}
 
+    def aside(self) -> list[str]:
+        """The texts of the files that were moved aside."""
+        folder = self.folder.path / "aside"
+        return [path.read_text() for path in folder.glob("*") if path.is_file()]
+
 
 def made(folder: Path) -> Worktree:
     """A new repository in a folder."""

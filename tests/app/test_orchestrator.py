@@ -34,6 +34,7 @@ from untildone.domain.errors import (
     StepError,
     StoriesError,
     UserError,
+    WorkAstray,
 )
 from untildone.domain.event import Event
 from untildone.domain.run import (
@@ -340,6 +341,54 @@ def test_a_story_that_cannot_be_found_again_is_a_failed_attempt() -> None:
     assert run.iterations[0].reason == "memory.md: the story is not there any more: 1"
     assert [event["n"] for event in loop.record.of("iteration_ended")] == [1, 2, 3]
     assert "the story is not there any more" in loop.agent.prompts[1]
+
+
+ASTRAY = "The work does not build on the branch `ralph/demo`"
+
+
+def test_work_that_left_the_branch_is_a_failed_attempt() -> None:
+    checkpoint = FakeCheckpoint(save=WorkAstray(ASTRAY))
+    loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), checkpoint=checkpoint)
+    run = loop.drive()
+    assert [it.outcome for it in run.iterations] == [
+        *(Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE),
+    ]
+    assert run.iterations[0].reason == ASTRAY
+    assert [call[:2] for call in checkpoint.calls if call[0] == "revert"] == [("revert", "c0")]
+    assert [ASTRAY in prompt for prompt in loop.agent.prompts] == [False, True, False]
+
+
+def test_ticks_of_a_failed_attempt_are_taken_back() -> None:
+    def ticks(notify: Notify) -> AgentReport:
+        assert loop.source
+        loop.source.text = STORIES.replace("[ ]", "[x]")
+        return SILENT
+
+    loop = FakeLoop((ticks, COMPLETE, COMPLETE))
+    run = loop.drive()
+    assert loop.source
+    assert [len(book.open_stories(frozenset())) for book in loop.source.taken_back] == [2]
+    assert (run.status, [it.story_id for it in run.iterations]) == (Status.DONE, ["1", "1", "2"])
+
+
+def test_ticks_are_left_when_the_stories_are_not_known() -> None:
+    crashed = told(OPENED, loaded(), began(), ended(Outcome.NO_PROMISE))
+    loop = FakeLoop((COMPLETE, COMPLETE))
+    assert loop.orchestrator(replace(crashed, book=None)).drive().status is Status.DONE
+    assert loop.source
+    assert loop.source.taken_back == []
+
+
+def test_the_choice_is_asked_for_again() -> None:
+    signal = f.StopRequested(Stop(StopHow.NOW, 15))
+    stopped = told(OPENED, loaded(done=True), signal)
+    assert FakeLoop(()).drive(stopped) == stopped
+    again = FakeLoop((), answers=(Choice.CLEANUP,))
+    asking = again.orchestrator(stopped)
+    asking.record(f.AskedAgain(PLAN))
+    run = asking.drive()
+    assert (run.status, run.choice, run.closed) == (Status.DONE, Choice.CLEANUP, True)
+    assert again.record.names == ["run_started", "complete", "finished"]
 
 
 def test_a_source_with_problems_cannot_be_run() -> None:

@@ -127,6 +127,27 @@ def test_settle_of_a_lost_story_changes_nothing(made: tuple[StorySource, Rewrite
     assert source.load() == changed
 
 
+def test_take_back_unticks_only_what_was_open(made: tuple[StorySource, Rewrite]) -> None:
+    source, rewrite = made
+    rewrite(STORIES.replace("[ ] 1.1", "[x] 1.1"))
+    before = source.load()
+    rewrite(STORIES.replace("[ ]", "[x]"))
+    source.take_back(before)
+    assert source.load() == before
+    source.take_back(before)
+    assert source.load() == before
+
+
+def test_take_back_leaves_stories_alone_that_it_does_not_know(
+    made: tuple[StorySource, Rewrite],
+) -> None:
+    source, rewrite = made
+    before = source.load()
+    rewrite(STORIES.replace("First", "Other").replace("[ ]", "[x]"))
+    source.take_back(before)
+    assert [story.done for story in source.load().stories] == [True, False]
+
+
 def test_context_of_a_bare_change_is_empty(made: tuple[StorySource, Rewrite]) -> None:
     source, _ = made
     assert source.context(source.load().stories[0]) == StoryContext()

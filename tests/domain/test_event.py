@@ -34,6 +34,8 @@ from untildone.domain.run import Choice, Done, Outcome, Plan, Reason, Status, St
 from untildone.domain.story import Remark
 
 VERIFY = replace(PLAN, verify=("make test",))
+MANUAL = replace(PLAN, done=Done.MANUAL)
+ALL_DONE = book(story(1, done=True), story(2, done=True))
 ONE_ITERATION = replace(PLAN, limits=replace(LIMITS, max_iterations=1))
 LIMIT = Limit("usage limit", at(60))
 STOP = f.StopRequested(Stop(StopHow.NOW))
@@ -133,6 +135,21 @@ EVENTS: dict[str, Told] = {
         ),
     ),
     "resumed": (PLAN, (OPENED,), f.Resumed(PLAN), (run_started(resumed=True),)),
+    "resumed while it waits": (
+        PLAN,
+        (OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit"), STOP),
+        f.Resumed(PLAN),
+        (
+            run_started(resumed=True),
+            Event("waiting", {"why": "usage limit", "until": at(60)}),
+        ),
+    ),
+    "asked again": (
+        PLAN,
+        (*OVER, SIGNAL),
+        f.AskedAgain(PLAN),
+        (run_started(resumed=True), COMPLETE),
+    ),
     "resumed before it was opened": (
         PLAN,
         (),
@@ -367,7 +384,10 @@ EVENTS: dict[str, Told] = {
     ),
     "a second signal": (PLAN, (*OVER, SIGNAL), SIGNAL, ()),
     "a soft request": (PLAN, ATTEMPT, f.StopRequested(Stop(StopHow.AFTER_STORY)), ()),
-    "the person's word": (PLAN, (OPENED, loaded()), f.PersonDone(), (COMPLETE,)),
+    "the person's word": (MANUAL, (OPENED, loaded(ALL_DONE)), f.PersonDone(), (COMPLETE,)),
+    "the person's word about a plain loop": (PLAIN, (OPENED,), f.PersonDone(), (COMPLETE,)),
+    "the person's word too early": (MANUAL, (OPENED, loaded()), f.PersonDone(), ()),
+    "the person's word about stories": (PLAN, (OPENED, loaded()), f.PersonDone(), ()),
     "chosen": (PLAN, OVER, f.ChoiceMade(Choice.KEEP), ()),
     "closed": (
         PLAN,

@@ -84,10 +84,34 @@ ENDINGS: dict[str, Told] = {
         (OPENED, loaded(), began(), f.PersonDone()),
         GOES_ON,
     ),
-    "and then ends the run": (
+    "and then ends no run of stories": (
         PLAN,
         (OPENED, loaded(), began(), f.PersonDone(), ended(), measured(), kept(), loaded()),
+        GOES_ON,
+    ),
+    "manual, and then ends the run when the stories are finished": (
+        MANUAL,
+        (OPENED, loaded(), began(), f.PersonDone(), ended(), measured(), kept(), loaded(ALL_DONE)),
         DONE,
+    ),
+    "manual, the person's word while stories are open": (
+        MANUAL,
+        (OPENED, loaded(), f.PersonDone()),
+        GOES_ON,
+    ),
+    "the person's word about open stories": (PLAN, (OPENED, loaded(), f.PersonDone()), GOES_ON),
+    "a soft stop after the last story does not hide that all is done": (
+        PLAN,
+        (
+            *(OPENED, loaded(), *won(), loaded(book(story(1, done=True), TWO))),
+            *(*won(2, TWO, "c2"), AFTER_STORY, loaded(ALL_DONE, done=True)),
+        ),
+        DONE,
+    ),
+    "manual, a soft stop while the word is awaited": (
+        MANUAL,
+        (OPENED, loaded(ALL_DONE), AFTER_STORY),
+        STOPPED,
     ),
     "one failure": (PLAN, (OPENED, loaded(), *lost()), GOES_ON),
     "retries used up": (PLAN, (OPENED, loaded(), *lost(1), *lost(2), *lost(3)), SPENT),
@@ -497,11 +521,10 @@ def test_plain_promise_is_the_done_check() -> None:
 
 
 def test_person_done_forgets_a_stop() -> None:
-    run = told(OPENED, loaded(), began(), NOW_, *lost(1, ONE, Outcome.INTERRUPTED)[1:])
+    facts = (OPENED, began(1, None), NOW_, INTERRUPTED, measured(), kept())
+    run = told(*facts, plan=PLAIN)
     assert run.stop == NOW_.stop
-    ended_run = told(
-        *(OPENED, loaded(), began(), NOW_, *lost(1, ONE, Outcome.INTERRUPTED)[1:]), f.PersonDone()
-    )
+    ended_run = told(*facts, f.PersonDone(), plan=PLAIN)
     assert ended_run == replace(
         run, person_done=True, stop=None, status=Status.DONE, reason=Reason.SUCCESS
     )
@@ -568,6 +591,16 @@ def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:
         choice=None,
         closed=False,
     )
+
+
+def test_asked_again_opens_the_choice_and_nothing_else() -> None:
+    plan = replace(PLAN, model="better")
+    run = told(*OVER)
+    assert told(*OVER, SIGNAL, f.AskedAgain(plan)) == replace(run, plan=plan)
+    facts = (*OVER, f.ChoiceMade(Choice.CLEANUP), f.Refused(Choice.CLEANUP, "conflict"))
+    assert told(*facts, f.AskedAgain(PLAN)) == replace(run, error="conflict")
+    stuck = (OPENED, loaded(), *lost(1), *lost(2), *lost(3))
+    assert told(*stuck, SIGNAL, f.AskedAgain(PLAN)) == told(*stuck)
 
 
 def test_words_of_a_run() -> None:

@@ -45,6 +45,7 @@ FACTS: list[f.Fact] = [
     f.Refused(Choice.CLEANUP, "conflict", "merge"),
     f.StepFailed("Save", "disk", "room"),
     f.Resumed(PLAN),
+    f.AskedAgain(replace(PLAN, model="better")),
     f.Adopted(0, "c2", ("edits",)),
     f.Abandoned("restored"),
 ]

@@ -18,6 +18,7 @@ from untildone.domain.run import (
     Outcome,
     Plan,
     Run,
+    Status,
     Stop,
     StopHow,
 )
@@ -72,7 +73,10 @@ def walked(plan: Plan, data: st.DataObject, requests: st.SearchStrategy[f.Fact])
         step = next_steps(walk.run)[0]
         walk.steps.append(step)
         if isinstance(step, s.Finish):
-            break
+            if not (_choice_is_open(walk.run) and data.draw(st.booleans())):
+                break
+            walk.record(f.AskedAgain(walk.run.plan))
+            continue
         if isinstance(step, s.RunAttempt):
             walk.record(_began(step))
         answer = data.draw(_answers(walk.run, step))
@@ -81,6 +85,11 @@ def walked(plan: Plan, data: st.DataObject, requests: st.SearchStrategy[f.Fact])
         if answer:
             walk.record(answer)
     return walk
+
+
+def _choice_is_open(run: Run) -> bool:
+    asked = run.ended and run.status is not Status.STOPPED and not run.abandoned
+    return asked and (run.refused or not run.closed)
 
 
 def stops(*how: StopHow) -> st.SearchStrategy[f.Fact]:

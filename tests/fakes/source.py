@@ -18,6 +18,7 @@ class FakeSource:
     def __init__(self, text: str | None = "") -> None:
         self.text = text
         self.error: Exception | None = None
+        self.taken_back: list[StoryBook] = []
 
     def load(self) -> StoryBook:
         if self.error:
@@ -54,6 +55,14 @@ class FakeSource:
                     self._set(task, " ")
                     remarks.append(f"A box of another story was taken back: {task.id}")
         return tuple(remarks)
+
+    def take_back(self, before: StoryBook) -> None:
+        self.taken_back.append(before)
+        for now in self.load().stories:
+            earlier = before.find(now.key)
+            for task in now.tasks:
+                if earlier and task.done and task.id in _open(earlier):
+                    self._set(task, " ")
 
     def _set(self, task: Task, mark: str) -> None:
         assert self.text is not None

@@ -25,7 +25,11 @@ LINES: Shown = {
     "stories_loaded again": ({"total": 3, "complete": 1}, ""),
     "iteration_started": (STARTED, "▶ iteration 2: story 1 Log in, attempt 1 of 4"),
     "iteration_started plain": ({**STARTED, "story_id": ""}, "▶ iteration 2: plain loop"),
-    "agent_text": ({"text": "\n  Hello.\nMore."}, "  │ Hello."),
+    "agent_text": ({"text": "\n  Hello.\n\nMore."}, "  │ Hello.\n  │ More."),
+    "agent_text of many lines": (
+        {"text": "\n".join("12345678")},
+        "\n".join(f"  │ {k}" for k in "345678"),
+    ),
     "agent_text empty": ({"text": " \n"}, ""),
     "agent_text long": ({"text": LONG}, "  │ " + "x" * 159 + "…"),
     "agent_tool": ({"tool": "Edit", "detail": "a.py"}, "  ⚒ Edit a.py"),
@@ -51,7 +55,7 @@ LINES: Shown = {
         {"story_id": "1", "attempt": 2, "attempts_allowed": 4},
         "↻ story 1: attempt 2 of 4",
     ),
-    "complete": ({"reason": "success"}, "● all stories are done"),
+    "complete": ({"reason": "success"}, "● done"),
     "complete stuck": ({"reason": "max_retries"}, "● ended: max_retries"),
     "finished": (
         {"status": "done", "choice": "keep", "notes": ["stored"]},
@@ -150,7 +154,7 @@ def test_plain_lines_of_a_loop_that_waits() -> None:
     assert out.getvalue().splitlines()[1:] == [
         f"{time} ▶ iteration 2: story 1 Log in, attempt 1 of 4",
         "  still at it: ▶ iteration 2: story 1 Log in, attempt 1 of 4",
-        f"{time} ● all stories are done",
+        f"{time} ● done",
         "  next: untildone finish demo cleanup|keep",
         f"{time} ● ended: stopped",
     ]

@@ -1,5 +1,6 @@
 """The loop: take the next step, perform it through a port, fold in the fact, record, publish."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
@@ -254,7 +255,9 @@ class Orchestrator:
         attempt = it.n if it.limit else it.attempt
         reverted = self.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
         if self.ports.source and self.run.book:
-            self.ports.source.take_back(self.run.book)
+            # An unreadable file is found by the next look at the stories, which says so.
+            with contextlib.suppress(StoriesError):
+                self.ports.source.take_back(self.run.book)
         return reverted
 
     def _wait(self, step: s.Wait) -> f.Fact | None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from untildone.domain import fact as f
+from untildone.domain import verdict
 from untildone.domain.run import (
     Done,
     Iteration,
@@ -12,7 +13,6 @@ from untildone.domain.run import (
     Run,
     Stage,
     Status,
-    StopHow,
     Tally,
     Waiting,
 )
@@ -23,7 +23,7 @@ REASON_IS_PASSED_ON = (Outcome.FAILED, Outcome.VERIFY_FAILED)
 def opened(run: Run, fact: f.Opened) -> Run:
     """The workspace stands."""
     run = replace(run, origin=fact.origin, backup_ref=fact.backup_ref, status=Status.RUNNING)
-    return _stop_now(_lane(run, 0, checkpoint=fact.checkpoint))
+    return verdict.stop_now(_lane(run, 0, checkpoint=fact.checkpoint))
 
 
 def stories_loaded(run: Run, fact: f.StoriesLoaded) -> Run:
@@ -34,14 +34,14 @@ def stories_loaded(run: Run, fact: f.StoriesLoaded) -> Run:
         run = replace(run, iterations=(*run.iterations[:-1], last))
     if run.ended:
         return run
-    if fact.done or _word_counts(run):
-        return _end(run, Status.DONE, Reason.SUCCESS)
-    if _stop_is_due(run):
-        return _end(run, Status.STOPPED, Reason.STOPPED)
+    if fact.done or verdict.word_counts(run):
+        return verdict.end(run, Status.DONE, Reason.SUCCESS)
+    if verdict.stop_is_due(run):
+        return verdict.end(run, Status.STOPPED, Reason.STOPPED)
     if run.plan.plain and run.commitless >= run.plan.limits.stall_threshold:
-        return _end(run, Status.STALLED, Reason.STALLED)
-    if run.current_iteration >= run.plan.limits.max_iterations and not _all_finished(run):
-        return _end(run, Status.STUCK, Reason.MAX_ITERATIONS)
+        return verdict.end(run, Status.STALLED, Reason.STALLED)
+    if run.current_iteration >= run.plan.limits.max_iterations and not verdict.all_finished(run):
+        return verdict.end(run, Status.STUCK, Reason.MAX_ITERATIONS)
     return run
 
 
@@ -84,7 +84,7 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
     checks = run.plan.verify and (not run.plan.plain or run.plan.done is Done.PROMISE)
     to_verify = bool(checks) and iteration.outcome is Outcome.COMPLETE
     run = _iteration(run, fact.lane, usage=fact.usage)
-    if to_verify and _must_stop_now(run):
+    if to_verify and verdict.must_stop_now(run):
         reason = "the loop was stopped before the checks ran"
         changes = {"outcome": Outcome.INTERRUPTED, "reason": reason}
         return _iteration(run, fact.lane, stage=Stage.JUDGED, **changes)
@@ -93,7 +93,7 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
 
 def verified(run: Run, fact: f.Verified) -> Run:
     """A failed check makes a failed attempt, one cut short by a stop an interrupted one."""
-    if _must_stop_now(run) and not fact.passed:
+    if verdict.must_stop_now(run) and not fact.passed:
         outcome = Outcome.INTERRUPTED
     else:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
@@ -106,7 +106,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
     assert iteration is not None
     run = _lane(run, fact.lane, iteration=None, checkpoint=fact.checkpoint)
     if iteration.limit:
-        return _stop_now(_lane(run, fact.lane, limit=iteration.limit))
+        return verdict.stop_now(_lane(run, fact.lane, limit=iteration.limit))
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
     finished = run.finished if run.plan.plain else run.finished | {iteration.story_key}
     run = replace(
@@ -119,7 +119,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
         commitless=0 if kept else run.commitless + 1,
     )
     run = _lane(run, fact.lane, strikes=0)
-    return _plain_verdict(run, iteration) if run.plan.plain else _stop_now(run)
+    return verdict.plain_verdict(run, iteration) if run.plan.plain else verdict.stop_now(run)
 
 
 def reverted(run: Run, fact: f.Reverted) -> Run:
@@ -127,7 +127,7 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
     iteration = run.lanes[fact.lane].iteration
     assert iteration is not None
     if iteration.limit:
-        return _stop_now(_lane(run, fact.lane, iteration=None, limit=iteration.limit))
+        return verdict.stop_now(_lane(run, fact.lane, iteration=None, limit=iteration.limit))
     before = run.tally(iteration.story_key)
     if iteration.outcome is Outcome.INTERRUPTED:
         tally = replace(before, calls=before.calls + 1)
@@ -142,8 +142,8 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
     )
     run = _lane(run, fact.lane, iteration=None, strikes=0)
     if tally.spent > run.plan.limits.max_retries:
-        return _end(run, Status.STUCK, Reason.MAX_RETRIES)
-    return _stop_now(run)
+        return verdict.end(run, Status.STUCK, Reason.MAX_RETRIES)
+    return verdict.stop_now(run)
 
 
 def wait_started(run: Run, fact: f.WaitStarted) -> Run:
@@ -161,9 +161,9 @@ def wait_over(run: Run, fact: f.WaitOver) -> Run:
 def person_done(run: Run) -> Run:
     """The person's word ends the run as soon as no iteration is open."""
     run = replace(run, person_done=True)
-    if any(lane.iteration for lane in run.lanes) or not _word_counts(run):
+    if any(lane.iteration for lane in run.lanes) or not verdict.word_counts(run):
         return run
-    return _end(replace(run, stop=None), Status.DONE, Reason.SUCCESS)
+    return verdict.end(replace(run, stop=None), Status.DONE, Reason.SUCCESS)
 
 
 def stop_requested(run: Run, fact: f.StopRequested) -> Run:
@@ -172,11 +172,11 @@ def stop_requested(run: Run, fact: f.StopRequested) -> Run:
     if run.ended or run.origin is None or any(lane.iteration for lane in run.lanes):
         return run
     # A soft stop waits for the next look at the stories, unless none will come.
-    awaits_word = run.plan.done is Done.MANUAL and _all_finished(run)
+    awaits_word = run.plan.done is Done.MANUAL and verdict.all_finished(run)
     waits = any(lane.waiting or lane.limit for lane in run.lanes) or awaits_word
-    if waits and _stop_is_due(run):
-        return _end(run, Status.STOPPED, Reason.STOPPED)
-    return _stop_now(run)
+    if waits and verdict.stop_is_due(run):
+        return verdict.end(run, Status.STOPPED, Reason.STOPPED)
+    return verdict.stop_now(run)
 
 
 def choice_made(run: Run, fact: f.ChoiceMade) -> Run:
@@ -201,7 +201,7 @@ def step_failed(run: Run, fact: f.StepFailed) -> Run:
         return replace(run, status=Status.STOPPED, abandoned=True)
     if run.ended:
         return replace(run, closed=True, refused=True, choice=None)
-    return _end(run, Status.STUCK, Reason.ERROR)
+    return verdict.end(run, Status.STUCK, Reason.ERROR)
 
 
 def resumed(run: Run, fact: f.Resumed) -> Run:
@@ -241,54 +241,6 @@ def abandoned(run: Run, fact: f.Abandoned) -> Run:
 
 
 # ---------------------------------------------------------------------------------------------
-
-
-def _plain_verdict(run: Run, iteration: Iteration) -> Run:
-    promised = run.plan.done is Done.PROMISE and iteration.outcome is Outcome.COMPLETE
-    if promised:
-        last = replace(run.iterations[-1], done_check=True)
-        run = replace(run, iterations=(*run.iterations[:-1], last))
-    if promised or run.person_done:
-        return _end(run, Status.DONE, Reason.SUCCESS)
-    if run.plan.done is Done.TASKS and not _must_stop_now(run):
-        return run  # the boxes decide first, see stories_loaded
-    if _stop_is_due(run):
-        return _end(run, Status.STOPPED, Reason.STOPPED)
-    if run.commitless >= run.plan.limits.stall_threshold:
-        return _end(run, Status.STALLED, Reason.STALLED)
-    if run.current_iteration >= run.plan.limits.max_iterations:
-        return _end(run, Status.STUCK, Reason.MAX_ITERATIONS)
-    return run
-
-
-def _must_stop_now(run: Run) -> bool:
-    return run.stop is not None and run.stop.how is StopHow.NOW
-
-
-def _stop_now(run: Run) -> Run:
-    return _end(run, Status.STOPPED, Reason.STOPPED) if _must_stop_now(run) else run
-
-
-def _stop_is_due(run: Run) -> bool:
-    if not run.stop:
-        return False
-    if run.stop.how is not StopHow.AFTER_STORY or run.plan.plain or not run.iterations:
-        return True
-    return run.iterations[-1].outcome is Outcome.COMPLETE
-
-
-def _word_counts(run: Run) -> bool:
-    """The person's word ends a plain loop, and a manual one when its stories are finished."""
-    manual = run.plan.done is Done.MANUAL and _all_finished(run)
-    return run.person_done and (run.plan.plain or manual)
-
-
-def _all_finished(run: Run) -> bool:
-    return not run.plan.plain and 0 < run.story_count == run.finished_count
-
-
-def _end(run: Run, status: Status, reason: Reason) -> Run:
-    return replace(run, status=status, reason=reason)
 
 
 def _lane(run: Run, lane_id: int, **changes: object) -> Run:

@@ -118,9 +118,7 @@ def _waiting(event: EventObject) -> str:
 
 
 def _complete(event: EventObject) -> str:
-    return (
-        "● all stories are done" if event["reason"] == "success" else f"● ended: {event['reason']}"
-    )
+    return "● done" if event["reason"] == "success" else f"● ended: {event['reason']}"
 
 
 def _finished(event: EventObject) -> str:

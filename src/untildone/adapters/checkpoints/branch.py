@@ -42,6 +42,7 @@ class BranchCheckpoint:
         self._attempts = Attempts(git, place, self._snapshots, self.folder, run_id)
         self._surroundings = Surroundings(git, place, change, self.folder)
         self._closing = closing
+        self._remarks: tuple[str, ...] = ()
         self._noted: tuple[float, dict[str, Ref]] = (-math.inf, {})
 
     # -- open ----------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ class BranchCheckpoint:
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made since the checkpoint, wherever HEAD is now."""
-        self._surroundings.put_settings_back()
+        self._remarks = self._surroundings.put_settings_back()
         if self._unmoved(checkpoint):
             return ()
         return self._git.commits_since(checkpoint, self._tips(self._git.refs(*WATCHED)))
@@ -159,7 +160,7 @@ class BranchCheckpoint:
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """Commit all work on top of the checkpoint; the agent's own commits stay below it."""
         git = self._git
-        remarks = self._surroundings.put_settings_back()
+        remarks = self._settled_remarks()
         refs = git.refs(*WATCHED)
         tips = self._tips(refs)
         if not only_changes:
@@ -178,6 +179,11 @@ class BranchCheckpoint:
         self._note_refs(refs, updates)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, commit or parent, remarks)
+
+    def _settled_remarks(self) -> tuple[str, ...]:
+        remarks = (*self._remarks, *self._surroundings.put_settings_back())
+        self._remarks = ()
+        return remarks
 
     def _refuse_work_astray(self, checkpoint: str, refs: dict[str, Ref]) -> None:
         git, head = self._git, self._head_commit(refs)
@@ -206,11 +212,11 @@ class BranchCheckpoint:
         base = parents[0]
         own = {change.path for change in self._git.diff_trees(base, checkpoint)}
         kept = {change.path for change in self._git.diff_trees(base, head)}
-        return bool(own & kept)
+        return own <= kept
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
-        remarks = self._surroundings.put_settings_back()
+        remarks = self._settled_remarks()
         ref = f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
         refs = self._git.refs(*WATCHED)
         tips = self._tips(refs)
