@@ -585,6 +585,8 @@ class Bench:
             "GIT_CONFIG_NOSYSTEM": "1",
             "USER": "ada",
         }
+        # `make check` measures the coverage of the command itself; nothing else is inherited.
+        env |= {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
         for name, value in (extra or {}).items():
             if value is None:
                 env.pop(name, None)
