@@ -3,11 +3,10 @@
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters import codec
-from untildone.adapters.durable import sync_folder
 from untildone.domain.run import Iteration
 
 Entry = dict[str, object]
@@ -23,7 +22,7 @@ class StateFile:
         self._encoded: list[bytes] = []
         self._tokens = 0
         self._cost: float | None = None
-        self._last: bytes = b""
+        self._last: tuple[bytes, int, bytes] | None = None
 
     def adopt_foreign(self, known: Sequence[str]) -> None:
         """Keep top-level fields of an existing file that are not ours."""
@@ -48,28 +47,34 @@ class StateFile:
             cost = _plus(cost, last)
         totals = {"total_tokens": tokens, "total_cost_usd": cost}
         fields = codec.encode({**self._foreign, **head, **totals})
-        text = _dump(fields)[:-1] + b', "iterations": [' + b",\n".join(rows) + b"]}\n"
-        if text != self._last:
-            self._replace(text)
-            self._last = text
+        parts = [_dump(fields)[:-1], b', "iterations": [', *_separated(rows), b"]}\n"]
+        gist = (parts[0], len(rows), rows[-1] if rows else b"")
+        if gist != self._last:
+            self._replace(parts)
+            self._last = gist
 
     def _count(self, iteration: Iteration) -> None:
         self._tokens += iteration.usage.total if iteration.usage else 0
         self._cost = _plus(self._cost, iteration)
 
-    def _replace(self, text: bytes) -> None:
+    def _replace(self, parts: Iterable[bytes]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
             with draft.open("wb") as file:
-                file.write(text)
+                file.writelines(parts)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)
-            sync_folder(self.path.parent)
         except OSError:
             draft.unlink(missing_ok=True)
             raise
+
+
+def _separated(rows: list[bytes]) -> Iterator[bytes]:
+    for k, row in enumerate(rows):
+        yield b",\n" if k else b""
+        yield row
 
 
 def _dump(value: object) -> bytes:
