@@ -16,7 +16,6 @@ from untildone.adapters.repository import STATE_FILE, preflight
 from untildone.adapters.run_folder import change_of, run_ids
 from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.wake import Wake
-from untildone.app import views
 from untildone.domain.agent import Ending
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.event import announce
@@ -272,14 +271,8 @@ def _state_is_right(repository: Repository) -> bool:
 def _rewrite_state(repository: Repository) -> Iterator[str]:
     run = repository.latest()
     if run and not _state_is_right(repository):
-        _write_state(repository, run)
+        repository.write_dead(run, repository.clock.now())
         yield f"The state file was written again from the journal: {STATE_FILE}"
-
-
-def _write_state(repository: Repository, run: Run) -> None:
-    shown, file = views.left_behind(run, repository.clock.now()), repository.state_file()
-    file.adopt_foreign(views.KNOWN_FIELDS)
-    file.write(views.state(shown, 0, None), shown.iterations)
 
 
 def _resumable(repository: Repository, change: str) -> Run:
@@ -295,7 +288,7 @@ def _give_up(repository: Repository, run: Run) -> str:
     journal = Journal(repository.folder(run.plan.run_id).journal)
     journal.record(fact, announce(run, fact, after), now)
     journal.close()
-    _write_state(repository, after)
+    repository.write_dead(after, repository.clock.now())
     change = run.plan.change_id
     back = f"`untildone restore {change}` goes back to before it"
     return f"The run of `{change}` was given up; files, branch and saved work stay; {back}."

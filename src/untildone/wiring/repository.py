@@ -87,16 +87,19 @@ class Repository:
 
     def repair(self) -> None:
         """After a dead loop: its last iteration closed in the state file, status stopped."""
-        state = self.state_file()
-        shown = read_state(state.path) or {}
+        shown = read_state(self.place.top / STATE_FILE) or {}
         run = self.latest()
         if run is None or self.alive() or shown.get("status") not in ("starting", "running"):
             return
         last_sign = self.folder(run.plan.run_id).journal.stat().st_mtime
-        ended = views.left_behind(run, datetime.fromtimestamp(last_sign, UTC))
-        state.adopt_foreign(views.KNOWN_FIELDS)
         with contextlib.suppress(OSError):  # a full or read-only disk: shown as it is, for now
-            state.write(views.state(ended, 0, None), ended.iterations)
+            self.write_dead(run, datetime.fromtimestamp(last_sign, UTC))
+
+    def write_dead(self, run: Run, at: datetime) -> None:
+        """The state file of a run that no process works on any more."""
+        state, ended = self.state_file(), views.left_behind(run, at)
+        state.adopt_foreign(views.KNOWN_FIELDS)
+        state.write(views.state(ended, 0, None), ended.iterations)
 
     def end_leftovers(self, run_id: str) -> int:
         """End what an earlier, killed loop left running; only processes that carry its mark."""
