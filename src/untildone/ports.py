@@ -92,6 +92,9 @@ class Checkpoint(Protocol):
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The agent's own commits since the checkpoint, oldest first."""
 
+    def astray(self, checkpoint: str) -> str:
+        """Why the work does not build on the checkpoint, or nothing."""
+
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """Keep all work as a new checkpoint."""
 

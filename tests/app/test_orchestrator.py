@@ -79,9 +79,11 @@ def test_two_stories_done_and_kept() -> None:
         ("open", "20260102T030405000000"),
         ("stand", "c0"),
         ("commits", "c0"),
+        ("astray", "c0"),
         ("save", "c0", False),
         ("stand", "c1"),
         ("commits", "c1"),
+        ("astray", "c1"),
         ("save", "c1", False),
         ("close", Choice.KEEP, ORIGIN),
     ]
@@ -338,15 +340,28 @@ def test_a_story_that_cannot_be_found_again_is_a_failed_attempt() -> None:
     assert [it.outcome for it in run.iterations] == [
         *(Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE),
     ]
-    assert run.iterations[0].reason == "memory.md: the story is not there any more: 1"
-    assert [event["n"] for event in loop.record.of("iteration_ended")] == [1, 2, 3]
-    assert "the story is not there any more" in loop.agent.prompts[1]
+    assert run.iterations[0].reason == "Story 1 is not found by number and text any more: memory.md"
+    assert [event["outcome"] for event in loop.record.of("iteration_ended")] == [
+        *("verify_failed", "complete", "complete"),
+    ]
+    assert "is not found by number and text" in loop.agent.prompts[1]
 
 
 ASTRAY = "The work does not build on the branch `ralph/demo`"
 
 
-def test_work_that_left_the_branch_is_a_failed_attempt() -> None:
+def test_work_that_left_the_branch_is_a_failed_attempt_and_is_said_so() -> None:
+    checkpoint = FakeCheckpoint()
+    checkpoint.lost = ASTRAY
+    loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), checkpoint=checkpoint)
+    run = loop.drive()
+    assert (run.iterations[0].outcome, run.iterations[0].reason) == (Outcome.VERIFY_FAILED, ASTRAY)
+    assert [event["outcome"] for event in loop.record.of("iteration_ended")] == [
+        *("verify_failed", "complete", "complete"),
+    ]
+
+
+def test_a_check_that_moves_the_work_off_the_branch_fails_the_attempt() -> None:
     checkpoint = FakeCheckpoint(save=WorkAstray(ASTRAY))
     loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), checkpoint=checkpoint)
     run = loop.drive()

@@ -21,6 +21,7 @@ class FakeCheckpoint:
         self.remarks: tuple[str, ...] = ()
         self.workspace: Opened | None = None
         self.made: str = ""
+        self.lost: str = ""
         self.dirty = True
         self._errors = errors
         self._count = 0
@@ -43,6 +44,11 @@ class FakeCheckpoint:
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         self._called("commits", checkpoint)
         return self.agent_commits
+
+    def astray(self, checkpoint: str) -> str:
+        self._called("astray", checkpoint)
+        lost, self.lost = self.lost, ""
+        return lost
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         self._called("save", checkpoint, only_changes)

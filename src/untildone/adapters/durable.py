@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -13,3 +14,18 @@ def sync_folder(path: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def replace_file(path: Path, parts: Iterable[bytes], draft: Path, mode: int | None = None) -> None:
+    """Write a whole file anew: readers see the old content or the new one, never a part."""
+    try:
+        with draft.open("wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            draft.chmod(mode)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

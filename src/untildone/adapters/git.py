@@ -1,6 +1,7 @@
 """The only place that talks to git: one method per question or verb, NUL-separated, C locale."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,7 @@ class Git:
     ) -> None:
         self._processes = processes
         self._folder = folder
+        self._program = shutil.which("git") or "git"
         self._interrupted = interrupted
         self._environment = clean_environment(os.environ)
         self._refs_root = folder / ".git"
@@ -115,7 +117,7 @@ class Git:
         if index:
             environment["GIT_INDEX_FILE"] = str(index)
         command = Command(
-            ("git", *self._flags, *args),
+            (self._program, *self._flags, *args),
             self._folder,
             environment,
             stdin,

@@ -29,8 +29,10 @@ IN_PROGRESS = {
 def discover(processes: Processes, folder: Path) -> Place:
     """The repository around a folder; outside of one, or in a bare one, a UserError."""
     git = Git(processes, folder)
-    answer = git.ask("rev-parse", "--is-bare-repository", "--is-inside-work-tree")
-    if not answer.ok:
+    asked = ("--is-bare-repository", "--is-inside-work-tree", "--absolute-git-dir")
+    answer = git.ask("rev-parse", *asked, "--git-common-dir", "--show-toplevel")
+    found = os.fsdecode(answer.stdout).splitlines()
+    if not found:
         said = answer.stderr.decode(errors="replace")
         if "dubious ownership" in said:
             raise UserError(
@@ -43,14 +45,13 @@ def discover(processes: Processes, folder: Path) -> Place:
             f"This is not a git repository: {folder}",
             hint="`cd` into your repository, or make one with `git init`",
         )
-    bare, inside = answer.stdout.decode().split()
-    if bare == "true" or inside != "true":
+    bare, inside, *folders = found
+    if bare == "true" or inside != "true" or not answer.ok:
         raise UserError(
             f"This is a bare repository or a git folder, it has no files to work on: {folder}",
             hint="Run untildone in a clone or a worktree: `git worktree add ../work`",
         )
-    out = git.do("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
-    top, git_dir, common = os.fsdecode(out).splitlines()
+    git_dir, common, top = folders
     return Place(Path(top), Path(git_dir), (folder / common).resolve())
 
 

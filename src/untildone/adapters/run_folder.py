@@ -1,7 +1,7 @@
 """A run's private folder in the git folder: journal, logs, prompts, saved index."""
 
 import json
-import secrets
+import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -45,7 +45,7 @@ class RunFolder:
 
 def new_run_id(now: datetime) -> str:
     """Sorts by time, unique within a worktree."""
-    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return f"{now:%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
 
 
 def run_ids(home: Path) -> Iterator[str]:

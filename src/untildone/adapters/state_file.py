@@ -3,10 +3,11 @@
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters import codec
+from untildone.adapters.durable import replace_file
 from untildone.domain.run import Iteration
 
 Entry = dict[str, object]
@@ -50,25 +51,14 @@ class StateFile:
         parts = [_dump(fields)[:-1], b', "iterations": [', *_separated(rows), b"]}\n"]
         gist = (parts[0], len(rows), rows[-1] if rows else b"")
         if gist != self._last:
-            self._replace(parts)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+            replace_file(self.path, parts, draft)
             self._last = gist
 
     def _count(self, iteration: Iteration) -> None:
         self._tokens += iteration.usage.total if iteration.usage else 0
         self._cost = _plus(self._cost, iteration)
-
-    def _replace(self, parts: Iterable[bytes]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        try:
-            with draft.open("wb") as file:
-                file.writelines(parts)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
 
 
 def _separated(rows: list[bytes]) -> Iterator[bytes]:

@@ -20,8 +20,8 @@ from untildone.domain.event import Event, announce, noticed, warning
 from untildone.domain.machine import apply, next_steps
 from untildone.domain.policy import judge, wake_at
 from untildone.domain.prompt import Brief, render
-from untildone.domain.run import Done, Iteration, Lane, Origin, Run, StopHow
-from untildone.domain.story import StoryBook, StoryContext, checked
+from untildone.domain.run import Done, Iteration, Lane, Origin, Outcome, Run, StopHow
+from untildone.domain.story import Story, StoryBook, StoryContext, checked
 from untildone.ports import (
     Agent,
     Checkpoint,
@@ -180,15 +180,31 @@ class Orchestrator:
         report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
         outcome, reason = judge(report)
         reading = report.reading
+        commits = ports.checkpoint.commits(lane.checkpoint)
+        lost = self._lost(story, lane.checkpoint) if story and outcome is Outcome.COMPLETE else ""
+        if lost:
+            outcome, reason = Outcome.VERIFY_FAILED, lost
         return f.AttemptEnded(
             step.lane,
             outcome,
             reason,
-            ports.checkpoint.commits(lane.checkpoint),
+            commits,
             reading.usage,
             reading.limit,
             reading.session_id,
         )
+
+    def _lost(self, story: Story, checkpoint: str) -> str:
+        """Why this work could not be saved as the story's; worth a retry with this reason."""
+        astray = self.ports.checkpoint.astray(checkpoint)
+        if astray or not self.ports.source:
+            return astray
+        # An unreadable file is found by the next look at the stories, which says so.
+        with contextlib.suppress(StoriesError):
+            book = self.ports.source.load()
+            if book.find(story.key) is None:
+                return f"Story {story.id} is not found by number and text any more: {book.path}"
+        return ""
 
     def _notifier(self) -> Callable[[Notice], None]:
         left = NOTICE_BUDGET

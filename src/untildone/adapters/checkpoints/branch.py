@@ -1,19 +1,17 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
-import math
 import os
 import shutil
 from pathlib import Path
 
 from untildone.adapters.checkpoints.attempts import Attempts
 from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshots
-from untildone.adapters.checkpoints.surroundings import WATCHED, Surroundings
-from untildone.adapters.clock import monotonic
+from untildone.adapters.checkpoints.refs import KnownRefs, content
+from untildone.adapters.checkpoints.snapshot import FROZEN
+from untildone.adapters.checkpoints.surroundings import Surroundings
 from untildone.adapters.git import Git, Place, Ref, RefUpdate
 from untildone.adapters.repository import (
     IN_PROGRESS,
-    STATE_FILE,
     head_of,
     home,
     install_index,
@@ -21,8 +19,6 @@ from untildone.adapters.repository import (
 from untildone.domain.errors import StepError, UserError, WorkAstray
 from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
-
-FRESH_S = 1.0
 
 
 class BranchCheckpoint:
@@ -37,13 +33,12 @@ class BranchCheckpoint:
         self._ref = f"refs/heads/{self._branch}"
         self.backup_ref = f"refs/ralph/backup/{change}/{run_id}"
         self.folder = home(place) / "runs" / run_id
-        tracked = bool(git.files_in_index(STATE_FILE))
-        self._snapshots = Snapshots(git, place, self.folder, state_tracked=tracked)
+        self._snapshots = closing.snapshots
         self._attempts = Attempts(git, place, self._snapshots, self.folder, run_id)
         self._surroundings = Surroundings(git, place, change, self.folder)
         self._closing = closing
         self._remarks: tuple[str, ...] = ()
-        self._noted: tuple[float, dict[str, Ref]] = (-math.inf, {})
+        self._refs = KnownRefs(git, place)
 
     # -- open ----------------------------------------------------------------------------------
 
@@ -53,9 +48,8 @@ class BranchCheckpoint:
         shutil.copy2(self._place.git_dir / "index", self.folder / "index.orig")
         staged = git.write_tree(index=self._copied_index("index.staged"))
         work = self._copied_index("index.work")
-        nested = self._add_users_files(work, staged)
+        tree, nested = self._add_users_files(work, staged)
         self._freeze_excludes(nested)
-        tree = git.write_tree(index=work)
         trailer = f"\n\nUntildone-Run: {self._run_id}\n"
         index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
         parents = [origin.commit, index_commit]
@@ -74,7 +68,7 @@ class BranchCheckpoint:
         remarks = tuple(f"A nested git repository is left out of the run: {p}" for p in nested)
         return Opened(origin, initial, self.backup_ref, archived, remarks)
 
-    def _add_users_files(self, work: Path, staged: str) -> tuple[str, ...]:
+    def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...]]:
         try:
             return self._snapshots.add_users_files(work, staged)
         except StepError as error:
@@ -139,7 +133,7 @@ class BranchCheckpoint:
     def stand(self, checkpoint: str) -> None:
         """Before an agent starts: on the branch, at the checkpoint, the surroundings noted."""
         branch, _ = head_of(self._place.git_dir)
-        refs = self._fresh_refs()
+        refs = self._refs.now()
         at = self._at(refs)
         if branch != self._branch or at != checkpoint:
             raise StepError(
@@ -153,18 +147,16 @@ class BranchCheckpoint:
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made since the checkpoint, wherever HEAD is now."""
         self._remarks = self._surroundings.put_settings_back()
-        if self._unmoved(checkpoint):
-            return ()
-        return self._git.commits_since(checkpoint, self._tips(self._git.refs(*WATCHED)))
+        return self._git.commits_since(checkpoint, self._tips(self._refs.now()))
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """Commit all work on top of the checkpoint; the agent's own commits stay below it."""
         git = self._git
         remarks = self._settled_remarks()
-        refs = git.refs(*WATCHED)
+        refs = self._refs.now()
         tips = self._tips(refs)
-        if not only_changes:
-            self._refuse_work_astray(checkpoint, refs)
+        if not only_changes and (astray := self.astray(checkpoint)):
+            raise WorkAstray(astray)
         snapshot = self._snapshots.take(checkpoint)
         good = [tip for tip in tips if tip != checkpoint and git.is_ancestor(checkpoint, tip)]
         parent = good[0] if good else checkpoint
@@ -176,7 +168,7 @@ class BranchCheckpoint:
         updates = [*back, (self._ref, commit or parent, self._at(refs))]
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
-        self._note_refs(refs, updates)
+        self._refs.moved(self._ref, commit or parent)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, commit or parent, remarks)
 
@@ -185,21 +177,23 @@ class BranchCheckpoint:
         self._remarks = ()
         return remarks
 
-    def _refuse_work_astray(self, checkpoint: str, refs: dict[str, Ref]) -> None:
-        git, head = self._git, self._head_commit(refs)
+    def astray(self, checkpoint: str) -> str:
+        """Why saving this work would drop finished stories, or nothing."""
+        git, refs = self._git, self._refs.now()
+        head = self._head_commit(refs)
         half_done = any((self._place.git_dir / name).exists() for name in IN_PROGRESS)
         if half_done and git.do("ls-files", "-u", "-z"):
-            raise WorkAstray(
+            return (
                 "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
             )
         if head == checkpoint or git.is_ancestor(checkpoint, head):
-            return
+            return ""
         if head == self._at(refs) and self._is_amended(checkpoint, head):
-            return
+            return ""
         base = git.merge_base(checkpoint, head) if head else ""
         if base and git.tree_of(base) == git.tree_of(checkpoint):
-            return  # begun elsewhere, but from the very same files
-        raise WorkAstray(
+            return ""  # begun elsewhere, but from the very same files
+        return (
             f"The work does not build on the branch `{self._branch}`: HEAD was moved to a commit "
             "without the finished stories. Stay on the branch; do not rewrite its history."
         )
@@ -218,7 +212,7 @@ class BranchCheckpoint:
         """Store the attempt with all its commits and files, then put the tree back."""
         remarks = self._settled_remarks()
         ref = f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
-        refs = self._git.refs(*WATCHED)
+        refs = self._refs.now()
         tips = self._tips(refs)
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
         self._attempts.store(ref, snapshot, checkpoint, tips)
@@ -229,24 +223,6 @@ class BranchCheckpoint:
         since = self._surroundings.noted_at()
         self._attempts.put_back(ref, snapshot, checkpoint, since)
         return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
-
-    def _unmoved(self, checkpoint: str) -> bool:
-        """Whether HEAD and branch are where the attempt found them, without asking git."""
-        loose = self._place.common_dir / self._ref
-        on_branch = head_of(self._place.git_dir) == (self._branch, "")
-        return on_branch and _bytes(loose).strip() == checkpoint.encode()
-
-    def _note_refs(self, refs: dict[str, Ref], updates: list[RefUpdate]) -> None:
-        """What our own update left behind, so that the next attempt need not ask at once."""
-        known = dict(refs)
-        for name, new, _ in updates:
-            if name.startswith(WATCHED):
-                known[name] = Ref(new, known[name].worktree if name in known else "")
-        self._noted = (monotonic(), known)
-
-    def _fresh_refs(self) -> dict[str, Ref]:
-        at, refs = self._noted
-        return refs if monotonic() - at < FRESH_S else self._git.refs(*WATCHED)
 
     def _at(self, refs: dict[str, Ref]) -> str:
         return refs[self._ref].commit if self._ref in refs else ""
@@ -275,7 +251,7 @@ class BranchCheckpoint:
         """What is ignored now stays ignored, whatever an attempt does to ignore files."""
         own = self._git.config("core.excludesFile")
         xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
-        text = _bytes(Path(own) if own else Path(xdg) / "git" / "ignore")
+        text = content(Path(own) if own else Path(xdg) / "git" / "ignore")
         frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
         (self.folder / FROZEN).write_bytes(os.fsencode("\0".join(frozen)))
         rows = [_as_pattern(path) for path in frozen if "\n" not in path]
@@ -297,13 +273,6 @@ class BranchCheckpoint:
     def _head_on_branch(self) -> None:
         if head_of(self._place.git_dir)[0] != self._branch:
             self._git.point_head(self._branch, f"untildone: back on {self._branch}")
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 def _as_pattern(path: str) -> str:

@@ -26,7 +26,7 @@ class Closing:
         self._ref = f"refs/heads/{self._branch}"
         self.folder = home(place) / "runs" / run_id
         tracked = bool(git.files_in_index(STATE_FILE))
-        self._snapshots = Snapshots(git, place, self.folder, state_tracked=tracked)
+        self.snapshots = Snapshots(git, place, self.folder, state_tracked=tracked)
         self._marker = self.folder / "closing.json"
         if (self.folder / "excludes").exists():
             git.use_excludes(self.folder / "excludes")
@@ -38,7 +38,7 @@ class Closing:
             return self._finish_cleanup(origin)  # a crash came between HEAD and the rest
         self._check_origin(origin)
         tip = self.git.resolve(self._ref)
-        snapshot = self._snapshots.take(tip)
+        snapshot = self.snapshots.take(tip)
         work = tip
         if snapshot.changes:
             message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
@@ -146,7 +146,7 @@ class Closing:
             raise CloseRefused(
                 f"The original branch has moved and conflicts in: {files}", state=state, hint=hint
             )
-        hidden = self._snapshots.in_the_way(tree, merged)
+        hidden = self.snapshots.in_the_way(tree, merged)
         if hidden:
             raise CloseRefused(
                 f"The moved original branch would overwrite ignored files: {', '.join(hidden)}",
@@ -188,7 +188,7 @@ class Closing:
             self.git.reset_index(fallback)
 
     def _store_current(self, what: str, head: str) -> str:
-        snapshot = self._snapshots.take(head, with_hidden=True)
+        snapshot = self.snapshots.take(head, with_hidden=True)
         message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
         commit = self.git.commit_tree(snapshot.tree, [head], message)
         ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
@@ -196,8 +196,8 @@ class Closing:
         return ref
 
     def _to_tree(self, now: str, tree: str) -> None:
-        for path in self._snapshots.in_the_way(now, tree):
-            self._snapshots.move_aside(self._place.top / path)
+        for path in self.snapshots.in_the_way(now, tree):
+            self.snapshots.move_aside(self._place.top / path)
         answer = self.git.checkout_tree(tree)
         if not answer.ok:
             failed = git_failed(("read-tree",), answer)

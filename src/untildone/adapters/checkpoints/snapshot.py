@@ -65,8 +65,8 @@ class Snapshots:
         remarks = tuple(f"A nested git repository is kept as plain files: {p}" for p in nested)
         return Snapshot(tree, changes, nested, remarks)
 
-    def add_users_files(self, index: Path, staged: str) -> tuple[str, ...]:
-        """Record the user's files in a private index; their nested repositories are left out."""
+    def add_users_files(self, index: Path, staged: str) -> tuple[str, tuple[str, ...]]:
+        """The user's files as a tree, by a private index; their nested repositories left out."""
         nested: list[str] = []
         while not (answer := self._add(nested, index)).ok:
             orphans = _without_commit(os.fsdecode(answer.stderr))
@@ -77,7 +77,8 @@ class Snapshots:
         linked = [c.path for c in self._git.diff_trees(staged, tree) if _is_new_link(c)]
         if linked:
             self._git.drop_from_index(linked, index=index)
-        return (*nested, *linked)
+            tree = self._git.write_tree(index=index)
+        return tree, (*nested, *linked)
 
     def clear_the_way(self) -> None:
         """A stale lock and half-done merges are moved into the run's folder."""

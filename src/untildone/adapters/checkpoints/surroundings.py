@@ -7,7 +7,6 @@ from pathlib import Path
 
 from untildone.adapters.git import Git, Place, Ref, RefUpdate
 
-WATCHED = ("refs/heads/", "refs/tags/", "refs/stash")
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
 SHARED = ("config", "info/exclude")
@@ -123,7 +122,8 @@ class Surroundings:
     def _names(self) -> list[str]:
         """Git's own files that an attempt must leave alone, hooks included."""
         hooks = self._place.common_dir / "hooks"
-        found = {f"hooks/{path.name}" for path in hooks.glob("*") if path.suffix != ".sample"}
+        listed = hooks.iterdir() if hooks.is_dir() else ()
+        found = {f"hooks/{path.name}" for path in listed if path.suffix != ".sample"}
         noted = {name for name in self._settings if name.startswith("hooks/")}
         return [*SHARED, *OWN, *sorted(found | noted)]
 

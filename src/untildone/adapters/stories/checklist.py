@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from untildone.adapters.stories import grouping, labels, passed_over, task_lines
 from untildone.domain.story import Remark, Story, StoryBook, Task
@@ -11,6 +12,7 @@ _LIST_ITEM = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s+\S")
 TaskKey = tuple[str, int]
 
 
+@lru_cache(maxsize=1)  # a story's file is read several times and rarely changed in between
 def parse(data: bytes, *, change: str, source: str, path: str) -> StoryBook:
     """All stories of the file; whatever the bytes are, this never fails."""
     lines = task_lines.split(data)

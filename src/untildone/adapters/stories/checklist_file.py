@@ -1,13 +1,12 @@
 """A checklist in a file of the worktree: read it, and settle one finished story in it."""
 
 import errno
-import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from untildone.adapters.durable import replace_file
 from untildone.adapters.stories import checklist, task_lines
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.story import Story, StoryBook, Task
@@ -190,15 +189,5 @@ def _reason(error: OSError) -> str:
 
 
 def _replace(target: Path, data: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    draft = target.with_name(f".{target.name}.untildone")
+    replace_file(target, [data], draft, stat.S_IMODE(target.stat().st_mode))

@@ -1,6 +1,5 @@
 """Names of stories and tasks: the number their text starts with, or a slug that git accepts."""
 
-import hashlib
 import re
 import unicodedata
 
@@ -58,6 +57,8 @@ def slug(text: str) -> str:
 
 def digest(text: str) -> str:
     """A short fingerprint of the text."""
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, and few names need it
+
     return hashlib.sha256(normal(text).encode()).hexdigest()[:_DIGEST]
 
 

@@ -3,8 +3,6 @@
 import io
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -110,7 +108,7 @@ def _run(argv: Sequence[str] | None) -> int:
         show(_outside_trouble(error))
         return 1
     except Exception:  # noqa: BLE001 - the outer boundary: a report instead of a traceback
-        return _report(traceback.format_exc(), argv)
+        return _report(argv)
     return result if isinstance(result, int) else 0
 
 
@@ -146,7 +144,11 @@ def _outside_trouble(error: OSError) -> UntildoneError:
     )
 
 
-def _report(text: str, argv: Sequence[str] | None) -> int:
+def _report(argv: Sequence[str] | None) -> int:
+    import tempfile
+    import traceback
+
+    text = traceback.format_exc()
     args = sys.argv[1:] if argv is None else argv
     with tempfile.NamedTemporaryFile(
         "w", prefix="untildone-report-", suffix=".txt", delete=False

@@ -1,0 +1,75 @@
+"""Branches, tags and the stash: git is asked again only when their files have changed."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from untildone.adapters.git import Git, Place, Ref
+
+WATCHED = ("refs/heads/", "refs/tags/", "refs/stash")
+
+Print = dict[str, object]
+
+
+class KnownRefs:
+    """The watched refs as they are now. A look at the files costs a tenth of a git process."""
+
+    def __init__(self, git: Git, place: Place) -> None:
+        self._git = git
+        self._place = place
+        self._refs: dict[str, Ref] = {}
+        self._print: Print | None = None
+
+    def now(self) -> dict[str, Ref]:
+        """All watched refs."""
+        seen = self._look()
+        if seen != self._print:
+            self._refs = self._git.refs(*WATCHED)
+            self._print = seen
+        return self._refs
+
+    def moved(self, ref: str, commit: str) -> None:
+        """We moved one ref: known without asking, if nothing else moved with it."""
+        name = str(self._place.common_dir / ref)
+        expected = (self._print or {}) | {name: f"{commit}\n".encode()}
+        if ref in self._refs and self._look() == expected:
+            self._refs = self._refs | {ref: Ref(commit, self._refs[ref].worktree)}
+            self._print = expected
+
+    def _look(self) -> Print:
+        common = self._place.common_dir
+        single = ("HEAD", "refs/stash", "reftable/tables.list")
+        found: Print = {name: content(common / name) for name in single}
+        found["packed-refs"] = _stamp(common / "packed-refs")
+        for folder in ("refs/heads", "refs/tags", "worktrees"):
+            found |= _files(str(common / folder), only="HEAD" if folder == "worktrees" else "")
+        return found
+
+
+def content(path: Path | str) -> bytes:
+    """What a file holds; nothing if it is not there."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - one per ref and story: pathlib is slower
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _files(folder: str, only: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files(entry.path, only)
+        elif not only or entry.name == only:
+            yield entry.path, content(entry.path)
