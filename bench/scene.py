@@ -6,9 +6,10 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bench.marks import Marks
 from bench.measure import BenchError, Command, Spent, quiet, spend
 from bench.programs import Programs
 
@@ -39,16 +40,20 @@ class Stage:
         argv = (str(self.subject), *args)
         return Command(argv, scene.work, self.env, expect=expect)
 
-    def story_run(self, scene: "Scene", change: str, agent: str) -> Spent:
+    def story_run(
+        self, scene: "Scene", change: str, agent: str, marks: Marks | None = None
+    ) -> Spent:
         """Reset, run a whole change with the program, and be sure that it did its work."""
         scene.reset()
-        spent = spend(
-            self.untildone(scene, "run", change, "--agent-cmd", agent, "--on-complete", "keep")
-        )
+        args = ("run", change, "--agent-cmd", agent, "--on-complete", "keep")
+        command = self.untildone(scene, *args, *(("--json",) if marks else ()))
+        spent = spend(replace(command, on_line=marks.hear if marks else None))
         scene.expect_checkpoints(change)
         return spent
 
-    def literal_run(self, scene: "Scene", change: str, agent: tuple[str, ...]) -> Spent:
+    def literal_run(
+        self, scene: "Scene", change: str, agent: tuple[str, ...], marks: Marks | None = None
+    ) -> Spent:
         """Reset, run a whole change with the literal commands, and be sure that they worked."""
         scene.reset()
         prompt = self.folder / "prompt.txt"
@@ -57,7 +62,8 @@ class Stage:
         stories = str(scene.changes[change])
         script = str(self.programs.literal)
         argv = ("sh", script, change, stories, str(prompt), str(output), *agent)
-        spent = spend(Command(argv, scene.work, self.env))
+        hear = marks.hear if marks else None
+        spent = spend(Command(argv, scene.work, self.env, on_line=hear))
         scene.expect_checkpoints(change)
         return spent
 

@@ -9,6 +9,7 @@ git add -A && git commit -q --allow-empty -m "initial state"
 id=0
 while [ "$id" -lt "$stories" ]; do
     id=$((id + 1))
+    echo "{\"event\": \"iteration_started\", \"n\": $id}"
     "$@" <"$prompt" >"$output"
     grep -q '<promise>COMPLETE</promise>' "$output"
     git add -A && git commit -q -m "checkpoint: $id"

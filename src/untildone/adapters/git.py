@@ -20,7 +20,8 @@ STEP_TIMEOUT_S = 600
 PATIENCE_S = 0.5
 
 # The user's hooks, signing, watchers and housekeeping stay out of our commands; objects are synced
-# in one batch (research: the only setting that survives a power cut together with the ref).
+# in one batch (research: the only setting that survives a power cut together with the ref). Threads
+# for reading the index cost more CPU than they save time, at 100,000 files and at 1,000.
 FLAGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -29,6 +30,7 @@ FLAGS = (
     "core.safecrlf=false",
     "core.fsync=committed",
     "core.fsyncMethod=batch",
+    "index.threads=1",
     "commit.gpgSign=false",
     "gc.auto=0",
     "maintenance.auto=false",

@@ -12,7 +12,8 @@ from pathlib import Path
 def started_at(pid: int) -> float | None:
     """When a process started, in clock ticks since boot: a pid that is used again differs."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - one per agent, see RunFolder
+            stat = file.read()
     except OSError:
         return _started_by_ps(pid)
     return float(stat.rpartition(")")[2].split()[19])

@@ -14,6 +14,8 @@ class RunFolder:
         self.home = home
         self.path = home / "runs" / run_id
         self.journal = self.path / "journal.jsonl"
+        # Plain text: pathlib's table of names would grow with every iteration.
+        self._logs = str(self.path / "logs")
 
     def make(self) -> None:
         """Create the folder."""
@@ -30,11 +32,13 @@ class RunFolder:
 
     def log_file(self, n: int) -> str:
         """Raw output of iteration `n`."""
-        return str(self.path / "logs" / f"{n:04d}.log")
+        return f"{self._logs}/{n:04d}.log"
 
     def keep_prompt(self, n: int, prompt: str) -> None:
         """The prompt of iteration `n`, beside its log."""
-        (self.path / "logs" / f"{n:04d}.prompt.md").write_text(prompt, encoding="utf-8")
+        path = f"{self._logs}/{n:04d}.prompt.md"
+        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - as above
+            file.write(prompt)
 
     def scratch(self, n: int) -> str:
         """A private folder for iteration `n`, made when first asked for."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from untildone.adapters import journal as journals
@@ -82,8 +83,7 @@ class Repository:
 
     def head(self, run: Run) -> dict[str, object]:
         """The state file's fields for a run of this process."""
-        pid = os.getpid()
-        return views.state(run, pid, started_at(pid))
+        return views.state(run, *_this_process())
 
     def repair(self) -> None:
         """After a dead loop: its last iteration closed in the state file, status stopped."""
@@ -105,6 +105,11 @@ class Repository:
         """End what an earlier, killed loop left running; only processes that carry its mark."""
         noted = end_noted_agent(self.home / "agent.json")
         return noted + len(end_marked("UNTILDONE_RUN_ID", run_id))
+
+
+@cache
+def _this_process() -> tuple[int, float | None]:
+    return os.getpid(), started_at(os.getpid())
 
 
 def here(folder: Path | None = None) -> Repository:

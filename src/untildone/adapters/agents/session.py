@@ -70,7 +70,7 @@ class AgentSession:
             idle_s=limits.idle_timeout_min * 60,
             sweep=True,
         )
-        with Path(log_file).open("ab", buffering=0) as file:
+        with open(log_file, "ab", buffering=0) as file:  # noqa: PTH123 - see RunFolder
             log = _Log(file)
 
             def heard(chunk: bytes) -> None:

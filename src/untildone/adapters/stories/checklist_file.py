@@ -106,6 +106,7 @@ class ChecklistFile:
 
     def _write(self, data: bytes) -> None:
         """Replace the file in one step; behind a symbolic link, replace what it points to."""
+        checklist.parse.cache_clear()  # of use no more, and two books at once take memory
         try:
             _replace((self.root / self.path).resolve(strict=True), data)
         except OSError as error:
