@@ -1,15 +1,11 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
-import os
-import shutil
-from pathlib import Path
-
 from untildone.adapters.checkpoints.attempts import Attempts
 from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.checkpoints.refs import KnownRefs, content
-from untildone.adapters.checkpoints.snapshot import FROZEN
+from untildone.adapters.checkpoints.opening import Opening
+from untildone.adapters.checkpoints.refs import KnownRefs
 from untildone.adapters.checkpoints.surroundings import Surroundings
-from untildone.adapters.git import Git, Place, Ref, RefUpdate
+from untildone.adapters.git import Git, Place, Ref
 from untildone.adapters.repository import (
     IN_PROGRESS,
     head_of,
@@ -31,11 +27,11 @@ class BranchCheckpoint:
         self._run_id = run_id
         self._branch = f"ralph/{change}"
         self._ref = f"refs/heads/{self._branch}"
-        self.backup_ref = f"refs/ralph/backup/{change}/{run_id}"
-        self.folder = home(place) / "runs" / run_id
+        folder = home(place) / "runs" / run_id
         self._snapshots = closing.snapshots
-        self._attempts = Attempts(git, place, self._snapshots, self.folder, run_id)
-        self._surroundings = Surroundings(git, place, change, self.folder)
+        self._opening = Opening(git, place, self._snapshots, folder, change)
+        self._attempts = Attempts(git, place, self._snapshots, folder, run_id)
+        self._surroundings = Surroundings(git, place, change, folder)
         self._closing = closing
         self._remarks: tuple[str, ...] = ()
         self._refs = KnownRefs(git, place)
@@ -44,47 +40,21 @@ class BranchCheckpoint:
 
     def open(self, origin: Origin, stamp: str) -> Opened:
         """Save the user's exact state, then go to `ralph/CHANGE` with everything committed."""
-        git = self._git
-        shutil.copy2(self._place.git_dir / "index", self.folder / "index.orig")
-        staged = git.write_tree(index=self._copied_index("index.staged"))
-        work = self._copied_index("index.work")
-        tree, nested = self._add_users_files(work, staged)
-        self._freeze_excludes(nested)
-        trailer = f"\n\nUntildone-Run: {self._run_id}\n"
-        index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
-        parents = [origin.commit, index_commit]
-        backup = git.commit_tree(tree, parents, "files before the run" + trailer)
-        initial = git.commit_tree(tree, [origin.commit], "initial state" + trailer)
-        updates: list[RefUpdate] = [(self.backup_ref, backup, "")]
-        earlier = git.resolve(self._ref)
-        archived = ""
-        if earlier and not git.is_ancestor(earlier, origin.commit):
-            archived = f"refs/ralph/archive/{self._change}/{stamp}"
-            updates.append((archived, earlier, ""))
-        updates.append((self._ref, initial, earlier))
-        git.update_refs(updates, f"untildone: start {self._change}")
-        git.point_head(self._branch, f"untildone: start {self._change}")
-        install_index(self._place, work)
-        remarks = tuple(f"A nested git repository is left out of the run: {p}" for p in nested)
-        return Opened(origin, initial, self.backup_ref, archived, remarks)
-
-    def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...]]:
-        try:
-            return self._snapshots.add_users_files(work, staged)
-        except StepError as error:
-            raise UserError(
-                f"Git cannot record the files as they are. {error.message}",
-                state="Nothing was changed.",
-                hint="Make `git add -A --dry-run` work, then start again.",
-            ) from error
+        git, why = self._git, f"untildone: start {self._change}"
+        stored = self._opening.store(origin, self._ref, stamp)
+        git.update_refs(stored.updates, why)
+        git.point_head(self._branch, why)
+        install_index(self._place, stored.index)
+        return stored.opened
 
     def reopened(self, origin: Origin) -> Opened | None:
         """After a crash while opening: what the refs say, or None if HEAD never moved."""
         tip = self._git.resolve(self._ref)
         on_branch = head_of(self._place.git_dir)[0] == self._branch
-        if not (on_branch and tip and self._git.resolve(self.backup_ref)):
+        backup = self._opening.backup_ref
+        if not (on_branch and tip and self._git.resolve(backup)):
             return None
-        return Opened(origin, tip, self.backup_ref)
+        return Opened(origin, tip, backup)
 
     # -- around an attempt ---------------------------------------------------------------------
 
@@ -242,23 +212,6 @@ class BranchCheckpoint:
 
     # -----------------------------------------------------------------------------------------
 
-    def _copied_index(self, name: str) -> Path:
-        path = self.folder / name
-        shutil.copy2(self.folder / "index.orig", path)
-        return path
-
-    def _freeze_excludes(self, nested: tuple[str, ...]) -> None:
-        """What is ignored now stays ignored, whatever an attempt does to ignore files."""
-        own = self._git.config("core.excludesFile")
-        xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
-        text = content(Path(own) if own else Path(xdg) / "git" / "ignore")
-        frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
-        (self.folder / FROZEN).write_bytes(os.fsencode("\0".join(frozen)))
-        rows = [_as_pattern(path) for path in frozen if "\n" not in path]
-        lines = [text.rstrip(b"\n"), *(row.encode("utf-8", "surrogateescape") for row in rows)]
-        (self.folder / "excludes").write_bytes(b"\n".join(lines) + b"\n")
-        self._git.use_excludes(self.folder / "excludes")
-
     def _head_commit(self, refs: dict[str, Ref]) -> str:
         branch, commit = head_of(self._place.git_dir)
         name = f"refs/heads/{branch}"
@@ -273,8 +226,3 @@ class BranchCheckpoint:
     def _head_on_branch(self) -> None:
         if head_of(self._place.git_dir)[0] != self._branch:
             self._git.point_head(self._branch, f"untildone: back on {self._branch}")
-
-
-def _as_pattern(path: str) -> str:
-    escaped = "".join(f"\\{c}" if c in "\\*?[]!# " else c for c in path)
-    return f"/{escaped}"

@@ -1,0 +1,91 @@
+"""The start of a run: the user's exact state stored, and the rules that hold for all of it."""
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from untildone.adapters.checkpoints.refs import content
+from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshots
+from untildone.adapters.git import Git, Place, RefUpdate
+from untildone.domain.errors import StepError, UserError
+from untildone.domain.fact import Opened
+from untildone.domain.run import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What `open` goes on with: the refs to move and an index that has every file."""
+
+    opened: Opened
+    updates: list[RefUpdate]
+    index: Path
+
+
+class Opening:
+    """Stores the state before the run; neither HEAD nor index nor files are touched."""
+
+    def __init__(
+        self, git: Git, place: Place, snapshots: Snapshots, folder: Path, change: str
+    ) -> None:
+        self._git = git
+        self._place = place
+        self._snapshots = snapshots
+        self._folder = folder
+        self._change = change
+        self.backup_ref = f"refs/ralph/backup/{change}/{folder.name}"
+
+    def store(self, origin: Origin, own: str, stamp: str) -> Stored:
+        """Commits of index and files before the run, and the first checkpoint for the ref `own`."""
+        git = self._git
+        shutil.copy2(self._place.git_dir / "index", self._folder / "index.orig")
+        staged = git.write_tree(index=self._copied_index("index.staged"))
+        work = self._copied_index("index.work")
+        tree, nested = self._add_users_files(work, staged)
+        self._freeze_excludes(nested)
+        trailer = f"\n\nUntildone-Run: {self._folder.name}\n"
+        index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
+        parents = [origin.commit, index_commit]
+        backup = git.commit_tree(tree, parents, "files before the run" + trailer)
+        initial = git.commit_tree(tree, [origin.commit], "initial state" + trailer)
+        updates: list[RefUpdate] = [(self.backup_ref, backup, "")]
+        earlier = git.resolve(own)
+        archived = ""
+        if earlier and not git.is_ancestor(earlier, origin.commit):
+            archived = f"refs/ralph/archive/{self._change}/{stamp}"
+            updates.append((archived, earlier, ""))
+        updates.append((own, initial, earlier))
+        remarks = tuple(f"A nested git repository is left out of the run: {p}" for p in nested)
+        return Stored(Opened(origin, initial, self.backup_ref, archived, remarks), updates, work)
+
+    def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...]]:
+        try:
+            return self._snapshots.add_users_files(work, staged)
+        except StepError as error:
+            raise UserError(
+                f"Git cannot record the files as they are. {error.message}",
+                state="Nothing was changed.",
+                hint="Make `git add -A --dry-run` work, then start again.",
+            ) from error
+
+    def _copied_index(self, name: str) -> Path:
+        path = self._folder / name
+        shutil.copy2(self._folder / "index.orig", path)
+        return path
+
+    def _freeze_excludes(self, nested: tuple[str, ...]) -> None:
+        """What is ignored now stays ignored, whatever an attempt does to ignore files."""
+        own = self._git.config("core.excludesFile")
+        xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+        text = content(Path(own) if own else Path(xdg) / "git" / "ignore")
+        frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
+        (self._folder / FROZEN).write_bytes(os.fsencode("\0".join(frozen)))
+        rows = [_as_pattern(path) for path in frozen if "\n" not in path]
+        lines = [text.rstrip(b"\n"), *(row.encode("utf-8", "surrogateescape") for row in rows)]
+        (self._folder / "excludes").write_bytes(b"\n".join(lines) + b"\n")
+        self._git.use_excludes(self._folder / "excludes")
+
+
+def _as_pattern(path: str) -> str:
+    escaped = "".join(f"\\{c}" if c in "\\*?[]!# " else c for c in path)
+    return f"/{escaped}"
