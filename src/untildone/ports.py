@@ -86,8 +86,8 @@ class Checkpoint(Protocol):
         Returns the checkpoint to go on from and remarks.
         """
 
-    def stand(self, checkpoint: str) -> None:
-        """Make sure that the workspace is at the checkpoint before an agent starts."""
+    def stand(self, checkpoint: str, story_id: str) -> None:
+        """Make sure that the workspace is at the checkpoint before an agent starts a story."""
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The agent's own commits since the checkpoint, oldest first."""

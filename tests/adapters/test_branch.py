@@ -103,7 +103,7 @@ def test_files_that_git_cannot_record_are_refused(repo: Worktree) -> None:
 def test_save_takes_all_work(repo: Worktree) -> None:
     messy(repo)
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     repo.write("new file.txt", "new\n")
     repo.write("other.env", "KEY=2\n")
     (repo.top / "a.txt").unlink()
@@ -125,7 +125,7 @@ def test_save_of_nothing(repo: Worktree) -> None:
 
 def test_the_agents_commits_stay_below_ours(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     assert checkpoint.commits(opened.checkpoint) == ()
     repo.write("b.txt", "b\n")
     repo.sh("add", "-A")
@@ -141,7 +141,7 @@ def test_the_agents_commits_stay_below_ours(repo: Worktree) -> None:
 
 def test_work_on_another_branch_is_brought_home(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     repo.sh("checkout", "-q", "-b", "elsewhere")
     repo.write("b.txt", "b\n")
     repo.sh("add", "-A")
@@ -155,7 +155,7 @@ def test_work_on_another_branch_is_brought_home(repo: Worktree) -> None:
 
 def test_an_amended_checkpoint_stays_an_ancestor(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     repo.write("b.txt", "b\n")
     repo.sh("add", "-A")
     repo.sh("commit", "-q", "--amend", "-m", "mine now")
@@ -170,10 +170,10 @@ def test_standing_elsewhere_is_refused(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
     repo.sh("checkout", "-q", "feature/x")
     with pytest.raises(StepError, match="HEAD is on `feature/x`"):
-        checkpoint.stand(opened.checkpoint)
+        checkpoint.stand(opened.checkpoint, "1")
     repo.sh("checkout", "-q", "--detach")
     with pytest.raises(StepError, match="HEAD is on `a bare commit`"):
-        checkpoint.stand(opened.checkpoint)
+        checkpoint.stand(opened.checkpoint, "1")
 
 
 def test_after_a_crash_while_opening(repo: Worktree) -> None:
@@ -287,10 +287,10 @@ ASTRAY: dict[str, tuple[Callable[[Worktree], None], str]] = {
 def test_work_astray_is_not_saved(name: str, repo: Worktree) -> None:
     act, message = ASTRAY[name]
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     repo.write("first.txt", "first\n")
     base = checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False).checkpoint
-    checkpoint.stand(base)
+    checkpoint.stand(base, "1")
     act(repo)
     with pytest.raises(WorkAstray, match=message):
         checkpoint.save(0, base, "checkpoint: 2\n", only_changes=False)
@@ -302,7 +302,7 @@ def test_work_astray_is_not_saved(name: str, repo: Worktree) -> None:
 def test_work_beside_the_initial_state_does_not_lose_it(repo: Worktree) -> None:
     repo.write("mine.txt", "not committed yet\n")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     _to_the_origin(repo)
     with pytest.raises(WorkAstray):
         checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
@@ -310,7 +310,7 @@ def test_work_beside_the_initial_state_does_not_lose_it(repo: Worktree) -> None:
 
 def test_an_amended_checkpoint_is_not_astray(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     repo.write("mine.txt", "mine\n")
     repo.sh("add", "-A")
     repo.sh("commit", "-q", "--amend", "-m", "rewritten")

@@ -24,7 +24,7 @@ def worked(repo: Worktree) -> tuple[BranchCheckpoint, Opened]:
     repo.sh("add", "staged.txt")
     repo.write("untracked.txt", "untracked\n")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     repo.write("a.txt", "changed\n")
     repo.write("new.txt", "new\n")
     checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
@@ -139,7 +139,7 @@ def test_cleanup_refuses_when_git_does(repo: Worktree) -> None:
     _, opened = worked(repo)
     moved(repo, "theirs.txt", "theirs\n")
     closing = no_checkout(repo)
-    checkpoint = BranchCheckpoint(closing.git, repo.place, "demo", "r1", closing)
+    checkpoint = BranchCheckpoint(closing.git, repo.place, "demo", closing)
     assert refused(repo, checkpoint, opened.origin) == (
         "The files of the moved original branch do not fit in: "
         "error: Entry 'a.txt' not uptodate. Cannot merge."
@@ -252,7 +252,7 @@ def test_restore_without_a_backup(repo: Worktree) -> None:
 
 def test_an_attempt_is_brought_back(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint)
+    checkpoint.stand(opened.checkpoint, "1")
     repo.write("new.txt", "new\n")
     (repo.top / "a.txt").unlink()
     checkpoint.revert(0, opened.checkpoint, "1", 1)

@@ -75,7 +75,7 @@ class Worktree:
         git = self.git()
         stamps = iter(f"C{n}" for n in range(1, 100))
         closing = Closing(git, self.place, "demo", "r1", lambda: next(stamps))
-        return BranchCheckpoint(git, self.place, "demo", "r1", closing)
+        return BranchCheckpoint(git, self.place, "demo", closing)
 
     def open(self) -> tuple[BranchCheckpoint, Opened]:
         """The workspace of the run."""

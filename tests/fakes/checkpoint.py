@@ -38,7 +38,7 @@ class FakeCheckpoint:
         self._called("adopt", checkpoint)
         return checkpoint, self.remarks
 
-    def stand(self, checkpoint: str) -> None:
+    def stand(self, checkpoint: str, story_id: str) -> None:
         self._called("stand", checkpoint)
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:

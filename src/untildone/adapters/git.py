@@ -96,6 +96,15 @@ class Git:
         """Ignore rules of the run in the place of the user's global ones (it includes those)."""
         self._flags += ["-c", f"core.excludesFile={path}"]
 
+    def use_index(self, path: Path) -> None:
+        """An index of our own in the place of the worktree's."""
+        self._environment["GIT_INDEX_FILE"] = str(path)
+
+    def index_of(self, place: Place) -> Path:
+        """The index file that our commands use."""
+        own = self._environment.get("GIT_INDEX_FILE")
+        return Path(own) if own else place.git_dir / "index"
+
     def use_refs_root(self, path: Path) -> None:
         """Where refs are kept as files: the common git folder."""
         self._refs_root = path
@@ -224,6 +233,15 @@ class Git:
     def content(self, commit: str, path: str) -> bytes:
         """The bytes of a file in a commit."""
         return self.do("cat-file", "blob", f"{commit}:{path}")
+
+    def stashes(self) -> tuple[str, ...]:
+        """The messages of the stash list, newest first."""
+        out = os.fsdecode(self.do("stash", "list", "-z", "--format=%gs"))
+        return tuple(out.split("\0")[:-1])
+
+    def empty_tree(self) -> str:
+        """The tree without files."""
+        return self._line("mktree")
 
     def message(self, commit: str) -> str:
         """A commit's whole message."""

@@ -155,7 +155,8 @@ class Orchestrator:
     def _run_attempt(self, step: s.RunAttempt) -> f.AttemptEnded:
         ports, plan, story = self.ports, self.run.plan, step.story
         lane = self.run.lanes[step.lane]
-        ports.checkpoint.stand(lane.checkpoint)
+        story_id = story.id if story else ""
+        ports.checkpoint.stand(lane.checkpoint, story_id or f"iteration-{step.n}")
         context = ports.source.context(story) if ports.source and story else StoryContext()
         brief = Brief(
             change=plan.change_id,
@@ -170,7 +171,6 @@ class Orchestrator:
         prompt = render(brief)
         log_file = ports.folder.log_file(step.n)
         ports.folder.keep_prompt(step.n, prompt)
-        story_id = story.id if story else ""
         key = story.key if story else ("", "")
         ports.meter.start()
         self.record(f.AttemptStarted(step.lane, step.n, story_id, key, log_file))

@@ -5,6 +5,7 @@ from pathlib import Path
 from untildone.adapters.agents.session import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.checkpoints.stash import StashCheckpoint
 from untildone.adapters.journal import Journal
 from untildone.adapters.terminal import Person
 from untildone.adapters.usage import UsageMeter
@@ -15,6 +16,7 @@ from untildone.app.orchestrator import Ports
 from untildone.app.record import RunRecord
 from untildone.domain.errors import UserError
 from untildone.domain.run import Origin, Plan, Run
+from untildone.ports import Checkpoint
 from untildone.wiring.planning import source_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository
@@ -29,13 +31,12 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     state = repo.state_file()
     state.adopt_foreign(views.KNOWN_FIELDS)
     stop_now = repo.inbox.stop_now
-    closing = build_closing(repo, plan)
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
     speaker = dialect(plan.agent, plan.agent_cmd, plan.script, top)
     return Ports(
         agent=AgentSession(repo.processes, speaker, marks, repo.home / "agent.json", stop_now),
         source=source_of(plan, top),
-        checkpoint=BranchCheckpoint(closing.git, repo.place, plan.change_id, plan.run_id, closing),
+        checkpoint=_checkpoint(repo, plan, origin),
         verifier=ShellChecks(repo.processes, top, stop_now),
         meter=UsageMeter(repo.processes, top, plan.usage_cmd, lambda: run.started_at, stop_now),
         mail=repo.inbox,
@@ -46,6 +47,14 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         cwd=str(top),
         template=_template(top, plan.prompt_template),
     )
+
+
+def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
+    if plan.checkpoint == "stash":
+        git, folder = repo.git(repo.inbox.signalled), repo.folder(plan.run_id).path
+        return StashCheckpoint(git, repo.place, folder, plan.change_id, origin)
+    closing = build_closing(repo, plan)
+    return BranchCheckpoint(closing.git, repo.place, plan.change_id, closing)
 
 
 def build_closing(repo: Repository, plan: Plan) -> Closing:

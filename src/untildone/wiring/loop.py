@@ -57,7 +57,7 @@ class Session:
         change = pick_change(repo, wanted)
         self._take_over(change)
         self._finish_closing(repo.latest())
-        branch, _ = head_of(repo.place.git_dir)
+        branch = self._branch_of_run()
         if branch == f"ralph/{change}":
             return self._go_on(self._run_of_branch(change), settings, flags)
         self._refuse_unfinished(branch)
@@ -125,6 +125,8 @@ class Session:
             raise UserError("This run never touched anything; there is nothing to restore")
         stored = build_closing(repo, run.plan).restore(run.origin, run.backup_ref)
         loop = self._loop(run, run.origin)
+        if run.plan.checkpoint == "stash":
+            loop.ports.checkpoint.close(Choice.CLEANUP, run.origin)
         if not run.abandoned:
             loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
         return stored
@@ -149,6 +151,13 @@ class Session:
             self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
             self._drive(self._recovered(run))
 
+    def _branch_of_run(self) -> str:
+        """The branch that says whose turn it is; a run without one counts until it has ended."""
+        run = self.repository.latest()
+        if run and run.plan.checkpoint == "stash" and not (run.closed or run.abandoned):
+            return f"ralph/{run.plan.change_id}"
+        return head_of(self.repository.place.git_dir)[0]
+
     def _run_of_branch(self, change: str) -> Run:
         run = self.repository.latest(change)
         if run is None:
@@ -166,7 +175,7 @@ class Session:
         run = self.repository.latest(other)
         if run and not run.closed and not run.abandoned:
             raise UserError(
-                f"The worktree is on `{branch}`: the run of `{other}` comes first",
+                f"The run of `{other}` in this worktree has not ended: it comes first",
                 state="Nothing was changed.",
                 hint=f"`untildone resume {other}`, or `untildone finish {other} cleanup`",
             )

@@ -1,40 +1,22 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
-from untildone.adapters.checkpoints.attempts import Attempts
 from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.checkpoints.opening import Opening
-from untildone.adapters.checkpoints.refs import KnownRefs
-from untildone.adapters.checkpoints.surroundings import Surroundings
+from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
 from untildone.adapters.git import Git, Place, Ref
-from untildone.adapters.repository import (
-    IN_PROGRESS,
-    head_of,
-    home,
-    install_index,
-)
+from untildone.adapters.repository import head_of, install_index
 from untildone.domain.errors import StepError, UserError, WorkAstray
 from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
 
 
-class BranchCheckpoint:
+class BranchCheckpoint(Workspace):
     """The run lives on `ralph/CHANGE` in the user's own worktree."""
 
-    def __init__(self, git: Git, place: Place, change: str, run_id: str, closing: Closing) -> None:
-        self._git = git
-        self._place = place
-        self._change = change
-        self._run_id = run_id
+    def __init__(self, git: Git, place: Place, change: str, closing: Closing) -> None:
         self._branch = f"ralph/{change}"
-        self._ref = f"refs/heads/{self._branch}"
-        folder = home(place) / "runs" / run_id
-        self._snapshots = closing.snapshots
-        self._opening = Opening(git, place, self._snapshots, folder, change)
-        self._attempts = Attempts(git, place, self._snapshots, folder, run_id)
-        self._surroundings = Surroundings(git, place, change, folder)
+        ref = f"refs/heads/{self._branch}"
+        super().__init__(git, place, closing.folder, change, ref, closing.snapshots)
         self._closing = closing
-        self._remarks: tuple[str, ...] = ()
-        self._refs = KnownRefs(git, place)
 
     # -- open ----------------------------------------------------------------------------------
 
@@ -69,12 +51,7 @@ class BranchCheckpoint:
                 state="Nothing was changed.",
                 hint=f"git branch -f {self._branch} {checkpoint[:12]}",
             )
-        snapshot = self._snapshots.take(tip)
-        if snapshot.changes:
-            message = f"edits by hand\n\nUntildone-Run: {self._run_id}\n"
-            commit = git.commit_tree(snapshot.tree, [tip], message)
-            git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
-            tip = commit
+        tip = self._keep_edits(tip)
         remarks = () if tip == checkpoint else (f"Edits by hand on `{self._branch}` are kept",)
         return tip, remarks
 
@@ -100,7 +77,7 @@ class BranchCheckpoint:
             )
         self._git.do("checkout", "-q", self._branch)
 
-    def stand(self, checkpoint: str) -> None:
+    def stand(self, checkpoint: str, story_id: str) -> None:
         """Before an agent starts: on the branch, at the checkpoint, the surroundings noted."""
         branch, _ = head_of(self._place.git_dir)
         refs = self._refs.now()
@@ -142,20 +119,12 @@ class BranchCheckpoint:
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, commit or parent, remarks)
 
-    def _settled_remarks(self) -> tuple[str, ...]:
-        remarks = (*self._remarks, *self._surroundings.put_settings_back())
-        self._remarks = ()
-        return remarks
-
     def astray(self, checkpoint: str) -> str:
         """Why saving this work would drop finished stories, or nothing."""
         git, refs = self._git, self._refs.now()
         head = self._head_commit(refs)
-        half_done = any((self._place.git_dir / name).exists() for name in IN_PROGRESS)
-        if half_done and git.do("ls-files", "-u", "-z"):
-            return (
-                "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
-            )
+        if self._left_in_conflict():
+            return HALF_DONE
         if head == checkpoint or git.is_ancestor(checkpoint, head):
             return ""
         if head == self._at(refs) and self._is_amended(checkpoint, head):
@@ -181,7 +150,7 @@ class BranchCheckpoint:
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
         remarks = self._settled_remarks()
-        ref = f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
+        ref = self._attempt_ref(story_id, attempt)
         refs = self._refs.now()
         tips = self._tips(refs)
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
@@ -197,30 +166,11 @@ class BranchCheckpoint:
     def _at(self, refs: dict[str, Ref]) -> str:
         return refs[self._ref].commit if self._ref in refs else ""
 
-    def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
-        """After a crash while saving: the commit of this very attempt, if it was made."""
-        tip = self._git.resolve(self._ref)
-        if not tip or tip == checkpoint:
-            return ""
-        message = self._git.message(tip)
-        wanted = (
-            f"Untildone-Run: {self._run_id}",
-            f"Untildone-Story: {story_id}",
-            f"Untildone-Attempt: {attempt}",
-        )
-        return tip if all(line in message.splitlines() for line in wanted) else ""
-
     # -----------------------------------------------------------------------------------------
-
-    def _head_commit(self, refs: dict[str, Ref]) -> str:
-        branch, commit = head_of(self._place.git_dir)
-        name = f"refs/heads/{branch}"
-        return commit or (refs[name].commit if name in refs else "")
 
     def _tips(self, refs: dict[str, Ref]) -> list[str]:
         """Where the agent's work may be: under HEAD first, then on our branch."""
-        at_branch = refs[self._ref].commit if self._ref in refs else ""
-        tips = [self._head_commit(refs), at_branch]
+        tips = [self._head_commit(refs), self._at(refs)]
         return [tip for k, tip in enumerate(tips) if tip and tip not in tips[:k]]
 
     def _head_on_branch(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate, git_failed
-from untildone.adapters.repository import STATE_FILE, head_of, home, install_index
+from untildone.adapters.repository import head_of, home, install_index
 from untildone.domain.errors import CloseRefused, StepError, UserError
 from untildone.domain.run import Origin
 
@@ -25,12 +25,8 @@ class Closing:
         self._branch = f"ralph/{change}"
         self._ref = f"refs/heads/{self._branch}"
         self.folder = home(place) / "runs" / run_id
-        tracked = bool(git.files_in_index(STATE_FILE))
-        self.snapshots = Snapshots(git, place, self.folder, state_tracked=tracked)
+        self.snapshots = Snapshots.of_run(git, place, self.folder)
         self._marker = self.folder / "closing.json"
-        if (self.folder / "excludes").exists():
-            git.use_excludes(self.folder / "excludes")
-        git.use_fallback_identity_if_none()
 
     def cleanup(self, origin: Origin) -> tuple[str, ...]:
         """Original branch, all changes of the run as uncommitted edits, `ralph/CHANGE` deleted."""

@@ -40,6 +40,15 @@ class Snapshots:
         self._frozen: set[str] | None = None
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
+    @staticmethod
+    def of_run(git: Git, place: Place, folder: Path) -> "Snapshots":
+        """With the rules and the identity that hold for a whole run."""
+        tracked = bool(git.files_in_index(STATE_FILE))
+        if (folder / "excludes").exists():
+            git.use_excludes(folder / "excludes")
+        git.use_fallback_identity_if_none()
+        return Snapshots(git, place, folder, state_tracked=tracked)
+
     def take(self, base: str, *, with_hidden: bool = False) -> Snapshot:
         """Index and tree of everything in the worktree that the base's rules do not ignore.
 
@@ -82,16 +91,19 @@ class Snapshots:
 
     def clear_the_way(self) -> None:
         """A stale lock and half-done merges are moved into the run's folder."""
-        lock = self._place.git_dir / "index.lock"
+        for lock in {self._git.index_of(self._place), self._place.git_dir / "index"}:
+            self._move_stale(lock.with_name("index.lock"))
+        for name in LEFT_OPEN:
+            path = self._place.git_dir / name
+            if path.exists():
+                self.move_aside(path)
+
+    def _move_stale(self, lock: Path) -> None:
         deadline = monotonic() + LOCK_WAIT_S
         while lock.exists() and monotonic() < deadline:
             pause(0.02)  # another git command may hold it: wait for its end
         if lock.exists():
             self.move_aside(lock)
-        for name in LEFT_OPEN:
-            path = self._place.git_dir / name
-            if path.exists():
-                self.move_aside(path)
 
     def in_the_way(self, now: str, target: str) -> tuple[str, ...]:
         """Files on disk that neither tree nor index know and that a checkout would overwrite."""
@@ -133,7 +145,7 @@ class Snapshots:
             if repositories:
                 orphans += repositories
             elif "index file" in said or "bad signature" in said or "bad index" in said:
-                self.move_aside(self._place.git_dir / "index")
+                self.move_aside(self._git.index_of(self._place))
                 self._git.fill_index(base)
             else:
                 self.clear_the_way()

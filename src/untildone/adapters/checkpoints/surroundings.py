@@ -72,7 +72,7 @@ class Surroundings:
     ) -> tuple[list[RefUpdate], tuple[str, ...]]:
         """Updates that put moved branches and tags back; every moved tip is stored first."""
         before = self._refs if self._refs is not None else now
-        updates: list[RefUpdate] = [self._store(tip) for tip in strays]
+        updates: list[RefUpdate] = [self.store(tip) for tip in strays]
         remarks = []
         for name, ref in before.items():
             found = now.get(name)
@@ -81,7 +81,7 @@ class Surroundings:
             if self._used_elsewhere(found or ref):
                 continue
             if found:
-                updates.append(self._store(found.commit))
+                updates.append(self.store(found.commit))
             updates.append((name, ref.commit, found.commit if found else ""))
             remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
         self._clear_names([name for name, new, _ in updates if new], before, now)
@@ -93,7 +93,7 @@ class Surroundings:
         for name, ref in now.items():
             bars = any(w.startswith(f"{name}/") or name.startswith(f"{w}/") for w in wanted)
             if bars and name not in before:
-                updates = [self._store(ref.commit), (name, "", ref.commit)]
+                updates = [self.store(ref.commit), (name, "", ref.commit)]
                 self._git.update_refs(updates, "untildone: make room for a branch put back")
 
     def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
@@ -102,7 +102,7 @@ class Surroundings:
         log = (self._read(STASH_LOG) or b"").decode(errors="replace").splitlines()
         made = [line.split(" ")[1] for line in log]
         known = (self._settings.get(STASH_LOG) or b"").decode(errors="replace")
-        saved = [self._store(commit) for commit in made if commit not in known]
+        saved = [self.store(commit) for commit in made if commit not in known]
         if saved:
             self._git.update_refs(saved, "untildone: keep the attempt's stash")
         if before is None:
@@ -112,7 +112,8 @@ class Surroundings:
             self._write(STASH_LOG, self._settings[STASH_LOG])
         return ["An attempt changed the stash list; it was put back and its stashes are stored"]
 
-    def _store(self, commit: str) -> RefUpdate:
+    def store(self, commit: str) -> RefUpdate:
+        """The update that keeps a commit which nobody else keeps any more."""
         return (f"refs/ralph/moved/{self._change}/{commit[:16]}", commit, None)
 
     def _used_elsewhere(self, ref: Ref) -> bool:

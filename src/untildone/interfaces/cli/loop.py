@@ -55,7 +55,9 @@ OPTIONS = [
         "--idle-timeout", type=ABOVE_ZERO, help="Limit of silence, minutes.  [default: 15]"
     ),
     click.option("--verify", multiple=True, help="Check to run after COMPLETE; repeatable."),
-    click.option("--checkpoint", help="Where the work happens: branch.  [default: branch]"),
+    click.option(
+        "--checkpoint", help="How work is kept and put back: branch, stash.  [default: branch]"
+    ),
     click.option(
         "--on-complete",
         type=click.Choice(["ask", "cleanup", "keep"]),
@@ -199,6 +201,8 @@ def _next_command(run: Run, exit_code: int) -> str:
     later = f"`untildone finish {change} cleanup`"
     if exit_code == 5:
         return f"Nothing was changed; the work is on ralph/{change}. Later: {later}"
+    if run.plan.checkpoint == "stash" and run.choice:
+        return "All changes are uncommitted edits in your working tree: `git status`"
     if run.choice == "cleanup":
         return "Your branch is checked out, all changes are uncommitted edits: `git status`"
     if run.status == "done":

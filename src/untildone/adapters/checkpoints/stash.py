@@ -1,0 +1,179 @@
+"""Checkpoints that leave HEAD, branch and index alone; `git stash list` shows the state before."""
+
+from pathlib import Path
+
+from untildone.adapters.checkpoints.refs import content
+from untildone.adapters.checkpoints.snapshot import Snapshots
+from untildone.adapters.checkpoints.stash_entries import StashEntries
+from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
+from untildone.adapters.git import Git, Place, Ref, RefUpdate
+from untildone.adapters.repository import head_of, install_index
+from untildone.domain.errors import StepError, UserError, WorkAstray
+from untildone.domain.fact import Opened, Reverted, Saved
+from untildone.domain.run import Choice, Origin
+
+
+class StashCheckpoint(Workspace):
+    """The run works in the user's tree; its commits are private and use an index of their own."""
+
+    def __init__(self, git: Git, place: Place, folder: Path, change: str, origin: Origin) -> None:
+        snapshots = Snapshots.of_run(git, place, folder)
+        super().__init__(git, place, folder, change, work_ref(change), snapshots)
+        self._origin = origin
+        self._entries = StashEntries(git, folder, change, origin)
+        if (folder / "index").exists():
+            git.use_index(folder / "index")
+
+    def open(self, origin: Origin, stamp: str) -> Opened:
+        """Save the user's exact state; nothing that the user sees is touched."""
+        stored = self._opening.store(origin, self._ref, stamp)
+        self._git.update_refs(stored.updates, f"untildone: start {self._change}")
+        stored.index.replace(self._folder / "index")
+        self._git.use_index(self._folder / "index")
+        return stored.opened
+
+    def reopened(self, origin: Origin) -> Opened | None:
+        """After a crash while opening: what the refs say, or None if they never moved."""
+        tip, backup = self._git.resolve(self._ref), self._opening.backup_ref
+        complete = (self._folder / "index").exists() and self._git.resolve(backup)
+        return Opened(origin, tip, backup) if tip and complete else None
+
+    def adopt(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        """Go on; edits made by hand since then are the new checkpoint."""
+        if not self._at_home():
+            raise UserError(self._left(), state="Nothing was changed.", hint=self._way_back())
+        tip = self._git.resolve(self._ref)
+        if not tip or not self._git.is_ancestor(checkpoint, tip):
+            raise UserError(
+                f"The checkpoints of this run are gone: {self._ref}",
+                state="Nothing was changed.",
+                hint=f"`untildone run {self._change}` starts a new run",
+            )
+        tip = self._keep_edits(tip)
+        return tip, () if tip == checkpoint else ("Edits by hand are kept",)
+
+    def stand(self, checkpoint: str, story_id: str) -> None:
+        """Before an agent starts: where the user was, the state in the stash list."""
+        if not self._at_home() or self._git.resolve(self._ref) != checkpoint:
+            raise StepError(self._left(), state="Nothing was changed.", hint=self._way_back())
+        staged = self._git.tree_of(f"{self._opening.backup_ref}^2")
+        self._entries.store(story_id, checkpoint, staged)
+        self._surroundings.note(self._refs.now())
+
+    def commits(self, checkpoint: str) -> tuple[str, ...]:
+        """The commits that the agent made, wherever HEAD is now."""
+        self._remarks = self._surroundings.put_settings_back()
+        return self._git.commits_since(self._origin.commit, self._strays(self._refs.now()))
+
+    def astray(self, checkpoint: str) -> str:
+        """Why saving this work would drop what was there, or nothing."""
+        if self._left_in_conflict():
+            return HALF_DONE
+        head = self._head_commit(self._refs.now())
+        if self._git.is_ancestor(self._origin.commit, head):
+            return ""
+        return (
+            "The work does not build on the commit that the run started from: HEAD was moved. "
+            "Stay on the branch and do not rewrite its history."
+        )
+
+    def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
+        """A private commit of all work; the agent's own commits are stored, the files stay."""
+        remarks = self._settled_remarks()
+        refs = self._refs.now()
+        if not only_changes and (astray := self.astray(checkpoint)):
+            raise WorkAstray(astray)
+        snapshot = self._snapshots.take(checkpoint)
+        commit = ""
+        if snapshot.changes or not only_changes:
+            commit = self._git.commit_tree(snapshot.tree, [checkpoint], message)
+        moved = self._settle(refs, commit or checkpoint, message.partition("\n")[0])
+        self._entries.drop(_trailer(message, "Untildone-Story"))
+        return Saved(lane, commit, commit or checkpoint, (*remarks, *snapshot.remarks, *moved))
+
+    def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
+        """Store the attempt with all its commits and files, then put the tree back."""
+        remarks = self._settled_remarks()
+        ref = self._attempt_ref(story_id, attempt)
+        refs = self._refs.now()
+        snapshot = self._snapshots.take(checkpoint, with_hidden=True)
+        self._attempts.store(ref, snapshot, checkpoint, self._strays(refs))
+        moved = self._settle(refs, checkpoint, f"untildone: put back to {checkpoint[:12]}")
+        self._attempts.put_back(ref, snapshot, checkpoint, self._surroundings.noted_at())
+        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
+
+    def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
+        """The work is in the tree already: only our traces are removed."""
+        self._index_back()
+        self._entries.drop_all()
+        tip = self._git.resolve(self._ref)
+        if choice is Choice.KEEP or not tip:
+            return ()  # `resume` can go on from the private commits
+        archive = f"refs/ralph/archive/{self._change}/{self._run_id}"
+        updates: list[RefUpdate] = [(archive, tip, None), (self._ref, "", tip)]
+        self._git.update_refs(updates, f"untildone: cleanup {self._change}")
+        return (f"The run's commits are stored as: {archive}",)
+
+    # -----------------------------------------------------------------------------------------
+
+    def _settle(self, refs: dict[str, Ref], checkpoint: str, why: str) -> tuple[str, ...]:
+        """Our ref on, everything of the user's back where it was; what was moved is stored."""
+        back, moved = self._surroundings.refs_back(refs, self._strays(refs), self._ref)
+        self._git.update_refs([*back, (self._ref, checkpoint, None)], why)
+        self._head_home()
+        return (*moved, *self._index_back())
+
+    def _strays(self, refs: dict[str, Ref]) -> list[str]:
+        """Commits of the agent: under HEAD, and on the user's branch."""
+        own = refs.get(f"refs/heads/{self._origin.branch}")
+        tips = dict.fromkeys((self._head_commit(refs), own.commit if own else ""))
+        return [tip for tip in tips if tip and tip != self._origin.commit]
+
+    def _at_home(self) -> bool:
+        branch, _ = head_of(self._place.git_dir)
+        return (branch, self._head_commit(self._refs.now())) == (
+            self._origin.branch,
+            self._origin.commit,
+        )
+
+    def _head_home(self) -> None:
+        branch, commit = head_of(self._place.git_dir)
+        if self._origin.branch and branch != self._origin.branch:
+            self._git.point_head(self._origin.branch, "untildone: back where the run started")
+        elif not self._origin.branch and commit != self._origin.commit:
+            self._git.detach_head(self._origin.commit, "untildone: back where the run started")
+
+    def _index_back(self) -> tuple[str, ...]:
+        """The user's index with its staged part; what an attempt staged is stored."""
+        saved, index = self._folder / "index.orig", self._place.git_dir / "index"
+        if content(index) == content(saved):
+            return ()
+        answer = self._git.ask("write-tree", index=index)
+        staged = self._git.tree_of(f"{self._opening.backup_ref}^2")
+        tree = answer.stdout.decode().strip() if answer.ok else staged
+        remarks: tuple[str, ...] = ()
+        if tree != staged:
+            message = f"staged by an attempt\n\nUntildone-Run: {self._run_id}\n"
+            commit = self._git.commit_tree(tree, [self._origin.commit], message)
+            self._git.update_refs([self._surroundings.store(commit)], "untildone: keep the index")
+            remarks = ("An attempt staged files; your index was put back",)
+        install_index(self._place, saved)
+        return remarks
+
+    def _left(self) -> str:
+        where = self._origin.branch or self._origin.commit[:12]
+        return f"The worktree is not on `{where}` at the commit that the run started from"
+
+    def _way_back(self) -> str:
+        where = self._origin.branch or self._origin.commit[:12]
+        return f"git checkout {where} && untildone resume {self._change}"
+
+
+def work_ref(change: str) -> str:
+    """Where the private commits of a change are."""
+    return f"refs/ralph/work/{change}"
+
+
+def _trailer(message: str, name: str) -> str:
+    lines = (line.partition(": ") for line in message.splitlines())
+    return next((value for key, _, value in lines if key == name), "")

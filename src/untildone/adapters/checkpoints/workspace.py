@@ -1,0 +1,74 @@
+"""What every way of checkpointing shares: one ref of ours, snapshots, attempts, surroundings."""
+
+from pathlib import Path
+
+from untildone.adapters.checkpoints.attempts import Attempts
+from untildone.adapters.checkpoints.opening import Opening
+from untildone.adapters.checkpoints.refs import KnownRefs
+from untildone.adapters.checkpoints.snapshot import Snapshots
+from untildone.adapters.checkpoints.surroundings import Surroundings
+from untildone.adapters.git import Git, Place, Ref
+from untildone.adapters.repository import IN_PROGRESS, head_of
+
+HALF_DONE = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
+
+
+class Workspace:
+    """A run's checkpoints are commits on `ref`; a subclass says where HEAD and index stand."""
+
+    def __init__(
+        self, git: Git, place: Place, folder: Path, change: str, ref: str, snapshots: Snapshots
+    ) -> None:
+        self._git = git
+        self._place = place
+        self._folder = folder
+        self._change = change
+        self._run_id = folder.name
+        self._ref = ref
+        self._snapshots = snapshots
+        self._opening = Opening(git, place, snapshots, folder, change)
+        self._attempts = Attempts(git, place, snapshots, folder, self._run_id)
+        self._surroundings = Surroundings(git, place, change, folder)
+        self._refs = KnownRefs(git, place)
+        self._remarks: tuple[str, ...] = ()
+
+    def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
+        """After a crash while saving: the commit of this very attempt, if it was made."""
+        tip = self._git.resolve(self._ref)
+        if not tip or tip == checkpoint:
+            return ""
+        message = self._git.message(tip)
+        wanted = (
+            f"Untildone-Run: {self._run_id}",
+            f"Untildone-Story: {story_id}",
+            f"Untildone-Attempt: {attempt}",
+        )
+        return tip if all(line in message.splitlines() for line in wanted) else ""
+
+    def _attempt_ref(self, story_id: str, attempt: int) -> str:
+        return f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
+
+    def _keep_edits(self, tip: str) -> str:
+        """What was edited by hand since the tip, as a commit on our ref; the tip if nothing."""
+        snapshot = self._snapshots.take(tip)
+        if not snapshot.changes:
+            return tip
+        message = f"edits by hand\n\nUntildone-Run: {self._run_id}\n"
+        commit = self._git.commit_tree(snapshot.tree, [tip], message)
+        self._git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
+        return commit
+
+    def _left_in_conflict(self) -> bool:
+        half_done = any((self._place.git_dir / name).exists() for name in IN_PROGRESS)
+        index = self._place.git_dir / "index"
+        return half_done and bool(self._git.do("ls-files", "-u", "-z", index=index))
+
+    def _settled_remarks(self) -> tuple[str, ...]:
+        remarks = (*self._remarks, *self._surroundings.put_settings_back())
+        self._remarks = ()
+        return remarks
+
+    def _head_commit(self, refs: dict[str, Ref]) -> str:
+        branch, commit = head_of(self._place.git_dir)
+        name = f"refs/heads/{branch}"
+        return commit or (refs[name].commit if name in refs else "")
