@@ -44,7 +44,7 @@ class Settings:
     timeout: float = _doc("Hard limit of one iteration, in minutes.", 45.0, above=0)
     idle_timeout: float = _doc("Limit of silence in one iteration, in minutes.", 15.0, above=0)
     verify: tuple[str, ...] = _doc("Checks that the loop runs after COMPLETE.", ())
-    checkpoint: str = _doc("How work is kept and put back: branch, stash.", "branch")
+    checkpoint: str = _doc("Where the work happens: branch, stash or worktree.", "branch")
     on_complete: str = _doc("Completion choice: ask, cleanup, keep; empty: ask at a terminal.", "")
     usage_cmd: str = _doc("Command that prints tokens used since a time.", "")
     prompt_template: str = _doc("File with your own prompt template.", "")
@@ -53,7 +53,7 @@ class Settings:
 CHOICES = {
     "agent": ("claude", "command", "scripted"),
     "done": ("", "tasks", "manual", "promise"),
-    "checkpoint": ("branch", "stash"),
+    "checkpoint": ("branch", "stash", "worktree"),
     "on_complete": ("", "ask", "cleanup", "keep"),
 }
 FIELDS = {f.name: f for f in fields(Settings)}

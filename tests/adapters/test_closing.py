@@ -126,7 +126,7 @@ def test_cleanup_refuses_to_overwrite_ignored_files(repo: Worktree) -> None:
 class NoCheckout(Git):
     """A file changes in the last moment, so git refuses to touch the tree."""
 
-    def checkout_tree(self, tree: str) -> Captured:
+    def checkout_tree(self, tree: str, index: Path | None = None) -> Captured:
         return Captured(128, b"", b"error: Entry 'a.txt' not uptodate. Cannot merge.\n")
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -226,11 +227,11 @@ class LateWriter(Git):
         self._times = times
         self.checkouts = 0
 
-    def checkout_tree(self, tree: str) -> Captured:
+    def checkout_tree(self, tree: str, index: Path | None = None) -> Captured:
         self.checkouts += 1
         if self.checkouts <= self._times:
             self._repo.write("a.txt", f"late {self.checkouts}\n")
-        return super().checkout_tree(tree)
+        return super().checkout_tree(tree, index)
 
 
 def late(repo: Worktree, times: int) -> tuple[LateWriter, BranchCheckpoint]:

@@ -314,12 +314,12 @@ class Git:
         """HEAD onto a bare commit; no file is touched."""
         self.do("update-ref", "--no-deref", "-m", why, "HEAD", commit)
 
-    def checkout_tree(self, tree: str) -> Captured:
+    def checkout_tree(self, tree: str, index: Path | None = None) -> Captured:
         """Bring index and files to a tree; refuses to lose a change that the index does not have.
 
         Ignored files are no obstacle to git: callers make way for them first.
         """
-        return self.ask("read-tree", "-m", "-u", tree)
+        return self.ask("read-tree", "-m", "-u", tree, index=index)
 
     def reset_index(self, tree: str) -> None:
         """The index as a tree has it; files stay."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from untildone.adapters.agents.session import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.checkpoints.linked import LinkedCheckpoint
 from untildone.adapters.checkpoints.stash import StashCheckpoint
 from untildone.adapters.journal import Journal
 from untildone.adapters.terminal import Person
@@ -19,7 +20,8 @@ from untildone.domain.run import Origin, Plan, Run
 from untildone.ports import Checkpoint
 from untildone.wiring.planning import source_of
 from untildone.wiring.registry import dialect
-from untildone.wiring.repository import Repository
+from untildone.wiring.repository import Repository, at
+from untildone.wiring.worktrees import user_place
 
 
 def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Person) -> Ports:
@@ -54,6 +56,10 @@ def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
         git, folder = repo.git(repo.inbox.signalled), repo.folder(plan.run_id).path
         return StashCheckpoint(git, repo.place, folder, plan.change_id, origin)
     closing = build_closing(repo, plan)
+    user = user_place(repo.place)
+    if user:
+        users = at(user).git(repo.inbox.signalled)
+        return LinkedCheckpoint(closing.git, repo.place, plan.change_id, closing, users, user)
     return BranchCheckpoint(closing.git, repo.place, plan.change_id, closing)
 
 

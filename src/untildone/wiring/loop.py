@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from untildone.adapters.checkpoints.linked import LinkedCheckpoint
+from untildone.adapters.linked_worktree import user_of
 from untildone.adapters.repository import (
     STATE_FILE,
     exclude_own_files,
@@ -28,6 +30,7 @@ from untildone.wiring.build import build_closing, build_ports
 from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository
+from untildone.wiring.worktrees import holder, move_out, put_away
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 
@@ -53,12 +56,12 @@ class Session:
 
     def start(self, settings: Settings, flags: dict[str, object], wanted: Wanted) -> Ended:
         """Start a run, or go on with the one of this branch."""
-        repo = self.repository
-        change = pick_change(repo, wanted)
+        change = pick_change(self.repository, wanted)
+        repo = self._go_to(change)
         self._take_over(change)
         self._finish_closing(repo.latest())
         branch = self._branch_of_run()
-        if branch == f"ralph/{change}":
+        if branch == f"ralph/{change}" or user_of(repo.place):
             return self._go_on(self._run_of_branch(change), settings, flags)
         self._refuse_unfinished(branch)
         self._end_leftovers(repo.latest())
@@ -75,6 +78,10 @@ class Session:
             )
             return Ended(0, None, text)
         dialect(plan.agent, plan.agent_cmd, plan.script, repo.place.top).check()
+        if plan.checkpoint == "worktree":
+            self.repository = move_out(repo, change, origin)
+            repo.lock.release()
+            self._take_over(change)
         return self._begin(prepared, origin)
 
     def resume(self, settings: Settings, flags: dict[str, object], change: str) -> Ended:
@@ -123,12 +130,17 @@ class Session:
         self._end_leftovers(run)
         if run.origin is None:
             raise UserError("This run never touched anything; there is nothing to restore")
-        stored = build_closing(repo, run.plan).restore(run.origin, run.backup_ref)
         loop = self._loop(run, run.origin)
+        workspace = loop.ports.checkpoint
+        if isinstance(workspace, LinkedCheckpoint):
+            stored = workspace.discard()
+        else:
+            stored = build_closing(repo, run.plan).restore(run.origin, run.backup_ref)
         if run.plan.checkpoint == "stash":
-            loop.ports.checkpoint.close(Choice.CLEANUP, run.origin)
+            workspace.close(Choice.CLEANUP, run.origin)
         if not run.abandoned:
             loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
+        self._put_away(loop.run)
         return stored
 
     # -----------------------------------------------------------------------------------------
@@ -150,6 +162,14 @@ class Session:
         if run and run.origin and run.choice and not run.closed and not run.abandoned:
             self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
             self._drive(self._recovered(run))
+
+    def _go_to(self, change: str) -> Repository:
+        """Where the run of this change is: here, or in a worktree that was made for it."""
+        other = holder(self.repository, change)
+        run = other.latest(change) if other is not self.repository else None
+        if run and not put_away(other, run):
+            self.repository = other
+        return self.repository
 
     def _branch_of_run(self) -> str:
         """The branch that says whose turn it is; a run without one counts until it has ended."""
@@ -197,6 +217,7 @@ class Session:
             )
         loop = self._recovered(run)
         if loop.run.abandoned:
+            self._put_away(loop.run)
             raise UserError(
                 f"The start of this run was cut short before anything was changed: {plan.run_id}",
                 hint=f"untildone run {plan.change_id}",
@@ -280,9 +301,15 @@ class Session:
             run = self._cut_short(loop)
         finally:
             self._bus.flush()
+        self._put_away(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
+
+    def _put_away(self, run: Run) -> None:
+        said = put_away(self.repository, run) if run.plan.checkpoint == "worktree" else ""
+        if said:
+            self.warn(said)
 
     def _cut_short(self, loop: Orchestrator) -> Run:
         # A git command was ended by a signal: recorded like a crash, repaired at the next start.

@@ -114,13 +114,15 @@ def _this_process() -> tuple[int, float | None]:
 
 def here(folder: Path | None = None) -> Repository:
     """The repository around the current folder."""
-    start = (folder or Path.cwd()).resolve()
     wake = Wake()
-    processes = Processes(wake.fd)
-    place = discover(processes, start)
-    root = home(place)
-    inbox = Inbox(root / "inbox", wake)
-    return Repository(place, root, inbox, processes, WorktreeLock(root / "lock"), SystemClock())
+    return at(discover(Processes(wake.fd), (folder or Path.cwd()).resolve()), wake)
+
+
+def at(place: Place, wake: Wake | None = None) -> Repository:
+    """The repository in a place that is known."""
+    wake, root = wake or Wake(), home(place)
+    inbox, lock = Inbox(root / "inbox", wake), WorktreeLock(root / "lock")
+    return Repository(place, root, inbox, Processes(wake.fd), lock, SystemClock())
 
 
 def read_state(path: Path) -> dict[str, object] | None:

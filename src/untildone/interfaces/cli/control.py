@@ -7,7 +7,7 @@ from untildone.domain.run import Choice
 from untildone.interfaces.cli.loop import QUIET_VIEW, session_for, tell
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import control
-from untildone.wiring.repository import here
+from untildone.wiring.worktrees import here_for
 
 
 @click.command()
@@ -19,7 +19,7 @@ from untildone.wiring.repository import here
 @click.option("--after-story", "how", flag_value="after-story", help="After this story.")
 def stop(change: str, how: str) -> int:
     """Ask a live loop to stop; `untildone resume` goes on later."""
-    repository = here()
+    repository = here_for(change)
     text = control.stop(repository, change, how)
     click.echo(text)
     return 0
@@ -35,7 +35,7 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
     cleanup: back to the original branch, all changes as uncommitted edits.
     keep: stay on ralph/CHANGE with one commit per story.
     """
-    repository = here()
+    repository = here_for(change)
     if repository.alive():
         code = control.send_choice(repository, change, choice)
         click.echo(f"{choice}: done" if code == 0 else f"{choice}: see `untildone status`")
@@ -50,7 +50,7 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
 @click.argument("change", shell_complete=change_names)
 def done(change: str) -> int:
     """Say that a run with `--done manual` is done."""
-    repository = here()
+    repository = here_for(change)
     if repository.alive():
         control.send_done(repository, change)
         click.echo(f"The loop over {change} was told that it is done.")

@@ -11,6 +11,7 @@ from untildone.interfaces.cli.names import change_names
 from untildone.wiring import inspect
 from untildone.wiring.planning import Wanted, pick_change
 from untildone.wiring.repository import here
+from untildone.wiring.worktrees import here_for
 
 
 @click.command()
@@ -63,7 +64,7 @@ def stories(change: str, source: str, as_json: bool) -> int:  # noqa: FBT001 - c
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
 def logs(change: str, iteration: int | None, follow: bool, raw: bool, as_json: bool) -> int:  # noqa: FBT001 - click
     """What the agent said and did in the newest run of CHANGE."""
-    repository = here()
+    repository = here_for(change)
     if raw:
         for text in inspect.raw_output(repository, change, iteration):
             click.echo(text, nl=False)

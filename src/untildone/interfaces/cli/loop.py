@@ -17,6 +17,7 @@ from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
 from untildone.wiring.loop import Ended, Session
 from untildone.wiring.planning import SeveralChanges, Wanted
 from untildone.wiring.repository import Repository, here
+from untildone.wiring.worktrees import here_for
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,7 +57,9 @@ OPTIONS = [
     ),
     click.option("--verify", multiple=True, help="Check to run after COMPLETE; repeatable."),
     click.option(
-        "--checkpoint", help="How work is kept and put back: branch, stash.  [default: branch]"
+        "--checkpoint",
+        type=click.Choice(["branch", "stash", "worktree"]),
+        help="Where the work happens and how it is put back.  [default: branch]",
     ),
     click.option(
         "--on-complete",
@@ -129,7 +132,7 @@ def resume(change: str, **flags: Any) -> int:  # noqa: ANN401 - click
     Keeps the flags of the run; given flags override them. Retries of the stuck story are renewed.
     """
     view = _view_flags(flags)
-    repository = here()
+    repository = here_for(change)
     settings = settings_module.load(repository.place.top, os.environ, flags)
     known = repository.latest(change)
     session = session_for(repository, settings.on_complete or _chosen(known), view)
@@ -203,6 +206,8 @@ def _next_command(run: Run, exit_code: int) -> str:
         return f"Nothing was changed; the work is on ralph/{change}. Later: {later}"
     if run.plan.checkpoint == "stash" and run.choice:
         return "All changes are uncommitted edits in your working tree: `git status`"
+    if run.plan.checkpoint == "worktree" and run.choice == "keep":
+        return f"The work is on ralph/{change} in a worktree: `git worktree list`. Later: {later}"
     if run.choice == "cleanup":
         return "Your branch is checked out, all changes are uncommitted edits: `git status`"
     if run.status == "done":

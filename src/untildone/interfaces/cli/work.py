@@ -7,7 +7,7 @@ import click
 from untildone.interfaces.cli.loop import session_for
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import saved
-from untildone.wiring.repository import here
+from untildone.wiring.worktrees import here_for
 
 
 @click.command()
@@ -17,7 +17,7 @@ from untildone.wiring.repository import here
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable list.")
 def attempts(change: str, show: str | None, restore: str | None, as_json: bool) -> int:  # noqa: FBT001 - click
     """Failed attempts of CHANGE that were saved: list, show, bring back."""
-    repository = here()
+    repository = here_for(change)
     if show:
         click.echo(saved.show(repository, change, show), nl=False)
         return 0
@@ -46,7 +46,7 @@ def restore(change: str) -> int:
 
     What is there now is stored under refs/ralph/archive first.
     """
-    repository = here()
+    repository = here_for(change)
     stored = session_for(repository).restore(repository.needed(change))
     click.echo("Everything is as it was before the run. What was there is stored as:")
     for ref in stored:

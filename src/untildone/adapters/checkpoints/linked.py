@@ -1,0 +1,111 @@
+"""Checkpoints in a linked worktree of our own: the user's tree is touched by cleanup only."""
+
+from untildone.adapters.checkpoints.branch import BranchCheckpoint
+from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.checkpoints.opening import Opening
+from untildone.adapters.checkpoints.snapshot import Snapshots
+from untildone.adapters.git import Git, Place, RefUpdate
+from untildone.adapters.repository import head_of
+from untildone.domain.errors import CloseRefused
+from untildone.domain.fact import Opened
+from untildone.domain.run import Choice, Origin
+
+
+class LinkedCheckpoint(BranchCheckpoint):
+    """`ralph/CHANGE` is checked out beside the user's worktree; `users` is git in the latter."""
+
+    def __init__(
+        self, git: Git, place: Place, change: str, closing: Closing, users: Git, user: Place
+    ) -> None:
+        super().__init__(git, place, change, closing)
+        self._users = users
+        self._user = user
+        self._users_files = Snapshots.of_run(users, user, self._folder)
+        self._opening = Opening(users, user, self._users_files, self._folder, change)
+
+    def open(self, origin: Origin, stamp: str) -> Opened:
+        """The user's files as they are, checked out in our worktree on `ralph/CHANGE`."""
+        why = f"untildone: start {self._change}"
+        stored = self._opening.store(origin, self._ref, stamp)
+        self._git.use_excludes(self._folder / "excludes")
+        (self._folder / "initial").write_text(stored.opened.checkpoint)
+        self._git.update_refs(stored.updates, why)
+        self._git.do("read-tree", "--reset", "-u", stored.opened.checkpoint)
+        self._git.point_head(self._branch, why)  # last: it says that all files are there
+        return stored.opened
+
+    def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
+        """Cleanup brings the work into the user's tree; keep leaves it where it is."""
+        if choice is Choice.KEEP:
+            return (f"The work is on `{self._branch}` in: {self._place.top}",)
+        tip = self._git.resolve(self._ref)
+        if tip:
+            work = self._all_work(tip)
+            self._bring_home(work, origin)
+            self._let_go(tip, work)
+        return (f"The run's commits are stored as: {self._archive}",)
+
+    def discard(self) -> tuple[str, ...]:
+        """Give the work up: stored, but not brought to the user's tree."""
+        tip = self._git.resolve(self._ref)
+        if tip:
+            self._let_go(tip, self._all_work(tip))
+        return (self._archive,)
+
+    @property
+    def _archive(self) -> str:
+        return f"refs/ralph/archive/{self._change}/{self._run_id}"
+
+    def _let_go(self, tip: str, work: str) -> None:
+        """The branch becomes an archive."""
+        why = f"untildone: end of {self._change}"
+        self._git.detach_head(work, why)
+        updates: list[RefUpdate] = [(self._archive, work, None), (self._ref, "", tip)]
+        self._git.update_refs(updates, why)
+
+    def _all_work(self, tip: str) -> str:
+        snapshot = self._snapshots.take(tip)
+        if not snapshot.changes:
+            return tip
+        message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
+        return self._git.commit_tree(snapshot.tree, [tip], message)
+
+    def _bring_home(self, work: str, origin: Origin) -> None:
+        """Merge the work into the user's files as they are now, which are stored first.
+
+        In memory first: on a conflict nothing is changed. The user's index stays as it is, and
+        what a crash cut short is simply merged again.
+        """
+        git, state = self._users, f"Nothing was changed and `{self._branch}` is kept."
+        if head_of(self._user.git_dir)[0] != origin.branch:
+            raise CloseRefused(
+                f"Your worktree is not on `{origin.branch or 'its first commit'}` any more",
+                state=state,
+                hint=f"git checkout {origin.label} && untildone finish {self._change} cleanup",
+            )
+        before = self._users_now()
+        merged, conflicts = git.merged_tree(before, work)
+        blocked = conflicts or self._users_files.in_the_way(git.tree_of(before), merged)
+        if blocked:
+            raise CloseRefused(
+                f"Your files have changed and conflict in: {', '.join(dict.fromkeys(blocked))}",
+                state=state,
+                hint=f"`git merge {self._branch}` by hand, or `untildone finish "
+                f"{self._change} keep`",
+            )
+        ref = f"{self._archive}-before-{before[:12]}"
+        git.update_refs([(ref, before, None)], "untildone: store before cleanup")
+        index = self._folder / "index.home"
+        answer = git.checkout_tree(merged, index=index)
+        if not answer.ok:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise CloseRefused(f"Your files changed meanwhile: {said}", state=state)
+        index.unlink()
+
+    def _users_now(self) -> str:
+        """The user's files as a commit on the state that the run began with."""
+        git, index = self._users, self._folder / "index.home"
+        index.write_bytes((self._user.git_dir / "index").read_bytes())
+        tree, _ = self._users_files.add_users_files(index, git.tree_of("HEAD"))
+        message = f"files before cleanup\n\nUntildone-Run: {self._run_id}\n"
+        return git.commit_tree(tree, [(self._folder / "initial").read_text()], message)
