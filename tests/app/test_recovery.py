@@ -7,6 +7,7 @@ import pytest
 from tests.fakes.checkpoint import FakeCheckpoint
 from tests.fakes.plans import (
     NOW,
+    ONE,
     OPENED,
     ORIGIN,
     PLAIN,
@@ -19,10 +20,10 @@ from tests.fakes.plans import (
     told,
     won,
 )
-from untildone.app.recovery import missing_facts, replay
+from untildone.app.recovery import facts_before, missing_facts, replay
 from untildone.domain import fact as f
 from untildone.domain.machine import next_steps
-from untildone.domain.run import Outcome, Plan, Run
+from untildone.domain.run import Choice, Outcome, Plan, Run
 from untildone.domain.step import MeasureUsage, RunAttempt, Save
 
 DIED = f.AttemptEnded(0, Outcome.INTERRUPTED, "the loop ended during this iteration", ("a1",))
@@ -86,3 +87,42 @@ def test_a_second_start_in_one_journal_is_a_new_run() -> None:
     facts: list[f.Fact] = [f.Started(PLAN), OPENED, f.Started(other)]
     stamped = [(fact, at(3 * k)) for k, fact in enumerate(facts)]
     assert replay(stamped) == Run(other, at(6))
+
+
+FINISHED = (f.Started(PLAN), OPENED, loaded(), *won(), loaded())
+CHOSEN = (*FINISHED, f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP))
+
+
+def replayed(*facts: f.Fact) -> Run:
+    run = replay([(fact, at(k)) for k, fact in enumerate(facts)])
+    assert run
+    return run
+
+
+def test_a_run_that_was_taken_back_stands_where_it_stood() -> None:
+    run = replayed(*FINISHED, f.TakenBack(3))
+    assert (run.finished, run.lanes[0].checkpoint) == (frozenset(), OPENED.checkpoint)
+    assert [it.n for it in run.iterations] == [1]
+    assert run.tally(ONE.key).calls == 1
+    again = replayed(*FINISHED, f.TakenBack(3), f.TakenBack(len(FINISHED)))
+    assert (again.finished, again.tallies) == (frozenset({ONE.key}), {})
+
+
+def test_a_live_run_knows_nothing_of_what_was() -> None:
+    assert told(OPENED, f.TakenBack(1)) == told(OPENED)
+
+
+# The operation, the commit it made, the facts so far; how many facts there were before it.
+POSITIONS: dict[str, tuple[str, str, tuple[f.Fact, ...], int | None]] = {
+    "a checkpoint": ("checkpoint", "c1", FINISHED, 3),
+    "a checkpoint that the journal does not know": ("checkpoint", "c9", FINISHED, None),
+    "the choice": ("keep", "c1", CHOSEN, len(FINISHED)),
+    "a restore": ("restore", "b0", (*CHOSEN, f.Abandoned("restored")), len(CHOSEN)),
+    "a put-back": ("put-back", "c0", FINISHED, None),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_facts_before_an_operation(name: str) -> None:
+    operation, commit, facts, position = POSITIONS[name]
+    assert facts_before(operation, commit, facts) == position

@@ -48,6 +48,7 @@ FACTS: list[f.Fact] = [
     f.AskedAgain(replace(PLAN, model="better")),
     f.Adopted(0, "c2", ("edits",)),
     f.Abandoned("restored"),
+    f.TakenBack(3),
 ]
 
 

@@ -23,6 +23,7 @@ DURABLE = (
     facts.ChoiceMade,
     facts.Closed,
     facts.Resumed,
+    facts.TakenBack,
 )
 KINDS = {kind.__name__: kind for kind in facts.Fact.__args__}
 

@@ -68,6 +68,12 @@ def head_of(git_dir: Path) -> tuple[str, str]:
     return "", text
 
 
+def head_ref(place: Place) -> str:
+    """HEAD as the full name of a branch, or as a commit."""
+    branch, commit = head_of(place.git_dir)
+    return f"refs/heads/{branch}" if branch else commit
+
+
 def install_index(place: Place, source: Path) -> None:
     """Replace the index by git's own protocol: whoever makes index.lock may put it in place."""
     lock = place.git_dir / "index.lock"

@@ -1,9 +1,10 @@
 """What a crash left behind: the facts that the dead process could not write."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from untildone.domain import fact as f
+from untildone.domain import fold
 from untildone.domain.machine import apply, begin
 from untildone.domain.run import Origin, Outcome, Run, Stage
 from untildone.ports import Checkpoint
@@ -33,9 +34,30 @@ def missing_facts(run: Run, origin: Origin, checkpoint: Checkpoint) -> tuple[f.F
 def replay(facts: Iterable[tuple[f.Fact, datetime]]) -> Run | None:
     """The run that a journal tells of, or None for an empty journal."""
     run: Run | None = None
+    states: list[Run | None] = [None]
     for fact, at in facts:
         if isinstance(fact, f.Started):
             run = begin(fact, at)
+        elif run and isinstance(fact, f.TakenBack) and (then := states[fact.facts]):
+            run = fold.taken_back(run, then)
         elif run:
             run = apply(run, fact, at)
+        states.append(run)
     return run
+
+
+def facts_before(name: str, commit: str, facts: Sequence[f.Fact]) -> int | None:
+    """How many facts a run had before an operation; None if the operation left the run alone."""
+    for k in reversed(range(len(facts))):
+        fact = facts[k]
+        if name == "checkpoint" and isinstance(fact, f.Saved) and fact.checkpoint == commit:
+            return _last(facts[:k], f.AttemptStarted)
+        if name in ("cleanup", "keep") and isinstance(fact, f.Closed):
+            return _last(facts[:k], f.ChoiceMade)
+        if name == "restore" and isinstance(fact, f.Abandoned):
+            return k
+    return None
+
+
+def _last(facts: Sequence[f.Fact], kind: type) -> int:
+    return max(k for k, fact in enumerate(facts) if isinstance(fact, kind))

@@ -190,6 +190,13 @@ class Abandoned:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """An operation was undone: the run stands again where it stood after its first facts."""
+
+    facts: int
+
+
 Fact = (
     Started
     | Opened
@@ -212,4 +219,5 @@ Fact = (
     | AskedAgain
     | Adopted
     | Abandoned
+    | TakenBack
 )

@@ -1,5 +1,6 @@
 """How each fact changes the run: pure functions, one per fact."""
 
+from collections import Counter
 from dataclasses import replace
 from datetime import datetime
 
@@ -238,6 +239,18 @@ def abandoned(run: Run, fact: f.Abandoned) -> Run:
     """The run will not go on."""
     status = run.status if run.ended else Status.STOPPED
     return replace(run, abandoned=True, status=status, error=fact.why)
+
+
+def taken_back(now: Run, then: Run) -> Run:
+    """The run as it was then; what was called since stays in the history and in the counts."""
+    calls = Counter(it.story_key for it in now.iterations)
+    return replace(
+        then,
+        iterations=now.iterations,
+        tallies={key: Tally(calls[key]) for key in calls if key not in then.finished},
+        book=None,
+        stop=None,
+    )
 
 
 # ---------------------------------------------------------------------------------------------

@@ -121,5 +121,7 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm 
             return fold.adopted(run, fact)
         case f.Abandoned():
             return fold.abandoned(run, fact)
+        case f.TakenBack():
+            return run  # only a replay knows what was then
         case _:
             assert_never(fact)

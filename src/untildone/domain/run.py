@@ -121,6 +121,11 @@ class Origin:
         """The branch name, or the full sha of a detached start."""
         return self.branch or self.commit
 
+    @property
+    def head(self) -> str:
+        """The full name of the branch, or the commit of a detached start."""
+        return f"refs/heads/{self.branch}" if self.branch else self.commit
+
 
 @dataclass(frozen=True, slots=True)
 class Iteration:

@@ -23,7 +23,7 @@ class Attempts:
         self._folder = folder
         self._run_id = run_id
 
-    def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> None:
+    def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> str:
         """Store files and commits of an attempt; a second look adds to the first."""
         git = self._git
         earlier = self._of_this_run(ref)
@@ -31,7 +31,7 @@ class Attempts:
         if earlier:
             # A second look (late files, or a crash in mid put-back) adds to the attempt.
             if not snapshot.changes:
-                return
+                return earlier
             index = self._folder / "attempt.index"
             tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
             index.unlink()
@@ -41,6 +41,7 @@ class Attempts:
         message = f"attempt: {label}\n\nUntildone-Run: {self._run_id}\n"
         commit = git.commit_tree(tree, parents, message)
         git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
+        return commit
 
     def _make_room(self, snapshot: Snapshot) -> None:
         top = self._place.top

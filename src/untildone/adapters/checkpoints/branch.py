@@ -3,6 +3,7 @@
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
 from untildone.adapters.git import Git, Place, Ref
+from untildone.adapters.operations import Stand
 from untildone.adapters.repository import head_of, install_index
 from untildone.domain.errors import StepError, UserError, WorkAstray
 from untildone.domain.fact import Opened, Reverted, Saved
@@ -24,6 +25,7 @@ class BranchCheckpoint(Workspace):
         """Save the user's exact state, then go to `ralph/CHANGE` with everything committed."""
         git, why = self._git, f"untildone: start {self._change}"
         stored = self._opening.store(origin, self._ref, stamp)
+        self._note("start", stored.before, self._stand(stored.opened.checkpoint))
         git.update_refs(stored.updates, why)
         git.point_head(self._branch, why)
         install_index(self._place, stored.index)
@@ -57,7 +59,15 @@ class BranchCheckpoint(Workspace):
 
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """Cleanup, or keep: stay on the branch as it is."""
-        return self._closing.cleanup(origin) if choice is Choice.CLEANUP else ()
+        if choice is Choice.CLEANUP:
+            return self._closing.cleanup(origin)
+        tip = self._stand(self._git.resolve(self._ref))
+        self._note("keep", tip, tip)
+        return ()
+
+    def _stand(self, commit: str) -> Stand:
+        """On the branch at a commit, with its files."""
+        return Stand(self._ref, {self._ref: commit}, commit)
 
     def _enter(self) -> None:
         branch, _ = head_of(self._place.git_dir)
@@ -113,6 +123,8 @@ class BranchCheckpoint(Workspace):
         strays = [tip for tip in tips if tip not in (checkpoint, parent)]
         back, moved = self._surroundings.refs_back(refs, strays, self._ref)
         updates = [*back, (self._ref, commit or parent, self._at(refs))]
+        if commit:
+            self._note("checkpoint", self._stand(checkpoint), self._stand(commit))
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
         self._refs.moved(self._ref, commit or parent)
@@ -154,7 +166,9 @@ class BranchCheckpoint(Workspace):
         refs = self._refs.now()
         tips = self._tips(refs)
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
-        self._attempts.store(ref, snapshot, checkpoint, tips)
+        stored = self._attempts.store(ref, snapshot, checkpoint, tips)
+        before = Stand(self._ref, {self._ref: self._at(refs) or checkpoint}, stored)
+        self._note("put-back", before, self._stand(checkpoint))
         back, moved = self._surroundings.refs_back(refs, [], self._ref)
         updates = [*back, (self._ref, checkpoint, self._at(refs))]
         self._git.update_refs(updates, f"untildone: put back to {checkpoint[:12]}")

@@ -1,12 +1,15 @@
 """The end of a run: cleanup, restore, and bringing back a saved attempt."""
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate, git_failed
-from untildone.adapters.repository import head_of, home, install_index
+from untildone.adapters.operations import Operation, OperationLog, Stand
+from untildone.adapters.repository import head_of, head_ref, home, install_index
 from untildone.domain.errors import CloseRefused, StepError, UserError
 from untildone.domain.run import Origin
 
@@ -27,6 +30,7 @@ class Closing:
         self.folder = home(place) / "runs" / run_id
         self.snapshots = Snapshots.of_run(git, place, self.folder)
         self._marker = self.folder / "closing.json"
+        self._log = OperationLog(home(place))
 
     def cleanup(self, origin: Origin) -> tuple[str, ...]:
         """Original branch, all changes of the run as uncommitted edits, `ralph/CHANGE` deleted."""
@@ -40,8 +44,12 @@ class Closing:
             message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
             work = self.git.commit_tree(snapshot.tree, [tip], message)
         now = self.git.resolve(f"refs/heads/{origin.branch}") if origin.branch else origin.commit
+        files, index = work, USERS_INDEX
         if now != origin.commit:
-            self._merge(now, work, snapshot.tree)
+            merged = self._merge(now, work, snapshot.tree)
+            files, index = self.git.commit_tree(merged, [work], "files after cleanup\n"), ""
+        before = Stand(self._ref, {self._ref: tip}, work)
+        self._note("cleanup", before, Stand(origin.head, {self._ref: ""}, files, index))
         archive = f"refs/ralph/archive/{self._change}/{self._stamp()}"
         self.git.update_refs([(archive, work, "")], "untildone: keep the run's commits")
         moved = now != origin.commit
@@ -58,9 +66,10 @@ class Closing:
                 f"The backup of this run is gone: {backup_ref}",
                 hint=f"git for-each-ref refs/ralph/archive/{self._change}",
             )
-        head = git.resolve("HEAD")
-        kept = [self._store_current("restore", head)]
+        index = self._copied_index()
+        kept = [self.store_current("restore", git.resolve("HEAD"))]
         updates: list[RefUpdate] = []
+        before: dict[str, str] = {self._ref: git.resolve(self._ref)}
         if origin.branch:
             name = f"refs/heads/{origin.branch}"
             now = git.resolve(name)
@@ -69,7 +78,11 @@ class Closing:
                 updates.append((ref, now, None))
                 kept.append(ref)
             updates.append((name, origin.commit, now))
-        self._to_tree(git.tree_of(kept[0]), git.tree_of(backup))
+            before[name] = now
+        was = Stand(head_ref(self._place), before, git.resolve(kept[0]), index)
+        back = {self._ref: "", **{ref: new for ref, new, _ in updates if ref in before}}
+        self._note("restore", was, Stand(origin.head, back, backup, USERS_INDEX))
+        self.to_tree(git.tree_of(kept[0]), git.tree_of(backup))
         if updates:
             git.update_refs(updates, f"untildone: restore {self._change}")
         self._head_to(origin, f"untildone: restore {self._change}")
@@ -91,13 +104,17 @@ class Closing:
                 f"There is no such attempt: {attempt_ref.removeprefix('refs/ralph/attempts/')}",
                 hint=f"untildone attempts {self._change}",
             )
-        head = git.resolve("HEAD")
-        stored = self._store_current("attempt", head)
+        head, copy = git.resolve("HEAD"), self._copied_index()
+        stored = self.store_current("attempt", head)
         made = git.diff_trees(f"{commit}^1", commit)
         index = self.folder / "attempt.index"
         now = git.tree_of(stored)
-        self._to_tree(now, git.overlay(now, made, index, with_deletions=True))
+        tree = git.overlay(now, made, index, with_deletions=True)
         index.unlink()
+        here, files = head_ref(self._place), git.resolve(stored)
+        after = Stand(here, {}, git.commit_tree(tree, [files], "attempt brought back\n"))
+        self._note("attempt --restore", Stand(here, {}, files, copy), after)
+        self.to_tree(now, tree)
         git.reset_index(head)
         return stored
 
@@ -133,7 +150,7 @@ class Closing:
                 hint=f"Leave it there, or use `untildone finish {self._change} keep`",
             )
 
-    def _merge(self, now: str, work: str, tree: str) -> None:
+    def _merge(self, now: str, work: str, tree: str) -> str:
         merged, conflicts = self.git.merged_tree(now, work)
         state = f"Nothing was changed and `{self._branch}` is kept."
         hint = f"`git merge {self._branch}` by hand, or `untildone finish {self._change} keep`"
@@ -157,6 +174,7 @@ class Closing:
                 state=state,
                 hint=hint,
             )
+        return merged
 
     def _finish_cleanup(self, origin: Origin) -> tuple[str, ...]:
         marker = json.loads(self._marker.read_text())
@@ -177,21 +195,32 @@ class Closing:
             self.git.detach_head(origin.commit, why)
 
     def _users_index(self, fallback: str) -> None:
-        saved = self.folder / "index.orig"
+        saved = self.folder / USERS_INDEX
         if saved.exists():
             install_index(self._place, saved)
         else:
             self.git.reset_index(fallback)
 
-    def _store_current(self, what: str, head: str) -> str:
+    def _copied_index(self) -> str:
+        name = f"index.{self._stamp()}"
+        shutil.copy2(self._place.git_dir / "index", self.folder / name)
+        return name
+
+    def _note(self, name: str, before: Stand, after: Stand) -> None:
+        self._log.add(Operation(name, self._change, self._run_id, before, after))
+
+    def store_current(self, what: str, head: str, also: Iterable[str] = ()) -> str:
+        """All files as a commit under a ref, and further commits that must not be lost with it."""
         snapshot = self.snapshots.take(head, with_hidden=True)
         message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
-        commit = self.git.commit_tree(snapshot.tree, [head], message)
+        parents = dict.fromkeys((head, *filter(None, also)))
+        commit = self.git.commit_tree(snapshot.tree, parents, message)
         ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
         self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
         return ref
 
-    def _to_tree(self, now: str, tree: str) -> None:
+    def to_tree(self, now: str, tree: str) -> None:
+        """Bring files and index from one tree, which is stored, to another."""
         for path in self.snapshots.in_the_way(now, tree):
             self.snapshots.move_aside(self._place.top / path)
         answer = self.git.checkout_tree(tree)

@@ -1,11 +1,14 @@
 """Checkpoints in a linked worktree of our own: the user's tree is touched by cleanup only."""
 
+import shutil
+
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.opening import Opening
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate
-from untildone.adapters.repository import head_of
+from untildone.adapters.operations import Operation, OperationLog, Stand
+from untildone.adapters.repository import head_of, head_ref, home
 from untildone.domain.errors import CloseRefused
 from untildone.domain.fact import Opened
 from untildone.domain.run import Choice, Origin
@@ -95,12 +98,23 @@ class LinkedCheckpoint(BranchCheckpoint):
             )
         ref = f"{self._archive}-before-{before[:12]}"
         git.update_refs([(ref, before, None)], "untildone: store before cleanup")
+        self._note_cleanup(before, git.commit_tree(merged, [before], "files after cleanup\n"))
         index = self._folder / "index.home"
         answer = git.checkout_tree(merged, index=index)
         if not answer.ok:
             said = answer.stderr.decode(errors="replace").strip()
             raise CloseRefused(f"Your files changed meanwhile: {said}", state=state)
         index.unlink()
+
+    def _note_cleanup(self, before: str, after: str) -> None:
+        """In the user's own log: what cleanup does to the user's files, and to the branch."""
+        index, head = "index.cleanup", head_ref(self._user)
+        shutil.copy2(self._user.git_dir / "index", self._folder / index)
+        was = Stand(head, {self._ref: self._git.resolve(self._ref)}, before, index)
+        will = Stand(head, {self._ref: ""}, after, index)
+        log = OperationLog(home(self._user))
+        log.home.mkdir(exist_ok=True)
+        log.add(Operation("cleanup", self._change, self._run_id, was, will))
 
     def _users_now(self) -> str:
         """The user's files as a commit on the state that the run began with."""

@@ -8,9 +8,12 @@ from pathlib import Path
 from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate
+from untildone.adapters.operations import Stand
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.fact import Opened
 from untildone.domain.run import Origin
+
+USERS_INDEX = "index.orig"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,7 @@ class Stored:
     opened: Opened
     updates: list[RefUpdate]
     index: Path
+    before: Stand
 
 
 class Opening:
@@ -38,7 +42,7 @@ class Opening:
     def store(self, origin: Origin, own: str, stamp: str) -> Stored:
         """Commits of index and files before the run, and the first checkpoint for the ref `own`."""
         git = self._git
-        shutil.copy2(self._place.git_dir / "index", self._folder / "index.orig")
+        shutil.copy2(self._place.git_dir / "index", self._folder / USERS_INDEX)
         staged = git.write_tree(index=self._copied_index("index.staged"))
         work = self._copied_index("index.work")
         tree, nested = self._add_users_files(work, staged)
@@ -56,7 +60,9 @@ class Opening:
             updates.append((archived, earlier, ""))
         updates.append((own, initial, earlier))
         remarks = tuple(f"A nested git repository is left out of the run: {p}" for p in nested)
-        return Stored(Opened(origin, initial, self.backup_ref, archived, remarks), updates, work)
+        before = Stand(origin.head, {own: earlier}, backup, USERS_INDEX)
+        opened = Opened(origin, initial, self.backup_ref, archived, remarks)
+        return Stored(opened, updates, work, before)
 
     def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...]]:
         try:
@@ -70,7 +76,7 @@ class Opening:
 
     def _copied_index(self, name: str) -> Path:
         path = self._folder / name
-        shutil.copy2(self._folder / "index.orig", path)
+        shutil.copy2(self._folder / USERS_INDEX, path)
         return path
 
     def _freeze_excludes(self, nested: tuple[str, ...]) -> None:

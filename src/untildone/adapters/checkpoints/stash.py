@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import StashEntries
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
 from untildone.adapters.git import Git, Place, Ref, RefUpdate
+from untildone.adapters.operations import Stand
 from untildone.adapters.repository import head_of, install_index
 from untildone.domain.errors import StepError, UserError, WorkAstray
 from untildone.domain.fact import Opened, Reverted, Saved
@@ -27,6 +29,7 @@ class StashCheckpoint(Workspace):
     def open(self, origin: Origin, stamp: str) -> Opened:
         """Save the user's exact state; nothing that the user sees is touched."""
         stored = self._opening.store(origin, self._ref, stamp)
+        self._note("start", stored.before, self._stand(stored.opened.checkpoint))
         self._git.update_refs(stored.updates, f"untildone: start {self._change}")
         stored.index.replace(self._folder / "index")
         self._git.use_index(self._folder / "index")
@@ -87,6 +90,8 @@ class StashCheckpoint(Workspace):
         commit = ""
         if snapshot.changes or not only_changes:
             commit = self._git.commit_tree(snapshot.tree, [checkpoint], message)
+        if commit:
+            self._note("checkpoint", self._stand(checkpoint), self._stand(commit))
         moved = self._settle(refs, commit or checkpoint, message.partition("\n")[0])
         self._entries.drop(_trailer(message, "Untildone-Story"))
         return Saved(lane, commit, commit or checkpoint, (*remarks, *snapshot.remarks, *moved))
@@ -97,7 +102,9 @@ class StashCheckpoint(Workspace):
         ref = self._attempt_ref(story_id, attempt)
         refs = self._refs.now()
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
-        self._attempts.store(ref, snapshot, checkpoint, self._strays(refs))
+        stored = self._attempts.store(ref, snapshot, checkpoint, self._strays(refs))
+        before = Stand(self._origin.head, {self._ref: checkpoint}, stored, USERS_INDEX)
+        self._note("put-back", before, self._stand(checkpoint))
         moved = self._settle(refs, checkpoint, f"untildone: put back to {checkpoint[:12]}")
         self._attempts.put_back(ref, snapshot, checkpoint, self._surroundings.noted_at())
         return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
@@ -107,14 +114,23 @@ class StashCheckpoint(Workspace):
         self._index_back()
         self._entries.drop_all()
         tip = self._git.resolve(self._ref)
-        if choice is Choice.KEEP or not tip:
-            return ()  # `resume` can go on from the private commits
+        if not tip:
+            return ()
+        now = self._stand(tip)
+        if choice is Choice.KEEP:  # `resume` can go on from the private commits
+            self._note("keep", now, now)
+            return ()
+        self._note("cleanup", now, Stand(now.head, {self._ref: ""}, tip, USERS_INDEX))
         archive = f"refs/ralph/archive/{self._change}/{self._run_id}"
         updates: list[RefUpdate] = [(archive, tip, None), (self._ref, "", tip)]
         self._git.update_refs(updates, f"untildone: cleanup {self._change}")
         return (f"The run's commits are stored as: {archive}",)
 
     # -----------------------------------------------------------------------------------------
+
+    def _stand(self, commit: str) -> Stand:
+        """Where the user is, with the files of one of our commits."""
+        return Stand(self._origin.head, {self._ref: commit}, commit, USERS_INDEX)
 
     def _settle(self, refs: dict[str, Ref], checkpoint: str, why: str) -> tuple[str, ...]:
         """Our ref on, everything of the user's back where it was; what was moved is stored."""
@@ -145,7 +161,7 @@ class StashCheckpoint(Workspace):
 
     def _index_back(self) -> tuple[str, ...]:
         """The user's index with its staged part; what an attempt staged is stored."""
-        saved, index = self._folder / "index.orig", self._place.git_dir / "index"
+        saved, index = self._folder / USERS_INDEX, self._place.git_dir / "index"
         if content(index) == content(saved):
             return ()
         answer = self._git.ask("write-tree", index=index)

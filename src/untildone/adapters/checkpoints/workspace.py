@@ -8,7 +8,8 @@ from untildone.adapters.checkpoints.refs import KnownRefs
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.surroundings import Surroundings
 from untildone.adapters.git import Git, Place, Ref
-from untildone.adapters.repository import IN_PROGRESS, head_of
+from untildone.adapters.operations import Operation, OperationLog, Stand
+from untildone.adapters.repository import IN_PROGRESS, head_of, home
 
 HALF_DONE = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
 
@@ -31,6 +32,10 @@ class Workspace:
         self._surroundings = Surroundings(git, place, change, folder)
         self._refs = KnownRefs(git, place)
         self._remarks: tuple[str, ...] = ()
+        self._log = OperationLog(home(place))
+
+    def _note(self, name: str, before: Stand, after: Stand) -> None:
+        self._log.add(Operation(name, self._change, self._run_id, before, after))
 
     def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
         """After a crash while saving: the commit of this very attempt, if it was made."""

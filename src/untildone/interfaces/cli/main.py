@@ -23,6 +23,7 @@ COMMANDS = {
     "finish": ("control", "The completion choice: cleanup or keep."),
     "done": ("control", "Your word that a manual run is done."),
     "restore": ("work", "Put everything back exactly as it was before the run."),
+    "undo": ("work", "Take back the newest change that untildone made here."),
     "usage": ("look", "Tokens and cost of the recorded runs."),
     "init": ("setup", "Write a commented configuration file."),
     "doctor": ("setup", "Check git, agents, story sources and leftovers."),

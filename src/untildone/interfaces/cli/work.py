@@ -1,12 +1,15 @@
 """`attempts` and `restore`: getting saved work back."""
 
 import json
+from dataclasses import asdict
 
 import click
 
 from untildone.interfaces.cli.loop import session_for
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import saved
+from untildone.wiring.undo import operations
+from untildone.wiring.undo import undo as take_back
 from untildone.wiring.worktrees import here_for
 
 
@@ -51,4 +54,31 @@ def restore(change: str) -> int:
     click.echo("Everything is as it was before the run. What was there is stored as:")
     for ref in stored:
         click.echo(f"  {ref}")
+    return 0
+
+
+@click.command()
+@click.argument("change", required=False, default="", shell_complete=change_names)
+@click.option("--list", "listed", is_flag=True, help="Only show what was done, newest last.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Take back the newest change that untildone made here: refs, HEAD, index and files.
+
+    Works for a start, a checkpoint, a put-back, cleanup, keep, restore, `attempts --restore` and
+    for undo itself, so that a second undo does it again. Edits that you made since are kept.
+    CHANGE names a run that has a worktree of its own.
+    """
+    repository = here_for(change)
+    if listed:
+        rows = [asdict(operation) for operation in operations(repository)]
+        if as_json:
+            click.echo(json.dumps({"operations": rows}, ensure_ascii=False))
+        for row in rows if not as_json else ():
+            click.echo(f"{row['name']}  {row['change']}  {row['run_id']}")
+        return 0
+    taken = take_back(repository)
+    if as_json:
+        click.echo(json.dumps({"undone": asdict(taken)}, ensure_ascii=False))
+    else:
+        click.echo(f"Taken back: {taken.name} of {taken.change}. `untildone undo` does it again.")
     return 0

@@ -1,0 +1,91 @@
+"""Taking back an operation: refs, HEAD, index and files together, and the present state stored."""
+
+import shutil
+
+from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.git import Git, Place
+from untildone.adapters.operations import Operation, Stand
+from untildone.adapters.repository import head_ref, install_index
+from untildone.domain.errors import UserError
+
+
+class Undoing:
+    """Brings a repository back to where it stood before an operation; later edits are kept."""
+
+    def __init__(self, closing: Closing, place: Place, stamp: str) -> None:
+        self._closing = closing
+        self._git: Git = closing.git
+        self._place = place
+        self._stamp = stamp
+
+    def plan(self, operation: Operation, facts: int) -> tuple[Operation, str]:
+        """The undo as an operation of its own, and the tree to bring the files to."""
+        self._check(operation)
+        git, after, before = self._git, operation.after, operation.before
+        index = f"index.{self._stamp}"
+        shutil.copy2(self._place.git_dir / "index", self._closing.folder / index)
+        kept = self._closing.store_current("undo", git.resolve("HEAD"), tuple(after.refs.values()))
+        try:
+            tree = self._target(operation, git.tree_of(kept))
+        except UserError:
+            install_index(self._place, self._closing.folder / index)  # storing had filled it
+            raise
+        now = Stand(after.head, after.refs, git.resolve(kept), index)
+        then = Stand(before.head, before.refs, git.commit_tree(tree, [now.files], "undone\n"))
+        run = operation.change, operation.run_id
+        return Operation("undo", *run, now, then, facts), tree
+
+    def carry_out(self, operation: Operation, undo: Operation, tree: str) -> None:
+        """Files first, then refs, HEAD and index; everything replaced is stored already."""
+        git, then = self._git, operation.before
+        self._closing.to_tree(git.tree_of(undo.before.files), tree)
+        why = f"untildone: undo {operation.name} of {operation.change}"
+        now = operation.after.refs
+        updates = [(ref, old, now[ref]) for ref, old in then.refs.items() if now[ref] != old]
+        if updates:
+            git.update_refs(updates, why)
+        if then.head.startswith("refs/heads/"):
+            git.point_head(then.head.removeprefix("refs/heads/"), why)
+        else:
+            git.detach_head(then.head, why)
+        saved = self._closing.folder / then.index
+        if then.index and saved.exists():
+            install_index(self._place, saved)
+        else:
+            git.reset_index("HEAD")
+
+    def was_carried_out(self, operation: Operation) -> bool:
+        """Whether a logged operation came about; a crash may have come first."""
+        return self._moved(operation) == []
+
+    def _check(self, operation: Operation) -> None:
+        moved = self._moved(operation)
+        if moved:
+            raise UserError(
+                f"This has changed since the {operation.name}: {', '.join(moved)}",
+                state="Nothing was changed.",
+                hint="`untildone undo --list` shows what every operation moved",
+            )
+
+    def _moved(self, operation: Operation) -> list[str]:
+        after = operation.after
+        moved = [ref for ref, to in after.refs.items() if self._git.resolve(ref) != to]
+        return moved if head_ref(self._place) == after.head else [*moved, "HEAD"]
+
+    def _target(self, operation: Operation, now: str) -> str:
+        """The files before the operation, with whatever was edited since put on top."""
+        git = self._git
+        after, before = git.tree_of(operation.after.files), git.tree_of(operation.before.files)
+        if now == after:
+            return before
+        base = git.commit_tree(after, [], "after\n")
+        ours, theirs = (git.commit_tree(tree, [base], "side\n") for tree in (now, before))
+        merged, conflicts = git.merged_tree(ours, theirs)
+        if conflicts:
+            files = ", ".join(dict.fromkeys(conflicts))
+            raise UserError(
+                f"Edits made since the {operation.name} conflict in: {files}",
+                state="Nothing was changed.",
+                hint="Commit or undo your edits of these files, then try again.",
+            )
+        return merged

@@ -1,0 +1,66 @@
+"""The log of everything that we change in a repository: where all stood before and after."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """HEAD (a ref, or a bare commit), the refs that count, the files as a commit, the index.
+
+    `index` names a copy in the run's folder; without one the index is as HEAD has it.
+    """
+
+    head: str
+    refs: dict[str, str]
+    files: str
+    index: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One change of ours. `facts`: how many facts the run's journal had, if it was set back."""
+
+    name: str
+    change: str
+    run_id: str
+    before: Stand
+    after: Stand
+    facts: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class OperationLog:
+    """Appended to before an operation is carried out, so that none is ever missing."""
+
+    home: Path
+    _name: str = field(default="operations.jsonl")
+
+    @property
+    def path(self) -> Path:
+        """The file, one operation a line."""
+        return self.home / self._name
+
+    def add(self, operation: Operation) -> None:
+        """Write down what is about to happen."""
+        with self.path.open("ab") as file:
+            file.write(os.fsencode(json.dumps(asdict(operation), ensure_ascii=False) + "\n"))
+
+    def all(self) -> list[Operation]:
+        """All operations in order; a line torn by a crash is passed over."""
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return []
+        return [found for line in lines if (found := _read(line))]
+
+
+def _read(line: bytes) -> Operation | None:
+    try:
+        data = json.loads(os.fsdecode(line))
+        before, after = Stand(**data.pop("before")), Stand(**data.pop("after"))
+        return Operation(**data, before=before, after=after)
+    except (ValueError, TypeError, KeyError):
+        return None
