@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.leftovers import end_marked, end_noted_agent, note_agent, started_at
+from untildone.adapters.leftovers import end_leftovers, note_agent, started_at
 
 MARK = "UNTILDONE_TEST_MARK"
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
+
+
+def lives(pid: int) -> bool:
+    return (
+        Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() != b""
+    )
 
 
 @pytest.fixture
@@ -30,17 +36,23 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_marked_processes_are_ended(sleeper: subprocess.Popen[bytes]) -> None:
-    assert end_marked(MARK, "r2") == ()
+def test_marked_processes_are_ended(sleeper: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    note = tmp_path / "agent.json"
+    assert end_leftovers(note, MARK, "r2") == ()
     assert sleeper.poll() is None
-    assert end_marked(MARK, "r1") == (sleeper.pid,)
-    assert sleeper.wait(5) == -9
+    (program,) = end_leftovers(note, MARK, "r1")
+    assert program.startswith("python")
+    assert not lives(sleeper.pid)
 
 
-def test_we_and_our_ancestors_are_spared() -> None:
+def test_we_and_our_ancestors_are_spared(tmp_path: Path) -> None:
+    note = tmp_path / "agent.json"
     script = (
-        "from untildone.adapters.leftovers import end_marked\n"
-        f"print(end_marked({MARK!r}, 'family'))\n"
+        "import os\n"
+        "from pathlib import Path\n"
+        "from untildone.adapters.leftovers import end_leftovers, note_agent\n"
+        f"note_agent(Path({str(note)!r}), os.getppid())\n"
+        f"print(end_leftovers(Path({str(note)!r}), {MARK!r}, 'family'))\n"
     )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])"
     environment = {**os.environ, MARK: "family"}
@@ -57,10 +69,10 @@ def test_the_noted_agent_is_ended(sleeper: subprocess.Popen[bytes], tmp_path: Pa
         "pid": sleeper.pid,
         "started": started_at(sleeper.pid),
     }
-    assert end_noted_agent(note) == 1
-    assert sleeper.wait(5) == -9
+    assert len(end_leftovers(note, MARK, "other")) == 1
+    assert not lives(sleeper.pid)
     assert not note.exists()
-    assert end_noted_agent(note) == 0
+    assert end_leftovers(note, MARK, "other") == ()
 
 
 def test_another_process_with_that_number_is_spared(
@@ -69,7 +81,7 @@ def test_another_process_with_that_number_is_spared(
     note = tmp_path / "agent.json"
     for started in (1.0, None):
         note.write_text(json.dumps({"pid": sleeper.pid, "started": started}))
-        assert end_noted_agent(note) == 0
+        assert end_leftovers(note, MARK, "other") == ()
     assert sleeper.poll() is None
 
 
@@ -77,7 +89,7 @@ def test_another_process_with_that_number_is_spared(
 def test_a_torn_note_is_passed_over(text: str, tmp_path: Path) -> None:
     note = tmp_path / "agent.json"
     note.write_text(text)
-    assert end_noted_agent(note) == 0
+    assert end_leftovers(note, MARK, "other") == ()
 
 
 def test_start_times() -> None:

@@ -149,6 +149,28 @@ def test_one_that_escapes_the_group_is_swept(tmp_path: Path) -> None:
     assert not lives(noted(tmp_path / "pid"))
 
 
+def test_where_nobody_adopts_the_tree_is_walked_while_it_stands(
+    processes: Processes, tmp_path: Path
+) -> None:
+    script = "setsid sh -c 'echo $$ > pid; exec sleep 60' & while :; do sleep 0.02; done"
+    processes.run(sh(script, tmp_path, timeout_s=0.3, sweep=True), print, never)
+    assert not lives(noted(tmp_path / "pid"))
+
+
+def test_a_note_that_cannot_be_written_leaves_nothing_behind(
+    processes: Processes, tmp_path: Path
+) -> None:
+    started: list[int] = []
+
+    def fails(pid: int) -> None:
+        started.append(pid)
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        processes.run(sh("exec sleep 60", tmp_path), print, never, on_start=fails)
+    assert not lives(started[0])
+
+
 def test_a_grandchild_that_holds_the_pipes_does_not_hold_us(
     processes: Processes, tmp_path: Path
 ) -> None:

@@ -21,7 +21,10 @@ F_SETPIPE_SZ = 1031
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One program call. `sweep` also ends what escaped from its process group."""
+    """One program call. `sweep` also ends what escaped from its process group.
+
+    `enclosed` says that the program is a sandbox, and what was meant runs inside it.
+    """
 
     argv: Sequence[str]
     cwd: Path
@@ -31,6 +34,7 @@ class Command:
     idle_s: float | None = None
     patience_s: float = 0.0
     sweep: bool = False
+    enclosed: bool = False
 
 
 class Pipes:

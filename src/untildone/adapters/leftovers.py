@@ -6,45 +6,23 @@ import os
 import signal
 import subprocess
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+
+from untildone.adapters.tree import below, end_all
+
+# Fields of /proc/PID/stat, counted after the program's name.
+STATE, PARENT, STARTED = 0, 1, 19
 
 
 def started_at(pid: int) -> float | None:
     """When a process started, in clock ticks since boot: a pid that is used again differs."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - one per agent, see RunFolder
-            stat = file.read()
-    except OSError:
-        return _started_by_ps(pid)
-    return float(stat.rpartition(")")[2].split()[19])
-
-
-def _started_by_ps(pid: int) -> float | None:
-    # macOS has no /proc; the start time as text serves as well as a number.
-    if Path("/proc/self/stat").exists():
-        return None
-    asked = subprocess.run(
-        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, check=False, timeout=5
-    )
-    return float(zlib.crc32(asked.stdout)) if asked.stdout.strip() else None
-
-
-def end_marked(name: str, value: str) -> tuple[int, ...]:
-    """End every process that carries this environment variable (Linux), ours excepted."""
-    mark = f"{name}={value}".encode()
-    spared = _own_family()
-    ended = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        pid = int(path.parent.name)
-        try:
-            marked = pid not in spared and mark in path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if marked:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-                ended.append(pid)
-    return tuple(ended)
+    if not _has_proc():
+        # The start time as text serves as well as a number.
+        told = _ps(pid, "lstart")
+        return float(zlib.crc32(told)) if told else None
+    stat = _stat(pid)
+    return float(stat[STARTED]) if stat else None
 
 
 def note_agent(path: Path, pid: int) -> None:
@@ -52,20 +30,68 @@ def note_agent(path: Path, pid: int) -> None:
     path.write_text(json.dumps({"pid": pid, "started": started_at(pid)}))
 
 
-def end_noted_agent(path: Path) -> int:
-    """End the group of the noted agent if it is still that very process; how many were ended."""
+def end_leftovers(note: Path, name: str, value: str) -> tuple[str, ...]:
+    """End what a killed loop left running; the programs that were ended.
+
+    Only what is known to be ours: the noted agent if it is still that very process, its group and
+    all below it, and (Linux) whatever carries the mark NAME=VALUE in its environment.
+    """
+    spared = _own_family()
+    agent = _noted(note, spared)
+    programs: dict[int, str] = {}
+
+    def find() -> set[int]:
+        found = {*marked(name, value), *(_alive(agent, *below(agent)) if agent else ())} - spared
+        programs.update({pid: _program(pid) for pid in found - programs.keys()})
+        return found
+
+    _signal_group(agent, signal.SIGSTOP)
+    end_all(find)
+    _signal_group(agent, signal.SIGKILL)
+    note.unlink(missing_ok=True)
+    return tuple(sorted(programs.values()))
+
+
+def marked(name: str, value: str) -> Iterator[int]:
+    """Processes with this environment variable (Linux); the dead have none."""
+    mark = f"{name}={value}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in path.read_bytes().split(b"\0"):
+                yield int(path.parent.name)
+
+
+def _noted(path: Path, spared: set[int]) -> int:
+    """The noted agent if it is still that very process and may be ended, else 0."""
     try:
         noted = json.loads(path.read_text())
         pid, started = int(noted["pid"]), noted["started"]
     except (OSError, ValueError, KeyError, TypeError):
         return 0
-    path.unlink(missing_ok=True)
-    if started is None or started_at(pid) != started:
-        return 0
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-        return 1
-    return 0
+    same = started is not None and started_at(pid) == started
+    return pid if same and pid not in spared else 0
+
+
+def _signal_group(group: int, signum: int) -> None:
+    if group:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signum)
+
+
+def _alive(*pids: int) -> Iterator[int]:
+    """Those that still run: a dead process may wait long for its parent to notice."""
+    for pid in pids:
+        state = _stat(pid)[STATE:PARENT] if _has_proc() else [_ps(pid, "state").decode()[:1]]
+        if state and state[0] not in ("", "Z", "X"):
+            yield pid
+
+
+def _program(pid: int) -> str:
+    if not _has_proc():
+        return os.path.basename(_ps(pid, "comm").decode(errors="replace"))  # noqa: PTH119 - text
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    return "?"
 
 
 def _own_family() -> set[int]:
@@ -73,8 +99,24 @@ def _own_family() -> set[int]:
     family, pid = set(), os.getpid()
     while pid > 1 and pid not in family:
         family.add(pid)
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            break
+        pid = int(stat[PARENT]) if (stat := _stat(pid)) else 0
     return family
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - one per agent, see RunFolder
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _has_proc() -> bool:
+    return os.path.exists("/proc/self/stat")  # noqa: PTH110 - as above
+
+
+def _ps(pid: int, column: str) -> bytes:
+    asked = subprocess.run(
+        ["ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, check=False, timeout=5
+    )
+    return asked.stdout.strip()

@@ -7,14 +7,13 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from untildone.adapters.child import Command, Pipes, Watch
+from untildone.adapters.tree import below, end_all, exists, send
 from untildone.domain.agent import Ending
 
 TERM_GRACE_S = 2.0
 PR_SET_CHILD_SUBREAPER = 36
-SWEEPS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,7 @@ class Processes:
     def __init__(self, wake_fd: int) -> None:
         self._wake_fd = wake_fd
         self._mine: set[int] = set()
+        self._adopts = False
 
     def capture(self, command: Command, interrupted: Callable[[], bool]) -> Captured:
         """Run a short program and collect all it prints."""
@@ -88,15 +88,12 @@ class Processes:
             pipes.close_child_ends()
         self._mine.add(process.pid)
         try:
-            on_start(process.pid)
-            watch = Watch(process, command, pipes, on_output, on_error)
             try:
+                on_start(process.pid)
+                watch = Watch(process, command, pipes, on_output, on_error)
                 ending = watch.until_end(self._wake_fd, interrupted)
             finally:
-                end_group(process)
-                self._mine.discard(process.pid)
-            if command.sweep:
-                self._sweep()
+                self._end(process, command)
             watch.drain()
         finally:
             pipes.close()
@@ -107,34 +104,31 @@ class Processes:
         with contextlib.suppress(OSError, AttributeError, ImportError):
             import ctypes  # noqa: PLC0415 - costs start-up time, only a live loop needs it
 
-            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            self._adopts = ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
-    def _sweep(self) -> None:
-        # Daemons and setsid children escape the group; as subreaper we find them among our own.
-        for _ in range(SWEEPS):
-            strays = _children() - self._mine
-            if not strays:
-                return
-            for pid in strays:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, 0)
-
-
-def _children() -> set[int]:
-    try:
-        text = Path("/proc/thread-self/children").read_text()
-    except OSError:
-        return set()
-    return {int(pid) for pid in text.split()}
+    def _end(self, process: subprocess.Popen[bytes], command: Command) -> None:
+        """The program and all it started are gone when this returns."""
+        # Nobody inherits the orphans where we cannot: look for them while their parents live.
+        known = below(process.pid) if command.sweep and not self._adopts else []
+        end_group(process, enclosed=command.enclosed)
+        self._mine.discard(process.pid)
+        if known:
+            end_all(lambda: filter(exists, known))
+        if command.sweep and self._adopts:
+            # Daemons and setsid children escape the group; as subreaper we find them below us.
+            end_all(lambda: below(os.getpid(), self._mine))
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes], *, enclosed: bool = False) -> None:
     """TERM, a grace period, then KILL for the whole group, also after a normal exit."""
     group = process.pid
     alive = process.poll() is None
-    _signal_group(group, signal.SIGTERM)
+    if enclosed and alive:
+        # TERM would end the sandbox itself, and with it at once all inside: they get it instead.
+        for pid in below(group)[1:]:
+            send(pid, signal.SIGTERM)
+    else:
+        _signal_group(group, signal.SIGTERM)
     deadline = time.monotonic() + TERM_GRACE_S
     while _group_lives(group, process) and time.monotonic() < deadline:
         if alive and process.poll() is None:

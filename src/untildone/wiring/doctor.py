@@ -226,8 +226,8 @@ def _drafts(repository: Repository) -> list[Path]:
 
 def _clear(repository: Repository) -> Iterator[str]:
     for run_id in _strays(repository):
-        count = repository.end_leftovers(run_id)
-        yield f"Processes that a killed loop had left running were ended: {count}"
+        ended = repository.end_leftovers(run_id)
+        yield f"Processes that a killed loop had left running were ended: {len(ended)}"
     for path in _drafts(repository):
         path.unlink(missing_ok=True)
         yield f"A file that nobody will read was removed: {path}"

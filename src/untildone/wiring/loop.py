@@ -273,9 +273,12 @@ class Session:
         if not run or run.closed:
             return
         repo = self.repository
-        count = repo.end_leftovers(run.plan.run_id)
-        if count:
-            self.warn(f"Ended {count} processes that an earlier loop had left running")
+        ended = repo.end_leftovers(run.plan.run_id)
+        if ended:
+            names = ", ".join(sorted(set(ended)))
+            self.warn(
+                f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
+            )
         aside = repo.folder(run.plan.run_id).path / "aside"
         for lock in move_stale_locks(repo.place, aside):
             self.warn(f"Moved a lock aside that a killed git command had left: {lock}")

@@ -13,7 +13,7 @@ from untildone.adapters import journal as journals
 from untildone.adapters.clock import SystemClock
 from untildone.adapters.git import Git, Place
 from untildone.adapters.inbox import Inbox
-from untildone.adapters.leftovers import end_marked, end_noted_agent, started_at
+from untildone.adapters.leftovers import end_leftovers, started_at
 from untildone.adapters.lock import WorktreeLock
 from untildone.adapters.process import Processes
 from untildone.adapters.repository import STATE_FILE, discover, home
@@ -101,10 +101,9 @@ class Repository:
         state.adopt_foreign(views.KNOWN_FIELDS)
         state.write(views.state(ended, 0, None), ended.iterations)
 
-    def end_leftovers(self, run_id: str) -> int:
-        """End what an earlier, killed loop left running; only processes that carry its mark."""
-        noted = end_noted_agent(self.home / "agent.json")
-        return noted + len(end_marked("UNTILDONE_RUN_ID", run_id))
+    def end_leftovers(self, run_id: str) -> tuple[str, ...]:
+        """End what an earlier, killed loop left running, only what is ours; their programs."""
+        return end_leftovers(self.home / "agent.json", "UNTILDONE_RUN_ID", run_id)
 
 
 @cache

@@ -1,0 +1,107 @@
+"""The processes below another one, and how to end many of them at once."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+END_S = 2.0
+LOOK_S = 0.002
+PS_WAIT_S = 5
+
+
+def below(pid: int, spared: Iterable[int] = ()) -> list[int]:
+    """Every descendant of a process, parents first; spared ones and theirs are left out."""
+    if os.path.exists("/proc/self/task"):  # noqa: PTH110 - asked after every agent call
+        return _walk(pid, _children, set(spared))
+    table = by_ps()
+    return _walk(pid, lambda parent: table.get(parent, ()), set(spared))
+
+
+def by_ps() -> Mapping[int, Sequence[int]]:
+    """The children of every process, by `ps`: for systems without /proc."""
+    asked = subprocess.run(
+        ["ps", "-axo", "pid=,ppid="], capture_output=True, check=False, timeout=PS_WAIT_S
+    )
+    table: dict[int, list[int]] = {}
+    for line in asked.stdout.splitlines():
+        pid, parent = map(int, line.split())
+        table.setdefault(parent, []).append(pid)
+    return table
+
+
+def end_all(find: Callable[[], Iterable[int]]) -> set[int]:
+    """End all that `find` finds until it finds none; returns those that were ended.
+
+    All are stopped before the first is killed: of a pair that restarts each other, neither gets
+    a turn. What may not be signalled is not ours and is left alone.
+    """
+    deadline = time.monotonic() + END_S
+    ended: set[int] = set()
+    foreign: set[int] = set()
+    while time.monotonic() < deadline:
+        stopped: set[int] = set()
+        while fresh := set(find()) - stopped - foreign:
+            allowed = {pid for pid in fresh if send(pid, signal.SIGSTOP)}
+            foreign |= fresh - allowed
+            stopped |= allowed
+        if not stopped:
+            break
+        for pid in stopped:
+            send(pid, signal.SIGKILL)
+        ended |= stopped
+        for pid in stopped:
+            _reap(pid, deadline)
+        time.sleep(LOOK_S)
+    return ended
+
+
+def send(pid: int, signum: int) -> bool:
+    """Signal a process; False if it is not ours to signal. One that is gone needs no signal."""
+    try:
+        os.kill(pid, signum)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        pass
+    return True
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process, dead or alive, that may be signalled."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _walk(pid: int, children: Callable[[int], Iterable[int]], spared: set[int]) -> list[int]:
+    found: list[int] = []
+    seen = {pid, *spared}
+    parents = [pid]
+    for parent in parents:
+        fresh = [child for child in children(parent) if child not in seen]
+        seen.update(fresh)
+        found += fresh
+        parents += fresh
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    # A child belongs to the thread that made it, so every thread is asked.
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - as above
+            with open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123 - as above
+                found += map(int, file.read().split())
+    return found
+
+
+def _reap(pid: int, deadline: float) -> None:
+    """Wait for a child of ours that was killed; others are somebody else's to wait for."""
+    with contextlib.suppress(ChildProcessError):
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
+            time.sleep(LOOK_S)
