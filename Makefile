@@ -10,12 +10,12 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check bench torture pins clean
+.PHONY: help demo test check packages bench torture pins clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name what; do \
-		printf '%-14s %s\n' "$$name" "$$what"; done
+		printf '%-15s %s\n' "$$name" "$$what"; done
 
 demo: .venv/.run ## Watch a whole run in a throw-away repository; needs no agent and no key
 	@$(BIN)/untildone demo $(ARGS)
@@ -23,7 +23,7 @@ demo: .venv/.run ## Watch a whole run in a throw-away repository; needs no agent
 test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
 
-check: .venv/.dev ## Run everything a change must pass
+check: .venv/.dev $(if $(filter true,$(CI)),packages) ## Run everything a change must pass
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -33,6 +33,9 @@ check: .venv/.dev ## Run everything a change must pass
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report --fail-under=90
 	@$(BIN)/coverage report --fail-under=100 --include='*/untildone/domain/*,*/untildone/app/*'
+
+packages: ## Install the Debian packages that some tests need (as root); without them they are skipped
+	@command -v bwrap >/dev/null || { apt-get -qq update && apt-get -qq install -y bubblewrap; }
 
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)
