@@ -46,6 +46,9 @@ class Settings:
     verify: tuple[str, ...] = _doc("Checks that the loop runs after COMPLETE.", ())
     checkpoint: str = _doc("Where the work happens: branch, stash or worktree.", "branch")
     on_complete: str = _doc("Completion choice: ask, cleanup, keep; empty: ask at a terminal.", "")
+    sandbox: str = _doc("Bubblewrap around agents and checks: auto, bwrap, off.", "off")
+    sandbox_network: bool = _doc("Whether there is a network inside the sandbox.", True)  # noqa: FBT003 - a default
+    sandbox_writable: tuple[str, ...] = _doc("More paths that may be written inside it.", ())
     usage_cmd: str = _doc("Command that prints tokens used since a time.", "")
     prompt_template: str = _doc("File with your own prompt template.", "")
 
@@ -55,6 +58,7 @@ CHOICES = {
     "done": ("", "tasks", "manual", "promise"),
     "checkpoint": ("branch", "stash", "worktree"),
     "on_complete": ("", "ask", "cleanup", "keep"),
+    "sandbox": ("auto", "bwrap", "off"),
 }
 FIELDS = {f.name: f for f in fields(Settings)}
 
@@ -141,14 +145,22 @@ def _typed(key: str, value: object, where: str) -> object:
     return value
 
 
-_TYPE_WORDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number"}
+_TYPE_WORDS: dict[type, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 def _from_text(key: str, value: str, name: str) -> object:
-    kind = type(FIELDS[key].default)
+    kind: type = type(FIELDS[key].default)
     try:
+        if kind is bool:
+            return _TRUTH[value.lower()]
         return kind(value) if kind in (int, float) else value
-    except ValueError:
+    except (KeyError, ValueError):
         what = f"`{key}` must be {_TYPE_WORDS[kind]}, not {value!r}"
         raise _wrong(f"environment variable {name}", what) from None
 

@@ -62,6 +62,8 @@ def test_types_and_spellings(top: Path) -> None:
     )
     assert load(top, {"UNTILDONE_VERIFY": "make"}, {}).verify == ("make",)
     assert load(top, {}, {"verify": ("x",)}).verify == ("x",)
+    for word, meant in (("false", False), ("0", False), ("True", True), ("yes", True)):
+        assert load(top, {"UNTILDONE_SANDBOX_NETWORK": word}, {}).sandbox_network is meant
 
 
 def test_table_in_pyproject(top: Path) -> None:
@@ -157,6 +159,8 @@ ENVIRONMENT = {
     "UNTILDONE_AGNT": ("x", "unknown key `agnt`; did you mean `agent`?"),
     "UNTILDONE_MAX_RETRIES": ("many", "`max_retries` must be a whole number"),
     "UNTILDONE_TIMEOUT": ("-1", "`timeout` must be more than 0"),
+    "UNTILDONE_SANDBOX_NETWORK": ("maybe", "`sandbox_network` must be true or false"),
+    "UNTILDONE_SANDBOX": ("docker", "`sandbox` must be one of auto, bwrap, off"),
     "UNTILDONE_DONE": ("later", "`done` must be one of"),
 }
 

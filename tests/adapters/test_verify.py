@@ -4,12 +4,13 @@ import threading
 from pathlib import Path
 
 from untildone.adapters.process import Processes
+from untildone.adapters.sandbox import Containment
 from untildone.adapters.verify import TAIL, ShellChecks
 from untildone.adapters.wake import Wake
 
 
 def checks(processes: Processes, top: Path, *, stop: bool = False) -> ShellChecks:
-    return ShellChecks(processes, top, lambda: stop)
+    return ShellChecks(processes, Containment({"MARK": "r1"}), top, lambda: stop)
 
 
 def test_a_check_that_passes(processes: Processes, tmp_path: Path) -> None:
@@ -40,3 +41,7 @@ def test_stopped(processes: Processes, wake: Wake, tmp_path: Path) -> None:
     threading.Timer(0.05, wake.set).start()
     reason = checks(processes, tmp_path, stop=True).run("exec sleep 60", 60)
     assert reason == "The check `exec sleep 60` failed (interrupted):\n"
+
+
+def test_a_check_carries_the_marks_of_its_run(processes: Processes, tmp_path: Path) -> None:
+    assert checks(processes, tmp_path).run('test "$MARK" = r1', 5) == ""

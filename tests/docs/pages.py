@@ -28,6 +28,7 @@ _TYPES: dict[type, str] = {
     int: "whole number",
     float: "number",
     tuple: "list of texts",
+    bool: "true or false",
 }
 
 Table = list[list[str]]

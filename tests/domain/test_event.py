@@ -65,6 +65,7 @@ def run_started(**more: object) -> Event:
         "max_iterations": 9,
         "max_retries": 2,
         "verify": (),
+        "sandbox": "off",
         "original_branch": "feature/x",
         "backup_ref": BACKUP,
         "resumed": False,

@@ -17,6 +17,10 @@ LONG = "x" * 200
 
 LINES: Shown = {
     "run_started": ({**RUN}, "▶ run of demo with claude (from main)"),
+    "run_started in a sandbox": (
+        {**RUN, "sandbox": "bwrap"},
+        "▶ run of demo with claude (from main), sandbox: bwrap",
+    ),
     "run_started resumed": (
         {**RUN, "resumed": True},
         "▶ going on with demo with claude (from main)",

@@ -7,6 +7,7 @@ from pathlib import Path
 from untildone.adapters.child import Command
 from untildone.adapters.git import clean_environment
 from untildone.adapters.process import Processes
+from untildone.adapters.sandbox import Containment
 from untildone.domain.agent import Ending
 from untildone.domain.plain_text import plain
 
@@ -14,10 +15,17 @@ TAIL = 4000
 
 
 class ShellChecks:
-    """Runs each check through the shell at the top of the worktree."""
+    """Runs each check through the shell at the top of the worktree, held like the agent."""
 
-    def __init__(self, processes: Processes, top: Path, stop_now: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        processes: Processes,
+        containment: Containment,
+        top: Path,
+        stop_now: Callable[[], bool],
+    ) -> None:
         self._processes = processes
+        self._containment = containment
         self._top = top
         self._stop_now = stop_now
 
@@ -30,10 +38,9 @@ class ShellChecks:
             del tail[:-TAIL]
 
         environment = clean_environment(os.environ)
-        call = Command(
-            ("/bin/sh", "-c", command), self._top, environment, timeout_s=timeout_s, sweep=True
-        )
-        ended = self._processes.run(call, collect, self._stop_now, on_error=collect)
+        call = Command(("/bin/sh", "-c", command), self._top, environment, timeout_s=timeout_s)
+        held = self._containment.around(call)
+        ended = self._processes.run(held, collect, self._stop_now, on_error=collect)
         if ended.ending is Ending.EXITED and ended.exit_code == 0:
             return ""
         how = (

@@ -45,12 +45,14 @@ class Invocation:
     """How a program is started for an intent.
 
     `env` is added to the cleaned environment of the child, `unset` names are taken out of it.
+    `writable` are the program's own files outside of the worktree, for a sandbox to allow.
     """
 
     argv: tuple[str, ...]
     stdin: bytes = b""
     env: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,7 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "max_iterations": plan.limits.max_iterations,
             "max_retries": plan.limits.max_retries,
             "verify": plan.verify,
+            "sandbox": "bwrap" if plan.contained else "off",
             "original_branch": run.origin.label if run.origin else "",
             "backup_ref": run.backup_ref,
             "resumed": resumed,

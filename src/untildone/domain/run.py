@@ -88,7 +88,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was decided before the run began, flags included; `resume` starts from it."""
+    """What was decided before the run began, flags included; `resume` starts from it.
+
+    `sandbox` is what was asked for, `contained` what this machine made of it.
+    """
 
     change_id: str
     run_id: str
@@ -107,6 +110,10 @@ class Plan:
     usage_cmd: str = ""
     prompt_template: str = ""
     configured_max: int = 0
+    sandbox: str = "off"
+    sandbox_network: bool = True
+    sandbox_writable: tuple[str, ...] = ()
+    contained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

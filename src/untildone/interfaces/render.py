@@ -76,7 +76,9 @@ def last_lines(text: object, most: int = 6) -> list[str]:
 
 def _run_started(event: EventObject) -> str:
     how = "going on with" if event.get("resumed") else "run of"
-    return f"▶ {how} {event['change_id']} with {event['agent']} (from {event['original_branch']})"
+    what = f"{event['change_id']} with {event['agent']} (from {event['original_branch']})"
+    sandbox = f", sandbox: {event['sandbox']}" if event.get("sandbox") else ""
+    return f"▶ {how} {what}{sandbox}"
 
 
 def _stories_loaded(event: EventObject) -> str:

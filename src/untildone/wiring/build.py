@@ -8,6 +8,7 @@ from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.linked import LinkedCheckpoint
 from untildone.adapters.checkpoints.stash import StashCheckpoint
 from untildone.adapters.journal import Journal
+from untildone.adapters.sandbox import Containment
 from untildone.adapters.terminal import Person
 from untildone.adapters.usage import UsageMeter
 from untildone.adapters.verify import ShellChecks
@@ -18,6 +19,7 @@ from untildone.app.record import RunRecord
 from untildone.domain.errors import UserError
 from untildone.domain.run import Origin, Plan, Run
 from untildone.ports import Checkpoint
+from untildone.wiring.containment import sandbox_of
 from untildone.wiring.planning import source_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository, at
@@ -34,12 +36,13 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     state.adopt_foreign(views.KNOWN_FIELDS)
     stop_now = repo.inbox.stop_now
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
+    held = Containment(marks, sandbox_of(plan, repo.place))
     speaker = dialect(plan.agent, plan.agent_cmd, plan.script, top)
     return Ports(
-        agent=AgentSession(repo.processes, speaker, marks, repo.home / "agent.json", stop_now),
+        agent=AgentSession(repo.processes, speaker, held, repo.home / "agent.json", stop_now),
         source=source_of(plan, top),
         checkpoint=_checkpoint(repo, plan, origin),
-        verifier=ShellChecks(repo.processes, top, stop_now),
+        verifier=ShellChecks(repo.processes, held, top, stop_now),
         meter=UsageMeter(repo.processes, top, plan.usage_cmd, lambda: run.started_at, stop_now),
         mail=repo.inbox,
         human=person,

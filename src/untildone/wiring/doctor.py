@@ -14,6 +14,7 @@ from untildone.adapters.journal import Journal
 from untildone.adapters.process import Processes
 from untildone.adapters.repository import STATE_FILE, preflight
 from untildone.adapters.run_folder import change_of, run_ids
+from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.wake import Wake
 from untildone.domain.agent import Ending
@@ -24,6 +25,7 @@ from untildone.domain.machine import apply
 from untildone.domain.plain_text import plain
 from untildone.domain.run import Choice, Run, Status
 from untildone.settings import Settings, environment, load
+from untildone.wiring.containment import INSTALL
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository, here, read_state
 
@@ -62,6 +64,7 @@ def examine(folder: Path) -> list[Row]:
     except UserError as error:
         rows.append(_complaint("configuration", error))
     rows += _agents(processes, settings, top or folder)
+    rows.append(_sandbox(processes, settings, top or folder))
     if repository:
         rows += [*_stories(repository.place.top), *_leftovers(repository)]
     return rows
@@ -133,6 +136,17 @@ def _claude(processes: Processes, path: str, folder: Path) -> Row:
     late = answer.ending is Ending.TIMEOUT
     how = f"gave no answer in {VERSION_WAIT_S} s" if late else f"exited with {answer.exit_code}"
     return Row("agent claude", WARN, f"`{path} --version` {how}.", f"{path} --version")
+
+
+def _sandbox(processes: Processes, settings: Settings, folder: Path) -> Row:
+    why = trouble(processes, folder)
+    if why:
+        level = BAD if settings.sandbox == "bwrap" else OK
+        return Row("sandbox", level, f"There is no sandbox: {why}", INSTALL)
+    if settings.sandbox == "off":
+        text = 'Bubblewrap works but is not used; recommended in untildone.toml: sandbox = "auto"'
+        return Row("sandbox", OK, text, 'Set sandbox = "auto" in untildone.toml.')
+    return Row("sandbox", OK, "Bubblewrap works; agents and checks run inside it.")
 
 
 def _stories(top: Path) -> Iterator[Row]:

@@ -21,12 +21,13 @@ from untildone.app.orchestrator import Orchestrator
 from untildone.app.recovery import missing_facts
 from untildone.domain import fact as f
 from untildone.domain.errors import Interrupted, UserError
-from untildone.domain.event import Event
+from untildone.domain.event import Event, warning
 from untildone.domain.machine import begin
 from untildone.domain.run import Choice, Origin, Plan, Run, Status, Stop, StopHow
 from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.build import build_closing, build_ports
+from untildone.wiring.containment import settled
 from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository
@@ -78,6 +79,8 @@ class Session:
             )
             return Ended(0, None, text)
         dialect(plan.agent, plan.agent_cmd, plan.script, repo.place.top).check()
+        plan, remarks = settled(plan, repo.processes, repo.place.top)
+        prepared = replace(prepared, plan=plan, warnings=(*prepared.warnings, *remarks))
         if plan.checkpoint == "worktree":
             self.repository = move_out(repo, change, origin)
             repo.lock.release()
@@ -229,10 +232,13 @@ class Session:
             loop.record(f.AskedAgain(replace(new_plan, limits=plan.limits)))
         else:
             dialect(new_plan.agent, new_plan.agent_cmd, new_plan.script, top).check()
+            new_plan, warnings = settled(new_plan, self.repository.processes, top)
             if not any(lane.iteration for lane in loop.run.lanes):
                 checkpoint, remarks = loop.adopt()
                 loop.record(f.Adopted(0, checkpoint, remarks))
             loop.record(f.Resumed(new_plan))
+            for text in warnings:
+                loop.tell(warning(text))
         assert loop.run.origin is not None
         return self._drive(self._loop(loop.run, loop.run.origin))
 

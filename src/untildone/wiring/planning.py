@@ -117,6 +117,9 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         usage_cmd=settings.usage_cmd,
         prompt_template=settings.prompt_template,
         configured_max=settings.max_iterations,
+        sandbox=settings.sandbox,
+        sandbox_network=settings.sandbox_network,
+        sandbox_writable=settings.sandbox_writable,
     )
     return Prepared(plan, source, open_stories, warnings)
 
@@ -135,7 +138,8 @@ def renewed(
     open_stories = len(book.open_stories(frozenset())) if book and not plan.plain else None
     more = iterations(configured, retries, open_stories)
     limits = replace(limits, **changed, max_iterations=current + more)
-    texts = ("model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent")
+    texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
+    texts += ["sandbox", "sandbox_network", "sandbox_writable"]
     over = {name: getattr(settings, name) for name in texts if name in given}
     if "done" in given:
         over["done"] = Done(settings.done)

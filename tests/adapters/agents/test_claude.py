@@ -308,6 +308,7 @@ def test_the_call() -> None:
             **root,
         },
         unset=call.unset,
+        writable=("~/.claude", "~/.claude.json"),
     )
     assert {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"} <= set(call.unset)
 

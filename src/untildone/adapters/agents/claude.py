@@ -67,6 +67,7 @@ class Claude:
             stdin=intent.prompt.encode("utf-8", "replace"),
             env=env,
             unset=_NESTING,
+            writable=(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude", "~/.claude.json"),
         )
 
     def reader(self, intent: Intent) -> StreamReader:

@@ -1,13 +1,14 @@
 """One agent call: a dialect's program, run through the process door, its raw output on disk."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from untildone.adapters.child import Command
 from untildone.adapters.leftovers import note_agent
 from untildone.adapters.process import Processes
+from untildone.adapters.sandbox import Containment
 from untildone.domain.agent import AgentReport, Ending, Intent, Reading
 from untildone.domain.run import Limits
 from untildone.ports import Dialect, Notify
@@ -40,13 +41,13 @@ class AgentSession:
         self,
         processes: Processes,
         dialect: Dialect,
-        marks: Mapping[str, str],
+        containment: Containment,
         pid_file: Path,
         stop_now: Callable[[], bool],
     ) -> None:
         self._processes = processes
         self._dialect = dialect
-        self._marks = marks
+        self._containment = containment
         self._pid_file = pid_file
         self._stop_now = stop_now
 
@@ -56,8 +57,8 @@ class AgentSession:
         reader = self._dialect.reader(intent)
         dropped = {*REDIRECTS, *invocation.unset}
         environment = {k: v for k, v in os.environ.items() if k not in dropped}
-        environment |= {**self._marks, **invocation.env}
         environment |= {
+            **invocation.env,
             "UNTILDONE_STORY_ID": intent.story_id,
             "UNTILDONE_ATTEMPT": str(intent.attempt),
         }
@@ -68,8 +69,8 @@ class AgentSession:
             invocation.stdin,
             timeout_s=limits.timeout_min * 60,
             idle_s=limits.idle_timeout_min * 60,
-            sweep=True,
         )
+        held = self._containment.around(command, invocation.writable, intent.scratch)
         with open(log_file, "ab", buffering=0) as file:  # noqa: PTH123 - see RunFolder
             log = _Log(file)
 
@@ -78,7 +79,7 @@ class AgentSession:
                 for notice in reader.feed(chunk):
                     notify(notice)
 
-            ended = self._processes.run(command, heard, self._stop_now, self._note_pid, log.write)
+            ended = self._processes.run(held, heard, self._stop_now, self._note_pid, log.write)
         self._pid_file.unlink(missing_ok=True)
         if ended.ending is Ending.NOT_STARTED:
             return AgentReport(ended.ending, None, Reading(error=ended.error))

@@ -66,6 +66,22 @@ OPTIONS = [
         type=click.Choice(["ask", "cleanup", "keep"]),
         help="Completion choice.  [default: ask on a terminal, otherwise keep]",
     ),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "bwrap", "off"]),
+        help="Bubblewrap around agents and checks; auto: if it works here.  [default: off]",
+    ),
+    click.option(
+        "--sandbox-network/--no-sandbox-network",
+        default=None,
+        help="Network inside the sandbox.  [default: yes]",
+    ),
+    click.option(
+        "--sandbox-writable",
+        multiple=True,
+        metavar="PATH",
+        help="One more path that may be written inside the sandbox; repeatable.",
+    ),
     click.option("--usage-cmd", help="Command that prints the tokens used since a time."),
     click.option("--prompt-template", help="File with your own prompt template."),
     click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout."),
