@@ -32,7 +32,7 @@ _CALL = re.compile(r"(?:^|[$|;&] *)untildone +([a-z][a-z-]*)", re.MULTILINE)
 _MAKE = re.compile(r"(?:^|[$|;&] *)make +([a-z]+)", re.MULTILINE)
 _EVENT = re.compile(r"\bEvent\(\s*\"(\w+)\"")
 # Folders of one machine; a document is for everybody.
-_MACHINE = re.compile(r"/(?:work|root|home/\w+|Users/\w+|tmp/[\w.-]+)(?:/|\b)")
+_MACHINE = re.compile(r"(?<!\w)/(?:work|root|home/\w+|Users/\w+|tmp/[\w.-]+)(?:/|\b)")
 
 
 def text_of(path: Path) -> str:
