@@ -51,6 +51,7 @@ class Settings:
     sandbox_writable: tuple[str, ...] = _doc("More paths that may be written inside it.", ())
     usage_cmd: str = _doc("Command that prints tokens used since a time.", "")
     prompt_template: str = _doc("File with your own prompt template.", "")
+    keep_days: int = _doc("How long `gc` keeps what ended runs have stored, in days.", 30, least=0)
 
 
 CHOICES = {

@@ -231,6 +231,12 @@ class Run:
         return self.status in (Status.DONE, Status.STUCK, Status.STALLED, Status.STOPPED)
 
     @property
+    def resumable(self) -> bool:
+        """Whether `resume` could go on with it: neither given up nor carried to its end."""
+        over = self.closed and (self.choice is Choice.CLEANUP or self.status is Status.DONE)
+        return not (self.abandoned or over)
+
+    @property
     def current_iteration(self) -> int:
         """The running iteration, or the last one."""
         open_n = max((lane.iteration.n for lane in self.lanes if lane.iteration), default=0)

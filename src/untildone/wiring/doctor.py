@@ -23,8 +23,9 @@ from untildone.domain.event import announce
 from untildone.domain.fact import Abandoned
 from untildone.domain.machine import apply
 from untildone.domain.plain_text import plain
-from untildone.domain.run import Choice, Run, Status
+from untildone.domain.run import Run, Status
 from untildone.settings import Settings, environment, load
+from untildone.wiring import gc, weight
 from untildone.wiring.containment import INSTALL
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository, here, read_state
@@ -33,6 +34,7 @@ OLDEST_GIT = (2, 38)
 VERSION_WAIT_S = 10
 STALE_S = 5 * 60
 MARK = "UNTILDONE_RUN_ID"
+MUCH = 1024**3
 OK, WARN, BAD = "ok", "warn", "bad"
 
 
@@ -67,6 +69,7 @@ def examine(folder: Path) -> list[Row]:
     rows.append(_sandbox(processes, settings, top or folder))
     if repository:
         rows += [*_stories(repository.place.top), *_leftovers(repository)]
+        rows += _stored(repository, settings.keep_days)
     return rows
 
 
@@ -179,14 +182,26 @@ def _leftovers(repository: Repository) -> Iterator[Row]:
         yield Row("loop", OK, f"A loop is running in this worktree, over: {state.get('change_id')}")
     else:
         yield from _of_dead_loops(repository)
+
+
+def _stored(repository: Repository, days: int) -> Iterator[Row]:
     folder = repository.home / "runs"
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    size = f"{sum(path.stat().st_size for path in files) / 1e6:.1f} MB in {folder}"
-    yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({size})")
-    counts = Counter(name.split("/")[2] for name in repository.git().refs("refs/ralph/"))
+    weighs = f"{weight.in_words(weight.of_folder(folder))} in {folder}"
+    yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({weighs})")
+    git = repository.git()
+    refs = git.refs("refs/ralph/")
+    counts = Counter(name.split("/")[2] for name in refs)
     kinds = ("attempts", "backup", "archive", "moved")
     listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)
-    yield Row("saved work", OK, f"Refs below refs/ralph that keep work safe: {listed}")
+    size = weight.of_objects(git, {ref.commit for ref in refs.values()})
+    text = f"Refs below refs/ralph that keep work safe: {listed} ({weight.in_words(size)})"
+    much = (size or 0) > MUCH
+    yield Row("saved work", WARN, text, "untildone gc") if much else Row("saved work", OK, text)
+    old = gc.find(repository, gc.rule(repository, days), gc.busy_homes(repository))
+    if old:
+        count = f"{len(old.refs)} refs, {len(old.runs)} run folders"
+        text = f"Work of ended runs that is older than {days} days: {count}"
+        yield Row("old work", WARN, text, "untildone gc")
 
 
 def _of_dead_loops(repository: Repository) -> Iterator[Row]:
@@ -209,15 +224,10 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
     changes = {change_of(repository.home, run_id) for run_id in run_ids(repository.home)}
     for change in sorted(changes - {""}):
         run = repository.latest(change)
-        if run and _can_go_on(run):
+        if run and run.resumable:
             word = run.status if run.ended else "cut short"
             text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
-
-
-def _can_go_on(run: Run) -> bool:
-    over = run.closed and (run.choice is Choice.CLEANUP or run.status is Status.DONE)
-    return not (run.abandoned or over)
 
 
 def _strays(repository: Repository) -> Counter[str]:
@@ -291,7 +301,7 @@ def _rewrite_state(repository: Repository) -> Iterator[str]:
 
 def _resumable(repository: Repository, change: str) -> Run:
     run = repository.needed(change)
-    if _can_go_on(run):
+    if run.resumable:
         return run
     raise UserError(f"The run of `{change}` has already ended", hint="untildone status")
 

@@ -18,6 +18,7 @@ from untildone.domain.plain_text import plain
 from untildone.domain.run import Run
 from untildone.domain.story import StoryBook
 from untildone.glance import look
+from untildone.wiring import weight
 from untildone.wiring.planning import known_change
 from untildone.wiring.registry import story_source
 from untildone.wiring.repository import Repository
@@ -34,6 +35,16 @@ def loops(repository: Repository) -> list[dict[str, object]]:
     """Every state file of this repository, after repairing what a dead loop left open."""
     repository.repair()
     return look(os.fspath(repository.place.top)) or []
+
+
+def weigh(repository: Repository, loops: list[dict[str, object]]) -> None:
+    """Add to each loop how many attempts of its change are saved and what only they keep."""
+    git = repository.git()
+    for loop in loops:
+        refs = git.refs(f"refs/ralph/attempts/{loop.get('change_id')}/")
+        commits = {ref.commit for ref in refs.values()}
+        loop["saved_attempts"] = len(refs)
+        loop["saved_bytes"] = weight.of_objects(git, commits) if commits else 0
 
 
 def stories(repository: Repository, change: str, source: str) -> StoryBook:
@@ -108,7 +119,7 @@ def usage(repository: Repository, since: str) -> dict[str, Any]:
     """Tokens and cost per run from the journals of all worktrees."""
     start = _time(since)
     rows = []
-    for root in _homes(repository):
+    for root in homes(repository):
         for run_id in run_ids(root):
             run = _replayed(root, run_id)
             if run:
@@ -149,7 +160,8 @@ def _run(repository: Repository, change: str) -> Run:
     return run
 
 
-def _homes(repository: Repository) -> list[Path]:
+def homes(repository: Repository) -> list[Path]:
+    """Our folders in all worktrees of this repository, this one first."""
     common = repository.place.common_dir
     found = [home(repository.place), common / "untildone"]
     found += sorted((common / "worktrees").glob("*/untildone"))

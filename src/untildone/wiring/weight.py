@@ -1,0 +1,43 @@
+"""What saved work weighs: objects that nothing else keeps, and folders of runs."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from untildone.adapters.git import Git
+from untildone.domain.retention import PREFIX
+
+
+def of_objects(git: Git, commits: Iterable[str], others: Iterable[str] = ()) -> int | None:
+    """Bytes on disk that only these commits keep: no branch, tag, stash, HEAD nor the others.
+
+    None if git cannot tell, for example because objects are missing.
+    """
+    rows = "".join(f"{commit}\n" for commit in [*commits, *(f"^{other}" for other in others)])
+    counted = ("rev-list", "--objects", "--disk-usage", "--stdin")
+    answer = git.ask(*counted, "--not", f"--exclude={PREFIX}*", "--all", stdin=rows.encode())
+    return int(answer.stdout) if answer.ok else None
+
+
+def of_folder(path: Path) -> int:
+    """Bytes in the files of a folder."""
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            try:
+                total += (Path(folder) / name).lstat().st_size
+            except OSError:
+                continue  # removed meanwhile
+    return total
+
+
+def in_words(count: object) -> str:
+    """Bytes as a person says them."""
+    if not isinstance(count, int):
+        return "an unknown number of bytes"
+    size = float(count)
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.1f} {unit}" if unit != "bytes" else f"{count} bytes"
+        size /= 1000
+    return f"{size:.1f} GB"
