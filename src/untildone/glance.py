@@ -4,6 +4,7 @@ import json
 import os
 
 STATE_FILE = ".claude/loop-state.json"
+ATTEMPTS = "refs/ralph/attempts/"
 
 
 def look(folder: str) -> list[dict[str, object]] | None:
@@ -12,11 +13,16 @@ def look(folder: str) -> list[dict[str, object]] | None:
     if git_dir is None:
         return None
     loops = []
-    for top, own_dir in _worktrees(git_dir):
+    common = _common_dir(git_dir)
+    saved = _saved(common)
+    for top, own_dir in _worktrees(common):
         state = _state(os.path.join(top, STATE_FILE))
         if state is not None:
             state["worktree"] = top
             state["alive"] = _locked(os.path.join(own_dir, "untildone", "lock"))
+            own = f"{ATTEMPTS}{state.get('change_id')}/"
+            count = None if saved is None else sum(name.startswith(own) for name in saved)
+            state["saved_attempts"] = count
             loops.append(state)
     return loops
 
@@ -46,13 +52,16 @@ def _pointed(path: str) -> str:
     return os.path.normpath(os.path.join(os.path.dirname(path), target))
 
 
-def _worktrees(git_dir: str) -> list[tuple[str, str]]:
-    """(top folder, git folder) of the main worktree and every linked one."""
-    common = git_dir
+def _common_dir(git_dir: str) -> str:
     pointer = os.path.join(git_dir, "commondir")
-    if os.path.isfile(pointer):
-        with open(pointer) as file:
-            common = os.path.normpath(os.path.join(git_dir, file.read().strip()))
+    if not os.path.isfile(pointer):
+        return git_dir
+    with open(pointer) as file:
+        return os.path.normpath(os.path.join(git_dir, file.read().strip()))
+
+
+def _worktrees(common: str) -> list[tuple[str, str]]:
+    """(top folder, git folder) of the main worktree and every linked one."""
     found = [(os.path.dirname(common), common)]
     linked = os.path.join(common, "worktrees")
     for name in sorted(os.listdir(linked)) if os.path.isdir(linked) else []:
@@ -62,6 +71,29 @@ def _worktrees(git_dir: str) -> list[tuple[str, str]]:
                 top = os.path.dirname(file.read().strip())
             found.append((top, os.path.join(linked, name)))
     return found
+
+
+def _saved(common: str) -> list[str] | None:
+    """Refs of saved attempts; None where git keeps refs in tables of its own."""
+    if os.path.isdir(os.path.join(common, "reftable")):
+        return None
+    names: set[str] = set()
+    for folder, _, files in os.walk(os.path.join(common, ATTEMPTS)):
+        below = os.path.relpath(folder, common)
+        names.update(f"{below}/{name}" for name in files if not name.endswith(".lock"))
+    packed = _text(os.path.join(common, "packed-refs"))
+    if f" {ATTEMPTS}" in packed:
+        rows = (line.partition(" ")[2] for line in packed.split("\n"))
+        names.update(name for name in rows if name.startswith(ATTEMPTS))
+    return sorted(names)
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _state(path: str) -> dict[str, object] | None:

@@ -11,19 +11,23 @@ from untildone.interfaces.cli.names import change_names
 from untildone.wiring import inspect
 from untildone.wiring.planning import Wanted, pick_change
 from untildone.wiring.repository import here
+from untildone.wiring.weight import in_words
 from untildone.wiring.worktrees import here_for
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help='{"loops": [...]}: every state file.')
+@click.option("--weigh", is_flag=True, help="With --json: also what the saved attempts weigh.")
 @click.option("--schema", is_flag=True, help="The JSON Schema of the state file.")
-def status(as_json: bool, schema: bool) -> int:  # noqa: FBT001 - click
+def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - click
     """Where every loop of this repository stands, in all worktrees."""
     if schema:
         click.echo(inspect.schema())
         return 0
     repository = here()
     loops = inspect.loops(repository)
+    if weigh or not as_json:
+        inspect.weigh(repository, loops)
     if as_json:
         click.echo(json.dumps({"loops": loops}, ensure_ascii=False))
         return 0
@@ -119,6 +123,9 @@ def _loop_text(loop: dict[str, object]) -> str:
     if isinstance(counts, dict):
         rows.append(f"  stories: {counts['finished']} of {counts['total']} finished")
     rows.append(f"  tokens: {loop['total_tokens']}")
+    if loop["saved_attempts"]:
+        size = in_words(loop["saved_bytes"])
+        rows.append(f"  saved attempts: {loop['saved_attempts']}, {size} that nothing else keeps")
     if loop.get("ignored"):
         rows.append(
             f"  lines not counted as tasks: {loop['ignored']} (`untildone stories` lists them)"
