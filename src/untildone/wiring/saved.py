@@ -35,28 +35,27 @@ def attempts(repository: Repository, change: str) -> list[dict[str, object]]:
     return rows
 
 
-def show(repository: Repository, change: str, name: str) -> str:
-    """The diff of an attempt against the checkpoint it started from."""
-    git = repository.git()
-    commit = _existing(git, change, name)
-    out = git.do("diff", "--stat", "--patch", "--no-color", "--no-ext-diff", f"{commit}^1", commit)
-    return plain(out.decode(errors="replace"))
-
-
 def bring_back(repository: Repository, change: str, name: str) -> str:
     """An attempt's files into the working tree; returns where the present state is stored."""
     git = repository.git()
-    _existing(git, change, name)
+    existing(git, change, name)
     repository.lock.take(change)
     run = repository.needed(change)
     return build_closing(repository, run.plan).bring_back(_folder(change) + name)
 
 
-def _existing(git: Git, change: str, name: str) -> str:
-    commit = git.resolve(_folder(change) + name)
-    if not commit:
-        raise UserError(f"There is no such attempt: {name}", hint=f"untildone attempts {change}")
-    return commit
+def existing(git: Git, change: str, name: str) -> str:
+    """The commit of a saved attempt; an unknown one is a UserError that names those there are."""
+    folder = _folder(change)
+    refs = git.refs(folder)
+    if folder + name in refs:
+        return refs[folder + name].commit
+    known = ", ".join(ref.removeprefix(folder) for ref in refs)
+    raise UserError(
+        f"There is no such attempt: {name}",
+        state="Nothing was changed.",
+        hint=f"Saved attempts of {change}: {known or 'none'}",
+    )
 
 
 def _folder(change: str) -> str:
