@@ -82,11 +82,13 @@ def test_refs_go_with_the_run_that_they_name() -> None:
         ref("attempts/demo/1/1", 60, OLD.run_id),
         ref("attempts/demo/1/2", 60, NEW.run_id),
         ref("archive/demo/1/1-0123456789ab", 60, OLD.run_id),
+        ref("work/demo", 60, OLD.run_id),
     ]
     assert gone(refs, [OLD, NEW]) == [
         f"backup/demo/{OLD.run_id}",
         "attempts/demo/1/1",
         "archive/demo/1/1-0123456789ab",
+        "work/demo",
     ]
 
 

@@ -306,6 +306,19 @@ def test_a_kept_branch_stays_when_its_run_goes(bench: Bench) -> None:
     assert bench.subjects("feature/x..ralph/demo")[-1] == "checkpoint: 3"
 
 
+@pytest.mark.parametrize("ending", ["cleanup", "keep"])
+@pytest.mark.parametrize("variant", ["stash", "worktree"])
+def test_runs_with_other_checkpoints_go_too(bench: Bench, variant: str, ending: str) -> None:
+    bench.plan({1: fails("too late")})
+    bench.loop("--checkpoint", variant, "--on-complete", ending).ok()
+    assert "too late" in bench.run("attempts", "demo", "--show", "1/1").ok().stdout
+    before = outside(bench)
+    bench.run("gc", "--all", "--yes").ok()
+    assert bench.refs("refs/ralph/") == {}
+    assert sorted(bench.path(".git").rglob("journal.jsonl")) == []
+    assert outside(bench) == before
+
+
 # status and doctor
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 PREFIX = "refs/ralph/"
+# Refs whose commits are ours and name their run, with the number of parts after the change.
+OURS = {"attempts": 2, "archive": 2, "work": 0}
 # Git keeps whole seconds.
 SECOND = timedelta(seconds=1)
 _RUN_ID = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{4}")
@@ -99,8 +101,9 @@ def label_of(ref: SavedRef) -> Label | None:
             return Label(kind, "/".join(parts[:k]), part if run else "", stored)
     if kind == "moved":
         return Label(kind, "/".join(parts[:-1]), "", ref.committed)
-    if kind in ("attempts", "archive") and ref.run_id:
-        return Label(kind, "/".join(parts[:-2]), ref.run_id, ref.committed)
+    if kind in OURS and ref.run_id:
+        change = "/".join(parts[: len(parts) - OURS[kind]])
+        return Label(kind, change, ref.run_id, ref.committed)
     return None
 
 

@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 from untildone.adapters.git import Git
+from untildone.adapters.run_folder import RunFolder
 from untildone.domain.plain_text import plain
 from untildone.domain.run import Iteration
+from untildone.wiring.inspect import homes, replayed
 from untildone.wiring.repository import Repository
 from untildone.wiring.saved import PREFIX, existing
 
@@ -54,10 +56,11 @@ def _run_id(git: Git, commit: str) -> str:
 
 
 def _iteration(repository: Repository, run_id: str, ref: str) -> Iteration | None:
-    if not run_id or not repository.folder(run_id).journal.exists():
-        return None  # saved in another worktree, or its record was removed
-    run = repository.replay(run_id)
-    found = [it for it in run.iterations if it.saved_ref == ref] if run else []
+    found: list[Iteration] = []
+    for root in homes(repository):
+        if run_id and RunFolder(root, run_id).journal.exists():
+            run = replayed(root, run_id)
+            found += [it for it in run.iterations if it.saved_ref == ref] if run else []
     return found[-1] if found else None
 
 

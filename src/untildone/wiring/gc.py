@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from untildone.adapters import journal as journals
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.lock import WorktreeLock
 from untildone.adapters.run_folder import run_ids
-from untildone.app.recovery import replay
 from untildone.domain import retention
 from untildone.domain.errors import UserError
 from untildone.domain.retention import Recorded, Rule, SavedRef
@@ -21,7 +19,7 @@ from untildone.domain.run import Run
 from untildone.settings import environment, load
 from untildone.wiring import weight
 from untildone.wiring.control import for_people
-from untildone.wiring.inspect import homes
+from untildone.wiring.inspect import homes, replayed
 from untildone.wiring.repository import Repository
 
 LONGEST_DAYS = 100_000
@@ -136,12 +134,13 @@ def _saved_refs(git: Git) -> list[SavedRef]:
 
 
 def _recorded(repository: Repository, busy: frozenset[Path]) -> Iterator[tuple[Recorded, Path]]:
-    for root in homes(repository):
+    # The run of a linked worktree moves to the main one at its end: seen there, if not here.
+    for root in reversed(homes(repository)):
         seen: set[str] = set()
         for run_id in run_ids(root):
             folder = root / "runs" / run_id
             last_sign = datetime.fromtimestamp((folder / "journal.jsonl").stat().st_mtime, UTC)
-            run = _replayed(folder)
+            run = _readable(root, run_id)
             if run is None:  # nobody can tell what it was: it stays
                 yield Recorded(run_id, "", last_sign, last_sign, resumable=True), folder
                 continue
@@ -152,9 +151,9 @@ def _recorded(repository: Repository, busy: frozenset[Path]) -> Iterator[tuple[R
             yield Recorded(run_id, change, run.started_at, last_sign, goes_on), folder
 
 
-def _replayed(folder: Path) -> Run | None:
+def _readable(root: Path, run_id: str) -> Run | None:
     try:
-        return replay(journals.replayed(folder / "journal.jsonl"))
+        return replayed(root, run_id)
     except (KeyError, TypeError, ValueError, AssertionError):
         return None  # written by another version
 

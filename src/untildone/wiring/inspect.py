@@ -121,7 +121,7 @@ def usage(repository: Repository, since: str) -> dict[str, Any]:
     rows = []
     for root in homes(repository):
         for run_id in run_ids(root):
-            run = _replayed(root, run_id)
+            run = replayed(root, run_id)
             if run:
                 rows.append(_usage_row(run, start))
     rows = [row for row in rows if row["iterations"]]
@@ -168,7 +168,8 @@ def homes(repository: Repository) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _replayed(root: Path, run_id: str) -> Run | None:
+def replayed(root: Path, run_id: str) -> Run | None:
+    """A run from its journal in one of our folders."""
     return replay(journals.replayed(root / "runs" / run_id / "journal.jsonl"))
 
 
