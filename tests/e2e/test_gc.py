@@ -306,6 +306,23 @@ def test_a_kept_branch_stays_when_its_run_goes(bench: Bench) -> None:
     assert bench.subjects("feature/x..ralph/demo")[-1] == "checkpoint: 3"
 
 
+def test_a_cleanup_that_was_undone_keeps_everything(bench: Bench) -> None:
+    bench.plan({1: fails()})
+    bench.loop("--on-complete", "cleanup").ok()
+    bench.run("undo").ok()
+    assert bench.run("gc", "--all", "--yes", "--json").ok().json()["refs"] == []
+    bench.run("finish", "demo", "cleanup").ok()
+
+
+def test_undo_after_gc_finds_nothing(bench: Bench) -> None:
+    ended(bench)
+    bench.run("gc", "--all", "--yes").ok()
+    before = bench.snapshot()
+    refused = bench.run("undo")
+    assert (refused.code, "nothing to undo" in refused.stderr) == (2, True)
+    assert bench.snapshot() == before
+
+
 @pytest.mark.parametrize("ending", ["cleanup", "keep"])
 @pytest.mark.parametrize("variant", ["stash", "worktree"])
 def test_runs_with_other_checkpoints_go_too(bench: Bench, variant: str, ending: str) -> None:

@@ -52,8 +52,9 @@ class Repository:
         return StateFile(self.place.top / STATE_FILE, views.entry)
 
     def replay(self, run_id: str) -> Run | None:
-        """A run from its journal."""
-        return replay(journals.replayed(self.folder(run_id).journal))
+        """A run from its journal; None if that was removed by `gc`."""
+        path = self.folder(run_id).journal
+        return replay(journals.replayed(path)) if path.exists() else None
 
     def latest(self, change: str = "") -> Run | None:
         """The newest run of a change, or of any change."""
