@@ -49,6 +49,7 @@ class Settings:
     sandbox: str = _doc("Bubblewrap around agents and checks: auto, bwrap, off.", "off")
     sandbox_network: bool = _doc("Whether there is a network inside the sandbox.", True)  # noqa: FBT003 - a default
     sandbox_writable: tuple[str, ...] = _doc("More paths that may be written inside it.", ())
+    max_file_mb: float = _doc("Largest new file that git takes, in MiB.", 50.0, above=0)
     usage_cmd: str = _doc("Command that prints tokens used since a time.", "")
     prompt_template: str = _doc("File with your own prompt template.", "")
     keep_days: int = _doc("How long `gc` keeps what ended runs have stored, in days.", 30, least=0)

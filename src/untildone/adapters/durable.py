@@ -1,13 +1,15 @@
 """What a power cut must not undo: a new or moved file needs its folder synced too."""
 
 import contextlib
+import errno
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 
 def sync_folder(path: Path) -> None:
-    """Put a folder's entries on disk; where the platform cannot, do without."""
+    """Put a folder's entries (or a file) on disk; where the platform cannot, do without."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -29,3 +31,22 @@ def replace_file(path: Path, parts: Iterable[bytes], draft: Path, mode: int | No
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def move_file(source: Path, target: Path) -> None:
+    """Move a file: at any instant, a power cut included, it is whole under one of its names."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sync_folder(source)
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # Another disk: the copy is complete before the source goes.
+        part = target.with_name(f"{target.name}.part")
+        shutil.copy2(source, part)
+        sync_folder(part)
+        part.rename(target)
+        sync_folder(target.parent)
+        source.unlink()
+    sync_folder(target.parent)

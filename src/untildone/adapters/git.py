@@ -1,7 +1,9 @@
 """The only place that talks to git: one method per question or verb, NUL-separated, C locale."""
 
+import copy
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ RefUpdate = tuple[str, str, str | None]
 
 ZERO = "0" * 40
 GITLINK = "160000"
+FOLDER = "040000"
 STEP_TIMEOUT_S = 600
 PATIENCE_S = 0.5
 
@@ -104,6 +107,21 @@ class Git:
         """The index file that our commands use."""
         own = self._environment.get("GIT_INDEX_FILE")
         return Path(own) if own else place.git_dir / "index"
+
+    def drafting(self, objects: Path, stored: Path, index: Path) -> "Git":
+        """The same commands on another index; what they write stays in a private folder.
+
+        Every object is a file of its own there, large ones too, so that each can be left out.
+        """
+        quoted = str(stored).replace("\\", "\\\\").replace('"', '\\"')
+        draft = copy.copy(self)
+        draft._environment = self._environment | {
+            "GIT_OBJECT_DIRECTORY": str(objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{quoted}"',
+            "GIT_INDEX_FILE": str(index),
+        }
+        draft._flags = [*self._flags, "-c", f"core.bigFileThreshold={sys.maxsize}"]
+        return draft
 
     def use_refs_root(self, path: Path) -> None:
         """Where refs are kept as files: the common git folder."""
@@ -195,11 +213,12 @@ class Git:
         """The parents of a commit."""
         return tuple(self._line("rev-list", "--parents", "-n", "1", commit).split()[1:])
 
-    def diff_trees(self, old: str, new: str) -> tuple[Change, ...]:
+    def diff_trees(self, old: str, new: str, *, folders: bool = False) -> tuple[Change, ...]:
         """What differs between two trees or commits, without rename detection."""
         if old == new:
             return ()
-        out = self.do("diff-tree", "-r", "-z", "--no-renames", "--no-commit-id", old, new)
+        depth = ("-r", "-t") if folders else ("-r",)
+        out = self.do("diff-tree", *depth, "-z", "--no-renames", "--no-commit-id", old, new)
         fields = os.fsdecode(out).split("\0")
         changes = []
         for meta, path in zip(fields[::2], fields[1::2], strict=False):
@@ -221,14 +240,21 @@ class Git:
         """Untracked files and folders, empty folders included; folders end with a slash."""
         return _paths(self.do("ls-files", "-o", "--directory", "--exclude-standard", "-z"))
 
+    def untracked_files(self) -> tuple[str, ...]:
+        """Untracked files one by one, without ignored ones."""
+        return _paths(self.do("ls-files", "-o", "--exclude-standard", "-z"))
+
     def files_in_index(self, *paths: str) -> tuple[str, ...]:
         """Which of these paths the index has."""
         return _paths(self.do("ls-files", "-z", "--", *paths))
 
+    def files_at(self, commit: str) -> tuple[str, ...]:
+        """All paths of a commit."""
+        return _paths(self.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
+
     def files_in(self, commit: str, name: str) -> tuple[str, ...]:
         """Paths of a commit whose last part is `name`."""
-        paths = _paths(self.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
-        return tuple(path for path in paths if path.rpartition("/")[2] == name)
+        return tuple(p for p in self.files_at(commit) if p.rpartition("/")[2] == name)
 
     def content(self, commit: str, path: str) -> bytes:
         """The bytes of a file in a commit."""

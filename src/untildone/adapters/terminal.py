@@ -2,11 +2,16 @@
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import TypeVar
 
 from untildone.adapters.inbox import POLL_S, Inbox
 from untildone.domain.run import Choice
 
 WORDS = {"c": Choice.CLEANUP, "cleanup": Choice.CLEANUP, "k": Choice.KEEP, "keep": Choice.KEEP}
+YES_NO = {"y": True, "yes": True, "n": False, "no": False}
+
+T = TypeVar("T")
 
 
 class Person:
@@ -21,23 +26,35 @@ class Person:
         """The choice, or None when a request in the inbox comes first."""
         if self._answer != "ask":
             return Choice(self._answer)
-        typed = b""
         while not self._inbox.waiting():
-            watched = (0,) if self._at_terminal else ()
-            if 0 not in self._inbox.wake.wait(POLL_S, watched):
+            choice = self._typed(WORDS, "Please type cleanup or keep (or c, k): ")
+            if choice:
+                return choice
+            self._inbox.wake.wait(POLL_S)  # no terminal any more: wait for `untildone finish`
+        return None
+
+    def agrees(self, question: str) -> bool:
+        """Whether the person at the terminal says yes; a request or no terminal means no."""
+        _say(question)
+        return self._typed(YES_NO, "Please type y or n: ") or False
+
+    def _typed(self, words: Mapping[str, T], again: str) -> T | None:
+        """The meaning of the typed word; None when a request or the terminal's end comes first."""
+        typed = b""
+        while self._at_terminal and not self._inbox.waiting():
+            if 0 not in self._inbox.wake.wait(POLL_S, (0,)):
                 continue
             chunk = _read_line()
             if chunk is None:
-                self._at_terminal = False  # the terminal went away: wait for `untildone finish`
-                continue
+                self._at_terminal = False
+                break
             typed += chunk or b"\n"  # Ctrl-D is no answer either
             *lines, typed = typed.split(b"\n")
             for line in lines:
-                choice = WORDS.get(line.decode(errors="replace").strip().lower())
-                if choice:
-                    return choice
-                sys.stderr.write("Please type cleanup or keep (or c, k): ")
-                sys.stderr.flush()
+                word = line.decode(errors="replace").strip().lower()
+                if word in words:
+                    return words[word]
+                _say(again)
         return None
 
     def wait_for_word(self) -> None:
@@ -49,6 +66,11 @@ class Person:
         """At most this long, less if a request comes."""
         if not self._inbox.waiting() and seconds > 0:
             self._inbox.wake.wait(min(seconds, POLL_S))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def _read_line() -> bytes | None:

@@ -77,13 +77,14 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Numbers that bound a run; times in minutes."""
+    """Numbers that bound a run; times in minutes, sizes in MiB."""
 
     max_retries: int = 3
     max_iterations: int = 10
     stall_threshold: int = 2
     timeout_min: float = 45.0
     idle_timeout_min: float = 15.0
+    max_file_mb: float = 50.0
 
 
 @dataclass(frozen=True, slots=True)

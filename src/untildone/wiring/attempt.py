@@ -9,7 +9,7 @@ from untildone.domain.plain_text import plain
 from untildone.domain.run import Iteration
 from untildone.wiring.inspect import homes, replayed
 from untildone.wiring.repository import Repository
-from untildone.wiring.saved import PREFIX, existing
+from untildone.wiring.saved import PREFIX, existing, kept_rows
 
 TRAILER = "Untildone-Run: "
 
@@ -35,6 +35,7 @@ def details(repository: Repository, change: str, name: str) -> dict[str, object]
         "checkpoint": git.resolve(f"{commit}^1"),
         "commits": _commits(git, commit),
         "files": _files(git, commit),
+        "kept": kept_rows(repository, change, ref),
         "log_file": log if log and Path(log).exists() else "",
     }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from untildone.adapters.agents.session import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.checkpoints.linked import LinkedCheckpoint
 from untildone.adapters.checkpoints.stash import StashCheckpoint
 from untildone.adapters.journal import Journal
@@ -57,7 +58,8 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
 def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
     if plan.checkpoint == "stash":
         git, folder = repo.git(repo.inbox.signalled), repo.folder(plan.run_id).path
-        return StashCheckpoint(git, repo.place, folder, plan.change_id, origin)
+        guard = Guard.of(plan.limits.max_file_mb)
+        return StashCheckpoint(git, repo.place, folder, plan.change_id, origin, guard)
     closing = build_closing(repo, plan)
     user = user_place(repo.place)
     if user:
@@ -69,7 +71,8 @@ def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
 def build_closing(repo: Repository, plan: Plan) -> Closing:
     """What ends a run; its git obeys signals."""
     git = repo.git(repo.inbox.signalled)
-    return Closing(git, repo.place, plan.change_id, plan.run_id, repo.stamp)
+    guard = Guard.of(plan.limits.max_file_mb)
+    return Closing(git, repo.place, plan.change_id, plan.run_id, repo.stamp, guard)
 
 
 def _template(top: Path, path: str) -> str:

@@ -26,6 +26,7 @@ class Wanted:
     change: str = ""
     task: str = ""
     onto: str = ""
+    include_flagged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         settings.stall_threshold,
         settings.timeout,
         settings.idle_timeout,
+        settings.max_file_mb,
     )
     plan = Plan(
         change_id=change,
@@ -132,6 +134,7 @@ def renewed(
     limits = plan.limits
     names = {"max_retries": "max_retries", "stall_threshold": "stall_threshold"}
     names |= {"timeout": "timeout_min", "idle_timeout": "idle_timeout_min"}
+    names |= {"max_file_mb": "max_file_mb"}
     changed = {names[n]: getattr(settings, n) for n in given if n in names}
     configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
     retries = changed.get("max_retries", limits.max_retries)

@@ -2,6 +2,8 @@
 
 import os
 
+from untildone.adapters.checkpoints.guard import Flag, Guard, sized
+from untildone.adapters.checkpoints.kept import kept_files, kept_folder, kept_of
 from untildone.adapters.git import Git
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
@@ -30,9 +32,26 @@ def attempts(repository: Repository, change: str) -> list[dict[str, object]]:
                 "outcome": iteration.outcome if iteration and iteration.outcome else "saved",
                 "reason": _first(iteration.reason) if iteration else "",
                 "files": len(git.diff_trees(f"{commit}^1", commit)),
+                "kept": kept_rows(repository, change, ref),
             }
         )
     return rows
+
+
+def kept(repository: Repository, change: str, ref: str) -> tuple[Flag, ...]:
+    """Files of an attempt that are kept beside git, with the reason."""
+    runs, label = repository.home / "runs", ref.removeprefix(_folder(change))
+    if not any(kept_folder(run, label).is_dir() for run in runs.iterdir()):
+        return ()
+    folder = kept_of(runs, label, repository.git().message(ref))
+    guard = Guard.of(repository.needed(change).plan.limits.max_file_mb)
+    return tuple(guard.look(folder, path) or sized(folder, path) for path in kept_files(folder))
+
+
+def kept_rows(repository: Repository, change: str, ref: str) -> list[dict[str, object]]:
+    """The same for scripts."""
+    flags = kept(repository, change, ref)
+    return [{"path": plain(f.path), "size": f.size, "reason": f.reason} for f in flags]
 
 
 def bring_back(repository: Repository, change: str, name: str) -> str:

@@ -4,6 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from untildone.adapters.checkpoints.kept import keep, kept_folder
 from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate, git_failed
 from untildone.adapters.process import Captured
@@ -15,13 +16,14 @@ class Attempts:
     """Stores attempts of one run and puts the tree back; nothing is overwritten unsaved."""
 
     def __init__(
-        self, git: Git, place: Place, snapshots: Snapshots, folder: Path, run_id: str
+        self, git: Git, place: Place, snapshots: Snapshots, folder: Path, change: str
     ) -> None:
         self._git = git
         self._place = place
         self._snapshots = snapshots
         self._folder = folder
-        self._run_id = run_id
+        self._run_id = folder.name
+        self._prefix = f"refs/ralph/attempts/{change}/"
 
     def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> str:
         """Store files and commits of an attempt; a second look adds to the first."""
@@ -43,8 +45,10 @@ class Attempts:
         git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
         return commit
 
-    def _make_room(self, snapshot: Snapshot) -> None:
+    def _make_room(self, ref: str, snapshot: Snapshot) -> None:
         top = self._place.top
+        kept = kept_folder(self._folder, ref.removeprefix(self._prefix))
+        keep(top, snapshot.flagged, kept, self._snapshots)
         for path in snapshot.nested:
             if (top / path).is_dir():
                 self._snapshots.move_aside(top / path)
@@ -68,7 +72,7 @@ class Attempts:
     def put_back(self, ref: str, snapshot: Snapshot, checkpoint: str, since: float) -> None:
         """Bring the files back to the checkpoint; what is in the way is moved aside."""
         tries = PUT_BACK_TRIES
-        while not (answer := self._check_out(snapshot, checkpoint)).ok:
+        while not (answer := self._check_out(ref, snapshot, checkpoint)).ok:
             tries -= 1
             if not tries:
                 raise git_failed(("read-tree",), answer)
@@ -77,8 +81,8 @@ class Attempts:
             self.store(ref, snapshot, checkpoint, [])
         self._remove_new_empty_folders(since)
 
-    def _check_out(self, snapshot: Snapshot, checkpoint: str) -> Captured:
-        self._make_room(snapshot)
+    def _check_out(self, ref: str, snapshot: Snapshot, checkpoint: str) -> Captured:
+        self._make_room(ref, snapshot)
         return self._git.checkout_tree(checkpoint)
 
     def _remove_new_empty_folders(self, since: float) -> None:

@@ -53,9 +53,9 @@ class BranchCheckpoint(Workspace):
                 state="Nothing was changed.",
                 hint=f"git branch -f {self._branch} {checkpoint[:12]}",
             )
-        tip = self._keep_edits(tip)
-        remarks = () if tip == checkpoint else (f"Edits by hand on `{self._branch}` are kept",)
-        return tip, remarks
+        tip, remarks = self._keep_edits(tip)
+        edited = () if tip == checkpoint else (f"Edits by hand on `{self._branch}` are kept",)
+        return tip, (*edited, *remarks)
 
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """Cleanup, or keep: stay on the branch as it is."""

@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from untildone.adapters.checkpoints.guard import DEFAULT, Guard
+from untildone.adapters.checkpoints.kept import give_back, kept_of
 from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate, git_failed
@@ -18,7 +20,13 @@ class Closing:
     """Ends a run on `ralph/CHANGE`; whatever is replaced is stored under a ref first."""
 
     def __init__(
-        self, git: Git, place: Place, change: str, run_id: str, stamp: Callable[[], str]
+        self,
+        git: Git,
+        place: Place,
+        change: str,
+        run_id: str,
+        stamp: Callable[[], str],
+        guard: Guard = DEFAULT,
     ) -> None:
         self.git = git
         self._place = place
@@ -28,7 +36,7 @@ class Closing:
         self._branch = f"ralph/{change}"
         self._ref = f"refs/heads/{self._branch}"
         self.folder = home(place) / "runs" / run_id
-        self.snapshots = Snapshots.of_run(git, place, self.folder)
+        self.snapshots = Snapshots.of_run(git, place, self.folder, guard)
         self._marker = self.folder / "closing.json"
         self._log = OperationLog(home(place))
 
@@ -116,6 +124,9 @@ class Closing:
         self._note("attempt --restore", Stand(here, {}, files, copy), after)
         self.to_tree(now, tree)
         git.reset_index(head)
+        label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
+        kept = kept_of(self.folder.parent, label, git.message(commit))
+        give_back(self._place.top, kept, self.snapshots)
         return stored
 
     # -----------------------------------------------------------------------------------------

@@ -23,7 +23,9 @@ class LinkedCheckpoint(BranchCheckpoint):
         super().__init__(git, place, change, closing)
         self._users = users
         self._user = user
-        self._users_files = Snapshots.of_run(users, user, self._folder)
+        self._users_files = Snapshots.of_run(
+            users, user, self._folder, closing.snapshots.watch.guard
+        )
         self._opening = Opening(users, user, self._users_files, self._folder, change)
 
     def open(self, origin: Origin, stamp: str) -> Opened:
@@ -120,6 +122,8 @@ class LinkedCheckpoint(BranchCheckpoint):
         """The user's files as a commit on the state that the run began with."""
         git, index = self._users, self._folder / "index.home"
         index.write_bytes((self._user.git_dir / "index").read_bytes())
-        tree, _ = self._users_files.add_users_files(index, git.tree_of("HEAD"))
+        initial = (self._folder / "initial").read_text()
+        flagged = self._users_files.watch.untracked(known=initial)
+        tree, _ = self._users_files.add_users_files(index, git.tree_of("HEAD"), flagged)
         message = f"files before cleanup\n\nUntildone-Run: {self._run_id}\n"
-        return git.commit_tree(tree, [(self._folder / "initial").read_text()], message)
+        return git.commit_tree(tree, [initial], message)

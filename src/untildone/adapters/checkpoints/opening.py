@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.checkpoints.refs import content
-from untildone.adapters.checkpoints.snapshot import FROZEN, Snapshots
+from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate
 from untildone.adapters.operations import Stand
 from untildone.domain.errors import StepError, UserError
@@ -85,13 +85,6 @@ class Opening:
         xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
         text = content(Path(own) if own else Path(xdg) / "git" / "ignore")
         frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
-        (self._folder / FROZEN).write_bytes(os.fsencode("\0".join(frozen)))
-        rows = [_as_pattern(path) for path in frozen if "\n" not in path]
-        lines = [text.rstrip(b"\n"), *(row.encode("utf-8", "surrogateescape") for row in rows)]
-        (self._folder / "excludes").write_bytes(b"\n".join(lines) + b"\n")
-        self._git.use_excludes(self._folder / "excludes")
-
-
-def _as_pattern(path: str) -> str:
-    escaped = "".join(f"\\{c}" if c in "\\*?[]!# " else c for c in path)
-    return f"/{escaped}"
+        rules = self._snapshots.frozen
+        rules.begin(text, frozen)
+        self._git.use_excludes(rules.excludes)

@@ -4,18 +4,21 @@ import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from untildone.adapters.checkpoints.drafts import Drafts
+from untildone.adapters.checkpoints.frozen import Frozen
+from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard
+from untildone.adapters.checkpoints.watch import Watch
 from untildone.adapters.clock import monotonic, pause
-from untildone.adapters.git import GITLINK, Change, Git, Place, git_failed
+from untildone.adapters.git import FOLDER, GITLINK, Change, Git, Place, git_failed
 from untildone.adapters.process import Captured
 from untildone.adapters.repository import IN_PROGRESS, STATE_FILE
 from untildone.domain.errors import StepError
 
 LOCK_WAIT_S = 2.0
 TRIES = 6
-FROZEN = "frozen"
 MOST_NESTED = 200
 LEFT_OPEN = (*IN_PROGRESS, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "sequencer", "AUTO_MERGE")
 
@@ -27,57 +30,93 @@ class Snapshot:
     tree: str
     changes: tuple[Change, ...]
     nested: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = field(default=())
+    remarks: tuple[str, ...] = ()
+    flagged: tuple[Flag, ...] = ()
+
+
+class _View:
+    """A draft's index as a tree, compared with the base."""
+
+    def __init__(self, draft: Git, base: str) -> None:
+        self._draft = draft
+        self._base = base
+        self.looks = 0
+        self.again()
+
+    def again(self) -> None:
+        """Look once more, after the index was changed."""
+        self.looks += 1
+        self.tree = self._draft.write_tree()
+        rows = self._draft.diff_trees(self._base, self.tree, folders=True)
+        self.changes = tuple(c for c in rows if FOLDER not in (c.old_mode, c.new_mode))
+        self.objects = [self.tree]
+        self.objects += [c.blob for c in rows if c.status != "D" and c.new_mode != GITLINK]
 
 
 class Snapshots:
     """Takes snapshots of one worktree; what is in the way is moved aside, never deleted."""
 
-    def __init__(self, git: Git, place: Place, run_folder: Path, *, state_tracked: bool) -> None:
+    def __init__(
+        self, git: Git, place: Place, run_folder: Path, guard: Guard, *, state_tracked: bool
+    ) -> None:
         self._git = git
         self._place = place
         self._run_folder = run_folder
-        self._frozen: set[str] | None = None
+        self._drafts = Drafts(git, place, run_folder)
+        self.frozen = Frozen(run_folder)
+        self.watch = Watch(git, place, guard, self.frozen)
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
     @staticmethod
-    def of_run(git: Git, place: Place, folder: Path) -> "Snapshots":
+    def of_run(git: Git, place: Place, folder: Path, guard: Guard = DEFAULT) -> "Snapshots":
         """With the rules and the identity that hold for a whole run."""
         tracked = bool(git.files_in_index(STATE_FILE))
         if (folder / "excludes").exists():
             git.use_excludes(folder / "excludes")
         git.use_fallback_identity_if_none()
-        return Snapshots(git, place, folder, state_tracked=tracked)
+        return Snapshots(git, place, folder, guard, state_tracked=tracked)
 
     def take(self, base: str, *, with_hidden: bool = False) -> Snapshot:
         """Index and tree of everything in the worktree that the base's rules do not ignore.
 
         `with_hidden` also looks for what an attempt hid behind ignore rules of its own making.
+        New files that the guard flags are left out. Unless the caller moves them (`with_hidden`),
+        they stay where they are and are ignored from now on.
         """
         self.clear_the_way()
-        orphans = self._add_all(base)
-        tree = self._git.write_tree()
-        changes = self._git.diff_trees(base, tree)
-        linked = [c.path for c in changes if _is_new_link(c)]
+        draft = self._drafts.begin()
+        large = self.watch.large(draft)
+        orphans = self._add_all(draft, base, [flag.path for flag in large])
+        view = _View(draft, base)
+        linked = [c.path for c in view.changes if _is_new_link(c)]
         nested = (*linked, *orphans)
         if nested:
-            self._flatten(linked, nested)
-        ignored = self._ignored_by_base(base, changes)
+            self._flatten(draft, linked, nested)
+        ignored = self._ignored_by_base(base, view.changes)
         if ignored:
-            self._git.drop_from_index(ignored)
-        hidden = self._hidden_by_attempt(base) if with_hidden else ()
+            draft.drop_from_index(ignored)
+        hidden = self._hidden_by_attempt(draft, base) if with_hidden else ()
         if hidden:
-            self._git.force_into_index(hidden)
+            draft.force_into_index(hidden)
         if nested or ignored or hidden:
-            tree = self._git.write_tree()
-            changes = self._git.diff_trees(base, tree)
-        remarks = tuple(f"A nested git repository is kept as plain files: {p}" for p in nested)
-        return Snapshot(tree, changes, nested, remarks)
+            view.again()
+        flagged, remarks = self.watch.flagged(view.changes, large)
+        if flagged:
+            draft.drop_from_index(flag.path for flag in flagged)
+            view.again()
+            if not with_hidden:
+                self.frozen.add([flag.path for flag in flagged])
+        self._install(view)
+        remarks += [f"A nested git repository is kept as plain files: {p}" for p in nested]
+        return Snapshot(view.tree, view.changes, nested, tuple(remarks), flagged)
 
-    def add_users_files(self, index: Path, staged: str) -> tuple[str, tuple[str, ...]]:
+    def add_users_files(
+        self, index: Path, staged: str, left_out: Sequence[Flag] = ()
+    ) -> tuple[str, tuple[str, ...]]:
         """The user's files as a tree, by a private index; their nested repositories left out."""
         nested: list[str] = []
-        while not (answer := self._add(nested, index)).ok:
+        flagged = [flag.path for flag in left_out]
+        while not (answer := self._add(self._git, [*flagged, *nested], index)).ok:
             orphans = _without_commit(os.fsdecode(answer.stderr))
             if not orphans or len(nested) > MOST_NESTED:
                 raise git_failed(("add",), answer)
@@ -110,15 +149,16 @@ class Snapshots:
         added = (c.path for c in self._git.diff_trees(now, target) if c.status == "A")
         return tuple(dict.fromkeys(filter(None, map(self.obstacle, added))))
 
-    def obstacle(self, path: str) -> str:
+    def obstacle(self, path: str, top: Path | None = None) -> str:
         """What stands on disk where this file is to go: itself, or a file in place of a folder."""
+        top = top or self._place.top
         parts = path.split("/")
         for k in range(1, len(parts)):
             above = "/".join(parts[:k])
-            target = self._place.top / above
+            target = top / above
             if os.path.lexists(target) and (target.is_symlink() or not target.is_dir()):
                 return above
-        return path if os.path.lexists(self._place.top / path) else ""
+        return path if os.path.lexists(top / path) else ""
 
     def move_aside(self, path: Path) -> Path:
         """Rename something into the run's folder, under a name that says where it was."""
@@ -133,10 +173,20 @@ class Snapshots:
                 return target
         raise StepError(f"No room to move a file aside: {aside}")
 
-    def _add_all(self, base: str) -> tuple[str, ...]:
+    def _install(self, view: _View) -> None:
+        for _ in range(TRIES):
+            try:
+                self._drafts.install(view.objects, complete=view.looks == 1)
+            except FileExistsError:
+                self.clear_the_way()
+            else:
+                return
+        raise StepError(f"The index stays locked: {self._git.index_of(self._place)}.lock")
+
+    def _add_all(self, draft: Git, base: str, left_out: list[str]) -> tuple[str, ...]:
         orphans: list[str] = []
         tries = TRIES
-        while not (answer := self._add(orphans)).ok:
+        while not (answer := self._add(draft, [*left_out, *orphans])).ok:
             said = os.fsdecode(answer.stderr)
             repositories = _without_commit(said)
             tries -= 0 if repositories else 1
@@ -146,18 +196,19 @@ class Snapshots:
                 orphans += repositories
             elif "index file" in said or "bad signature" in said or "bad index" in said:
                 self.move_aside(self._git.index_of(self._place))
-                self._git.fill_index(base)
+                self._drafts.index.unlink()
+                draft.fill_index(base)
             else:
                 self.clear_the_way()
         return tuple(orphans)
 
-    def _add(self, left_out: list[str], index: Path | None = None) -> Captured:
+    def _add(self, git: Git, left_out: list[str], index: Path | None = None) -> Captured:
         skipped = (f":(exclude,top,literal){path}" for path in left_out)
-        return self._git.add_all(*self._skip, *skipped, index=index)
+        return git.add_all(*self._skip, *skipped, index=index)
 
-    def _flatten(self, linked: list[str], nested: tuple[str, ...]) -> None:
+    def _flatten(self, draft: Git, linked: list[str], nested: tuple[str, ...]) -> None:
         if linked:
-            self._git.drop_from_index(linked)
+            draft.drop_from_index(linked)
         for path in nested:
             index = self._run_folder / "nested.index"
             index.unlink(missing_ok=True)
@@ -165,39 +216,30 @@ class Snapshots:
                 "GIT_DIR": str(self._place.git_dir),
                 "GIT_WORK_TREE": str(self._place.top / path),
             }
-            self._git.do("-C", path, "add", "-A", "--sparse", ".", index=index, env=place)
-            tree = self._git.write_tree(index=index)
-            self._git.graft(path, tree)
+            draft.do("-C", path, "add", "-A", "--sparse", ".", index=index, env=place)
+            tree = draft.write_tree(index=index)
+            draft.graft(path, tree)
             with contextlib.suppress(FileNotFoundError):
                 index.unlink()
 
     def _ignored_by_base(self, base: str, changes: tuple[Change, ...]) -> tuple[str, ...]:
         # An attempt that edits ignore files must neither commit nor lose what was ignored before.
         added = [change.path for change in changes if change.status == "A"]
-        frozen = [path for path in added if self._is_frozen(path)]
+        frozen = [path for path in added if self.frozen.covers(path)]
         if any(change.path.rpartition("/")[2] == ".gitignore" for change in changes):
             rest = [path for path in added if path not in frozen]
             frozen += self._matched_by_base(base, rest)
         return tuple(frozen)
 
-    def _hidden_by_attempt(self, base: str) -> tuple[str, ...]:
-        entries = [p for p in self._git.ignored_entries() if not self._is_frozen(p.rstrip("/"))]
+    def _hidden_by_attempt(self, draft: Git, base: str) -> tuple[str, ...]:
+        entries = [p for p in draft.ignored_entries() if not self.frozen.covers(p.rstrip("/"))]
         allowed = set(self._matched_by_base(base, entries))
         suspects = [path for path in entries if path not in allowed]
         if not suspects:
             return ()
-        files = self._git.ignored_files(suspects)
+        files = draft.ignored_files(suspects)
         kept = set(self._matched_by_base(base, files))
-        return tuple(path for path in files if path not in kept and not self._is_frozen(path))
-
-    def _is_frozen(self, path: str) -> bool:
-        """Whether the path, or a folder above it, was ignored when the run began."""
-        if self._frozen is None:
-            frozen = self._run_folder / FROZEN
-            text = os.fsdecode(frozen.read_bytes()) if frozen.exists() else ""
-            self._frozen = {entry.rstrip("/") for entry in text.split("\0") if entry}
-        parts = path.split("/")
-        return any("/".join(parts[:k]) in self._frozen for k in range(1, len(parts) + 1))
+        return tuple(path for path in files if path not in kept and not self.frozen.covers(path))
 
     def _matched_by_base(self, base: str, paths: Sequence[str]) -> tuple[str, ...]:
         if not paths:

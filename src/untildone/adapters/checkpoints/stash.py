@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import Snapshots
@@ -18,8 +19,16 @@ from untildone.domain.run import Choice, Origin
 class StashCheckpoint(Workspace):
     """The run works in the user's tree; its commits are private and use an index of their own."""
 
-    def __init__(self, git: Git, place: Place, folder: Path, change: str, origin: Origin) -> None:
-        snapshots = Snapshots.of_run(git, place, folder)
+    def __init__(
+        self,
+        git: Git,
+        place: Place,
+        folder: Path,
+        change: str,
+        origin: Origin,
+        guard: Guard = DEFAULT,
+    ) -> None:
+        snapshots = Snapshots.of_run(git, place, folder, guard)
         super().__init__(git, place, folder, change, work_ref(change), snapshots)
         self._origin = origin
         self._entries = StashEntries(git, folder, change, origin)
@@ -52,8 +61,9 @@ class StashCheckpoint(Workspace):
                 state="Nothing was changed.",
                 hint=f"`untildone run {self._change}` starts a new run",
             )
-        tip = self._keep_edits(tip)
-        return tip, () if tip == checkpoint else ("Edits by hand are kept",)
+        tip, remarks = self._keep_edits(tip)
+        edited = () if tip == checkpoint else ("Edits by hand are kept",)
+        return tip, (*edited, *remarks)
 
     def stand(self, checkpoint: str, story_id: str) -> None:
         """Before an agent starts: where the user was, the state in the stash list."""

@@ -28,7 +28,7 @@ class Workspace:
         self._ref = ref
         self._snapshots = snapshots
         self._opening = Opening(git, place, snapshots, folder, change)
-        self._attempts = Attempts(git, place, snapshots, folder, self._run_id)
+        self._attempts = Attempts(git, place, snapshots, folder, change)
         self._surroundings = Surroundings(git, place, change, folder)
         self._refs = KnownRefs(git, place)
         self._remarks: tuple[str, ...] = ()
@@ -53,15 +53,15 @@ class Workspace:
     def _attempt_ref(self, story_id: str, attempt: int) -> str:
         return f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
 
-    def _keep_edits(self, tip: str) -> str:
+    def _keep_edits(self, tip: str) -> tuple[str, tuple[str, ...]]:
         """What was edited by hand since the tip, as a commit on our ref; the tip if nothing."""
         snapshot = self._snapshots.take(tip)
         if not snapshot.changes:
-            return tip
+            return tip, snapshot.remarks
         message = f"edits by hand\n\nUntildone-Run: {self._run_id}\n"
         commit = self._git.commit_tree(snapshot.tree, [tip], message)
         self._git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
-        return commit
+        return commit, snapshot.remarks
 
     def _left_in_conflict(self) -> bool:
         half_done = any((self._place.git_dir / name).exists() for name in IN_PROGRESS)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -82,6 +83,11 @@ OPTIONS = [
         metavar="PATH",
         help="One more path that may be written inside the sandbox; repeatable.",
     ),
+    click.option(
+        "--max-file-mb",
+        type=ABOVE_ZERO,
+        help="Largest new file that git takes, in MiB.  [default: 50]",
+    ),
     click.option("--usage-cmd", help="Command that prints the tokens used since a time."),
     click.option("--prompt-template", help="File with your own prompt template."),
     click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout."),
@@ -114,8 +120,19 @@ def loop_options(command: F) -> F:
 @click.option(
     "--task-file", type=click.Path(dir_okay=False, path_type=Path), help="Task from a file."
 )
+@click.option(
+    "--include-flagged",
+    is_flag=True,
+    help="Take untracked files along that are large or look like secrets.",
+)
 @loop_options
-def run(change: str, task: str, task_file: Path | None, **flags: Any) -> int:  # noqa: ANN401 - click
+def run(
+    change: str,
+    task: str,
+    task_file: Path | None,
+    include_flagged: bool,  # noqa: FBT001 - click
+    **flags: Any,  # noqa: ANN401 - click
+) -> int:
     """Start the loop over CHANGE, or go on with it after a crash.
 
     Without CHANGE: the only open change, or a question when there are several.
@@ -129,13 +146,13 @@ def run(change: str, task: str, task_file: Path | None, **flags: Any) -> int:  #
     repository = here()
     settings = settings_module.load(repository.place.top, os.environ, flags)
     session = session_for(repository, settings.on_complete, view)
-    wanted = Wanted(change, task)
+    wanted = Wanted(change, task, include_flagged=include_flagged)
     try:
         ended = session.start(settings, flags, wanted)
     except SeveralChanges as several:
         if not _interactive(view):
             raise
-        ended = session.start(settings, flags, Wanted(_ask_which(several.names)))
+        ended = session.start(settings, flags, replace(wanted, change=_ask_which(several.names)))
     return tell(ended, view)
 
 

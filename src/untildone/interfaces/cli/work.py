@@ -77,6 +77,8 @@ def attempts(
     for row in rows:
         reason = f"  {row['reason']}" if row["reason"] else ""
         click.echo(f"{row['attempt']}  {row['at']}  {row['outcome']}  {row['files']} files{reason}")
+        for flag in saved.kept(repository, change, str(row["ref"])):
+            click.echo(f"  kept beside git: {flag}")
     return 0
 
 
@@ -94,6 +96,10 @@ def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
     rows += [f"    {row['commit'][:12]} {row['subject']}" for row in found["commits"]]
     rows.append(f"  changed files: {len(found['files'])}")
     rows += [f"    {_lines(row):>12}  {row['path']}" for row in found["files"]]
+    rows += [
+        f"  kept beside git, comes back with --restore: {row['path']} ({row['reason']})"
+        for row in found["kept"]
+    ]
     rows += [f"  log: {found['log_file']}"] if found["log_file"] else []
     rows.append(f"  as a patch: untildone attempts {change} --diff {name}")
     rows.append(f"  get it back: untildone attempts {change} --restore {name}")

@@ -1,0 +1,78 @@
+"""A snapshot in the making: private index and objects, so that a look at it comes before git."""
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from untildone.adapters.durable import move_file
+from untildone.adapters.git import Git, Place
+
+
+class Drafts:
+    """Nothing of a draft is in the repository before `install`, and then only what is named.
+
+    A kill at any instant leaves the repository as it was, or with objects that nobody refers to.
+    """
+
+    def __init__(self, git: Git, place: Place, folder: Path) -> None:
+        self._git = git
+        self._place = place
+        self._folder = folder / "draft"
+        self._objects = self._folder / "objects"
+        self._stored = place.common_dir / "objects"
+        self.index = self._folder / "index"
+        self._clean = False
+
+    def begin(self) -> Git:
+        """Git on a copy of the index; what it writes goes into the draft."""
+        if not self._clean:
+            self.drop()
+        self._clean = False
+        self._objects.mkdir(parents=True, exist_ok=True)
+        self.index.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            # With its times: git trusts stat data by the age of the index.
+            shutil.copy2(self._git.index_of(self._place), self.index)
+        return self._git.drafting(self._objects, self._stored, self.index)
+
+    def drop(self) -> None:
+        """Forget everything that was drafted."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def install(self, objects: Iterable[str], *, complete: bool) -> None:
+        """Put these objects and the index into the repository; others are dropped.
+
+        `complete` says that there are no others. A lock on the index is a FileExistsError.
+        """
+        for name in objects:
+            self._store(name)
+        index = self._git.index_of(self._place)
+        lock = index.with_name("index.lock")
+        lock.touch(exist_ok=False)  # git's own protocol: who makes the lock may replace the index
+        try:
+            self.index.replace(index)
+        finally:
+            lock.unlink()
+        self._clean = complete
+        if not complete:
+            self.drop()
+
+    def _store(self, name: str) -> None:
+        # Plain text and `os`: many a story, and pathlib's table of names would grow with them.
+        source = f"{self._objects}/{name[:2]}/{name[2:]}"
+        folder = f"{self._stored}/{name[:2]}"
+        target = f"{folder}/{name[2:]}"
+        try:
+            os.rename(source, target)  # noqa: PTH104
+        except OSError as error:
+            if not os.path.lexists(source):
+                return  # the repository had it before
+            if error.errno == errno.EXDEV:
+                move_file(Path(source), Path(target))
+                return
+            os.mkdir(folder)  # noqa: PTH102
+            shutil.copymode(self._stored, folder)  # a repository shared by a group
+            os.rename(source, target)  # noqa: PTH104

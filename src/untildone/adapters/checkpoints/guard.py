@@ -1,0 +1,174 @@
+"""Which new files stay out of git: too large, or a secret by name or by content."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from untildone.domain.plain_text import plain
+
+HEAD_BYTES = 64 * 1024
+MIB = 1024 * 1024
+FEW_SIGNS = 9
+MOST_NAMED = 10
+
+# What the last parts of a path say, in lower case. Files of these names are secrets unless their
+# content shows that they are not: a certificate or public key, a presentation, an empty file.
+NAMES = (
+    (r"\.env(\..+)?", "a file of environment secrets"),
+    (r".+\.(pem|key|ppk)|id_(rsa|dsa|ecdsa|ed25519)(_sk)?", "a private key"),
+    (r".+\.(p12|pfx|jks|keystore|kdbx?)", "a key store"),
+    (r"\.(netrc|pgpass|git-credentials)|_netrc", "a password file"),
+    (r"(client_secret|credentials).*\.json|.*service[-_]?account.*\.json", "a credentials file"),
+    (r"(.*/)?\.aws/credentials|(.*/)?\.kube/config", "a credentials file"),
+)
+HARMLESS_NAMES = re.compile(r"\.env\.(.+\.)?(example|sample|template|dist)")
+PUBLIC = re.compile(rb"\s*-----BEGIN (CERTIFICATE|(\w+ )?PUBLIC KEY)|PK\x03\x04")
+
+# A literal that every match holds (finding it is much cheaper), the shape, what it is.
+CONTENTS = (
+    (
+        rb"PRIVATE KEY",
+        rb"-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----"
+        rb"(\s|\\[rn])+([\w-]+: .*\s+)*[\w+/=]{40}",
+        "a private key",
+    ),
+    (rb"AKIA", rb"\bAKIA[A-Z2-7]{16}\b", "an AWS access key"),
+    (rb"ASIA", rb"\bASIA[A-Z2-7]{16}\b", "an AWS access key"),
+    (rb"gh", rb"\bgh[pousr]_[A-Za-z0-9]{36,}", "a GitHub token"),
+    (rb"github_pat_", rb"\bgithub_pat_[A-Za-z0-9_]{60,}", "a GitHub token"),
+    (rb"glpat-", rb"\bglpat-[\w-]{20,}", "a GitLab token"),
+    (rb"xox", rb"\bxox[abeoprs]-[0-9]{8,}-[A-Za-z0-9-]{20,}", "a Slack token"),
+    (rb"sk-ant-", rb"\bsk-ant-[a-z]+[0-9]{2}-[\w-]{60,}", "an Anthropic key"),
+    (rb"sk-", rb"\bsk-(proj|svcacct|admin)-[\w-]{40,}", "an OpenAI key"),
+    (rb"T3BlbkFJ", rb"\bsk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}\b", "an OpenAI key"),
+    (rb"AIza", rb"\bAIza[\w-]{35}\b", "a Google key"),
+    (rb"k_live_", rb"\b[rs]k_live_[A-Za-z0-9]{24,}", "a Stripe key"),
+    (rb"npm_", rb"\bnpm_[A-Za-z0-9]{36}\b", "an npm token"),
+    (rb"pypi-", rb"\bpypi-AgE[\w-]{60,}", "a PyPI token"),
+    (rb"hf_", rb"\bhf_[A-Za-z0-9]{34}\b", "a Hugging Face token"),
+)
+# A package manager's settings are a secret only with a password or a token written out.
+SETTINGS = {".npmrc": rb"_(authToken|auth|password)\s*=\s*[^\s$]", ".pypirc": rb"password\s*[:=]"}
+
+_NAMES = [(re.compile(shape, re.DOTALL), what) for shape, what in NAMES]
+_CONTENTS = [(literal, re.compile(shape), what) for literal, shape, what in CONTENTS]
+_SETTINGS = {name: re.compile(shape) for name, shape in SETTINGS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A file that should not enter git, its size and the reason."""
+
+    path: str
+    size: int
+    reason: str
+
+    def __str__(self) -> str:
+        """For people: the name safe to print, then size and reason."""
+        return f"{plain(self.path)} ({amount(self.size)}, {self.reason})"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Looks at new files; `limit` is the largest size in bytes that git may take."""
+
+    limit: int = 50 * MIB
+
+    @staticmethod
+    def of(megabytes: float) -> "Guard":
+        """A guard with a limit in MiB, as the settings have it."""
+        return Guard(int(megabytes * MIB))
+
+    def look(self, top: Path, path: str) -> Flag | None:
+        """Whether this file should stay out of git; links and whatever cannot be read pass."""
+        name = f"{top}/{path}"
+        try:
+            found = os.lstat(name)
+            if not stat.S_ISREG(found.st_mode) or not found.st_size:
+                return None
+            if found.st_size > self.limit:
+                return Flag(path, found.st_size, self.too_large)
+            with open(name, "rb") as file:  # noqa: PTH123 - one per new file and story
+                head = file.read(HEAD_BYTES)
+        except OSError:
+            return None
+        what = secret(path, head)
+        return Flag(path, found.st_size, f"looks like {what}") if what else None
+
+    def look_at_all(self, top: Path, paths: Iterable[str]) -> tuple[Flag, ...]:
+        """All of these files that should stay out of git."""
+        return tuple(flag for path in paths if (flag := self.look(top, path)))
+
+    def larger(self, top: Path, paths: Iterable[str]) -> tuple[Flag, ...]:
+        """The files over the limit, found without reading any."""
+        found = []
+        for path in paths:
+            try:
+                status = os.lstat(f"{top}/{path}")
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode) and status.st_size > self.limit:
+                found.append(Flag(path, status.st_size, self.too_large))
+        return tuple(found)
+
+    @property
+    def too_large(self) -> str:
+        """The reason for a large file."""
+        return f"larger than {amount(self.limit)}"
+
+
+DEFAULT = Guard()
+
+
+def sized(top: Path, path: str) -> Flag:
+    """A file that an earlier, smaller limit flagged."""
+    return Flag(path, os.lstat(f"{top}/{path}").st_size, "flagged by an earlier limit")
+
+
+def secret(path: str, head: bytes) -> str:
+    """What kind of secret a file is, by its name and its first bytes; empty if none."""
+    lower = path.lower()
+    name = lower.rpartition("/")[2]
+    if name in _SETTINGS and _SETTINGS[name].search(head):
+        return "a package registry's password"
+    named = "" if HARMLESS_NAMES.fullmatch(name) else _by_name(lower, name)
+    if named and not PUBLIC.match(head):
+        return named
+    return "" if b"\0" in head else _by_content(head)
+
+
+def listed(flags: Iterable[Flag]) -> str:
+    """The files in one line; of very many the first ones."""
+    shown = [str(flag) for flag in flags]
+    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    return ", ".join(shown[:MOST_NAMED]) + more
+
+
+def amount(size: int) -> str:
+    """A size for people."""
+    for unit, bytes_of in (("GiB", 1024 * MIB), ("MiB", MIB), ("KiB", 1024)):
+        if size >= bytes_of:
+            return f"{size / bytes_of:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{size} bytes"
+
+
+def _by_name(path: str, name: str) -> str:
+    for shape, what in _NAMES:
+        if shape.fullmatch(name) or shape.fullmatch(path):
+            return what
+    return ""
+
+
+def _by_content(head: bytes) -> str:
+    for literal, shape, what in _CONTENTS:
+        if literal in head and any(not _made_up(m[0]) for m in shape.finditer(head)):
+            return what
+    return ""
+
+
+def _made_up(token: bytes) -> bool:
+    """Documentation has `AKIAIOSFODNN7EXAMPLE` and `ghp_xxxxxxxx`: no secrets."""
+    return b"EXAMPLE" in token.upper() or len(set(token[-20:])) < FEW_SIGNS
