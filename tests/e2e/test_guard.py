@@ -74,7 +74,7 @@ def assert_sound(bench: Bench) -> None:
     assert not list((bench.repo / ".git").rglob("draft/objects/??/*"))
 
 
-@pytest.mark.parametrize("variant", ["branch", "stash"])
+@pytest.mark.parametrize("variant", ["branch", "stash", "worktree"])
 def test_a_failed_attempt_keeps_them_beside_git(bench: Bench, variant: str) -> None:
     bench.only_stories(1)
     bench.plan({1: [*make_secrets(bench), *fails()]})
@@ -100,8 +100,9 @@ def test_a_failed_attempt_keeps_them_beside_git(bench: Bench, variant: str) -> N
         assert "model.bin (1.5 MiB, larger than 1 MiB)" in said
 
     bench.run("attempts", "demo", "--restore", "1/1").ok()
-    assert {name: bench.path(name).read_bytes() for name in MADE} == copies(bench)
-    assert bench.read("mess.txt") == "mess\n"
+    top = Path(retry.cwd)
+    assert {name: (top / name).read_bytes() for name in MADE} == copies(bench)
+    assert (top / "mess.txt").read_text() == "mess\n"
     assert_sound(bench)
 
 
@@ -186,6 +187,32 @@ def test_a_tracked_file_may_grow(bench: Bench) -> None:
     assert not run.named("warning")
     size = bench.git("cat-file", "-s", "ralph/demo:README.md")
     assert int(size) == 1500 * 1024
+
+
+def test_what_a_filter_stores_is_for_git(bench: Bench) -> None:
+    """As with git-lfs: the file is large, what git stores of it is small."""
+    bench.write(".gitattributes", "*.bin filter=short\n*.key filter=absent\n")
+    bench.only_stories(1)
+    bench.git("config", "filter.short.clean", "wc -c")
+    bench.plan({1: [["sh", BIG.format(name="new.bin")], ["write", "a.key", SECRET], *DONE]})
+    subprocess.run(["sh", "-c", BIG.format(name="old.bin")], cwd=bench.repo, check=True)
+    bench.loop(*SMALL_LIMIT).ok()
+    for name in ("old.bin", "new.bin"):
+        assert bench.blob("ralph/demo", name) == str(1500 * 1024)
+    assert not in_object_store(bench, SECRET.encode())
+
+
+def test_cleanup_into_the_users_tree_leaves_its_secrets_alone(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["write", "made.txt", "made\n"], ["write", "agent.key", "agent's\n"], *DONE]})
+    bench.loop("--checkpoint", "worktree", "--on-complete", "keep").ok()
+    bench.write("mine.key", SECRET)
+    bench.run("finish", "demo", "cleanup").ok()
+    assert (bench.read("mine.key"), bench.read("made.txt")) == (SECRET, "made\n")
+    assert not in_object_store(bench, SECRET.encode())
+    assert not in_object_store(bench, b"agent's\n")
+    [kept] = (bench.repo / ".git/untildone/runs").rglob("agent.key")
+    assert kept.read_text() == "agent's\n"
 
 
 @pytest.mark.parametrize("ending", [DONE, fails()], ids=["checkpoint", "attempt"])
