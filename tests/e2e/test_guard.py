@@ -326,14 +326,17 @@ def test_a_person_is_asked_at_the_start(bench: Bench, answer: str) -> None:
         assert bench.snapshot() == before
 
 
-def test_ctrl_c_at_the_question_changes_nothing(bench: Bench) -> None:
+@pytest.mark.parametrize("variant", ["branch", "worktree"])
+def test_ctrl_c_at_the_question_changes_nothing(bench: Bench, variant: str) -> None:
     bench.write("new.pem", SECRET)
     before = bench.snapshot()
-    terminal = bench.terminal("run", "demo", "--agent-cmd", bench.agent)
+    args = ["run", "demo", "--agent-cmd", bench.agent, "--checkpoint", variant]
+    terminal = bench.terminal(*args)
     terminal.wait_text("Take them along?")
     terminal.type("\x03")
     assert terminal.wait() == 130
     assert bench.snapshot() == before
+    assert bench.git("worktree", "list").count("\n") == 0
 
 
 def test_edits_by_hand_are_kept_without_them(bench: Bench) -> None:

@@ -27,10 +27,12 @@ class Person:
         if self._answer != "ask":
             return Choice(self._answer)
         while not self._inbox.waiting():
+            if not self._at_terminal:
+                self._inbox.wake.wait(POLL_S)  # `untildone finish` will say it
+                continue
             choice = self._typed(WORDS, "Please type cleanup or keep (or c, k): ")
             if choice:
                 return choice
-            self._inbox.wake.wait(POLL_S)  # no terminal any more: wait for `untildone finish`
         return None
 
     def agrees(self, question: str) -> bool:

@@ -2,25 +2,36 @@
 
 from untildone.adapters.checkpoints.filters import unfiltered
 from untildone.adapters.checkpoints.guard import Flag, Guard
-from untildone.adapters.git import Git, Place
+from untildone.adapters.git import Git
+from untildone.adapters.terminal import Person
 from untildone.domain.errors import UserError
+from untildone.wiring.repository import Repository
 
 
-def flagged_files(git: Git, place: Place, max_file_mb: float) -> tuple[Flag, ...]:
-    """Untracked files that are large or look like secrets; nothing is written to find them."""
-    return unfiltered(git, Guard.of(max_file_mb).look_at_all(place.top, git.untracked_files()))
+def refuse_flagged(repo: Repository, git: Git, max_file_mb: float, *, at_terminal: bool) -> None:
+    """Large files and secrets need a person's yes; nothing is written to find them.
+
+    A signal at the question is no answer: it is in the inbox, for the caller to see.
+    """
+    guard, top = Guard.of(max_file_mb), repo.place.top
+    flags = unfiltered(git, guard.look_at_all(top, git.untracked_files()))
+    if not flags:
+        return
+    person = Person(repo.inbox, "ask", at_terminal=at_terminal)
+    agreed = at_terminal and person.agrees(_question(flags))
+    if not agreed and not repo.inbox.signalled():
+        raise _refusal(flags)
 
 
-def flagged_question(flags: tuple[Flag, ...]) -> str:
-    """What the person at the terminal is asked."""
+def _question(flags: tuple[Flag, ...]) -> str:
     rows = "".join(f"  {flag}\n" for flag in flags)
-    return f"These untracked files would be committed as part of the initial state:\n{rows}" + (
+    return (
+        f"These untracked files would be committed as part of the initial state:\n{rows}"
         "Take them along? (y, or n: nothing is changed) "
     )
 
 
-def flagged_refusal(flags: tuple[Flag, ...]) -> UserError:
-    """Why the run does not start, with the two ways out."""
+def _refusal(flags: tuple[Flag, ...]) -> UserError:
     rows = "".join(f"\n  {flag}" for flag in flags)
     return UserError(
         f"Untracked files that are large or look like secrets would be committed:{rows}",

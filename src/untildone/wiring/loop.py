@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from untildone.adapters.checkpoints.guard import Flag
 from untildone.adapters.checkpoints.linked import LinkedCheckpoint
 from untildone.adapters.linked_worktree import user_of
 from untildone.adapters.repository import (
@@ -29,7 +28,7 @@ from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.build import build_closing, build_ports
 from untildone.wiring.containment import settled
-from untildone.wiring.flagged import flagged_files, flagged_question, flagged_refusal
+from untildone.wiring.flagged import refuse_flagged
 from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository
@@ -82,7 +81,9 @@ class Session:
             return Ended(0, None, text)
         dialect(plan.agent, plan.agent_cmd, plan.script, repo.place.top).check()
         if not wanted.include_flagged:
-            self._refuse_flagged(flagged_files(git, repo.place, plan.limits.max_file_mb))
+            refuse_flagged(repo, git, plan.limits.max_file_mb, at_terminal=self.at_terminal)
+        if stopped := self._signalled_early():
+            return stopped
         plan, remarks = settled(plan, repo.processes, repo.place.top)
         prepared = replace(prepared, plan=plan, warnings=(*prepared.warnings, *remarks))
         if plan.checkpoint == "worktree":
@@ -195,12 +196,11 @@ class Session:
             )
         return run
 
-    def _refuse_flagged(self, flags: tuple[Flag, ...]) -> None:
-        person = Person(self.repository.inbox, "ask", at_terminal=self.at_terminal)
-        if flags and not (self.at_terminal and person.agrees(flagged_question(flags))):
-            if self.repository.inbox.signalled():
-                return  # the start ends by the signal, still with nothing changed
-            raise flagged_refusal(flags)
+    def _signalled_early(self) -> Ended | None:
+        for request in self.repository.inbox.take():
+            if isinstance(request, f.StopRequested) and request.stop.signal:
+                return Ended(128 + request.stop.signal, None, "Stopped; nothing was changed.")
+        return None
 
     def _refuse_unfinished(self, branch: str) -> None:
         if not branch.startswith("ralph/"):
@@ -256,9 +256,8 @@ class Session:
     def _begin(self, prepared: Prepared, origin: Origin) -> Ended:
         repo = self.repository
         plan = prepared.plan
-        for request in repo.inbox.take():
-            if isinstance(request, f.StopRequested) and request.stop.signal:
-                return Ended(128 + request.stop.signal, None, "Stopped; nothing was changed.")
+        if stopped := self._signalled_early():
+            return stopped
         started = f.Started(plan)
         run = begin(started, repo.clock.now())
         try:

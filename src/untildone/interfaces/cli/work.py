@@ -68,18 +68,21 @@ def attempts(
             f"The attempt's files are in the working tree; what was there is stored as: {stored}"
         )
         return 0
-    rows = saved.attempts(repository, change)
+    _list(saved.attempts(repository, change), change, as_json=as_json)
+    return 0
+
+
+def _list(rows: list[dict[str, Any]], change: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"attempts": rows}, ensure_ascii=False))
-        return 0
+        return
     if not rows:
         click.echo(f"No attempt of {change} was saved.")
     for row in rows:
         reason = f"  {row['reason']}" if row["reason"] else ""
         click.echo(f"{row['attempt']}  {row['at']}  {row['outcome']}  {row['files']} files{reason}")
-        for flag in saved.kept(repository, change, str(row["ref"])):
-            click.echo(f"  kept beside git: {flag}")
-    return 0
+        for kept in row["kept"]:
+            click.echo(f"  kept beside git: {kept['path']} ({kept['reason']})")
 
 
 def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
