@@ -8,11 +8,11 @@ from untildone.adapters.checkpoints.guard import (
     MIB,
     Flag,
     Guard,
-    amount,
     listed,
     secret,
     sized,
 )
+from untildone.domain.plain_text import amount
 
 BODY = b"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ"
 # In two parts, so that no scanner takes this file for a leak.

@@ -22,3 +22,13 @@ def plain(text: str) -> str:
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return _SURROGATE.sub("\ufffd", _UNSAFE.sub("", text))
+
+
+def amount(size: object) -> str:
+    """A number of bytes for people."""
+    if not isinstance(size, int):
+        return "an unknown number of bytes"
+    for unit, bytes_of in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if size >= bytes_of:
+            return f"{size / bytes_of:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{size} bytes"

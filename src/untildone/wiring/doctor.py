@@ -22,7 +22,7 @@ from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.event import announce
 from untildone.domain.fact import Abandoned
 from untildone.domain.machine import apply
-from untildone.domain.plain_text import plain
+from untildone.domain.plain_text import amount, plain
 from untildone.domain.run import Run, Status
 from untildone.settings import Settings, environment, load
 from untildone.wiring import gc, weight
@@ -186,7 +186,7 @@ def _leftovers(repository: Repository) -> Iterator[Row]:
 
 def _stored(repository: Repository, days: int) -> Iterator[Row]:
     folder = repository.home / "runs"
-    weighs = f"{weight.in_words(weight.of_folder(folder))} in {folder}"
+    weighs = f"{amount(weight.of_folder(folder))} in {folder}"
     yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({weighs})")
     git = repository.git()
     refs = git.refs("refs/ralph/")
@@ -194,7 +194,7 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     kinds = ("attempts", "backup", "archive", "moved")
     listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)
     size = weight.of_objects(git, {ref.commit for ref in refs.values()})
-    text = f"Refs below refs/ralph that keep work safe: {listed} ({weight.in_words(size)})"
+    text = f"Refs below refs/ralph that keep work safe: {listed} ({amount(size)})"
     much = (size or 0) > MUCH
     yield Row("saved work", WARN, text, "untildone gc") if much else Row("saved work", OK, text)
     old = gc.find(repository, gc.rule(repository, days), gc.busy_homes(repository))

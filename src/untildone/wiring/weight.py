@@ -29,15 +29,3 @@ def of_folder(path: Path) -> int:
             except OSError:
                 continue  # removed meanwhile
     return total
-
-
-def in_words(count: object) -> str:
-    """Bytes as a person says them."""
-    if not isinstance(count, int):
-        return "an unknown number of bytes"
-    size = float(count)
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.1f} {unit}" if unit != "bytes" else f"{count} bytes"
-        size /= 1000
-    return f"{size:.1f} GB"

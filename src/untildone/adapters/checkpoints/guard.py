@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from untildone.domain.plain_text import plain
+from untildone.domain.plain_text import amount, plain
 
 HEAD_BYTES = 64 * 1024
 MIB = 1024 * 1024
@@ -145,14 +145,6 @@ def listed(flags: Iterable[Flag]) -> str:
     shown = [str(flag) for flag in flags]
     more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
     return ", ".join(shown[:MOST_NAMED]) + more
-
-
-def amount(size: int) -> str:
-    """A size for people."""
-    for unit, bytes_of in (("GiB", 1024 * MIB), ("MiB", MIB), ("KiB", 1024)):
-        if size >= bytes_of:
-            return f"{size / bytes_of:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{size} bytes"
 
 
 def _by_name(path: str, name: str) -> str:

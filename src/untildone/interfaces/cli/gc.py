@@ -6,11 +6,11 @@ import sys
 import click
 
 from untildone.domain.errors import UserError
+from untildone.domain.plain_text import amount
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import terminal
 from untildone.wiring import gc as garbage
 from untildone.wiring.repository import here
-from untildone.wiring.weight import in_words
 
 
 @click.command()
@@ -93,8 +93,8 @@ def _data(old: garbage.Old) -> dict[str, object]:
 def _tell(old: garbage.Old, words: str) -> None:
     _list(old)
     click.echo(
-        f"{words}: runs {len(old.runs)} ({in_words(old.folder_bytes)}), "
-        f"refs {len(old.refs)} ({in_words(old.object_bytes)} of objects)"
+        f"{words}: runs {len(old.runs)} ({amount(old.folder_bytes)}), "
+        f"refs {len(old.refs)} ({amount(old.object_bytes)} of objects)"
     )
     if old.refs:
         click.echo("Git itself frees the space of the objects, at a later `git gc`.")
@@ -105,7 +105,7 @@ def _tell(old: garbage.Old, words: str) -> None:
 def _list(old: garbage.Old) -> None:
     for row in old.runs:
         ended = row.run.last_sign.astimezone().strftime("%Y-%m-%d")
-        size = in_words(row.bytes)
+        size = amount(row.bytes)
         click.echo(f"  run {row.run.run_id} of {row.run.change}, last sign {ended}, {size}")
     for ref in old.refs:
         click.echo(f"  {ref.name}")

@@ -6,12 +6,12 @@ import sys
 import click
 
 from untildone.domain.errors import StoriesError
+from untildone.domain.plain_text import amount
 from untildone.interfaces import render
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import inspect
 from untildone.wiring.planning import Wanted, pick_change
 from untildone.wiring.repository import here
-from untildone.wiring.weight import in_words
 from untildone.wiring.worktrees import here_for
 
 
@@ -124,7 +124,7 @@ def _loop_text(loop: dict[str, object]) -> str:
         rows.append(f"  stories: {counts['finished']} of {counts['total']} finished")
     rows.append(f"  tokens: {loop['total_tokens']}")
     if loop["saved_attempts"]:
-        size = in_words(loop["saved_bytes"])
+        size = amount(loop["saved_bytes"])
         rows.append(f"  saved attempts: {loop['saved_attempts']}, {size} that nothing else keeps")
     if loop.get("ignored"):
         rows.append(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from untildone.domain.plain_text import plain
+from untildone.domain.plain_text import amount, plain
 from untildone.interfaces.cli.loop import session_for
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import attempt, saved
@@ -82,7 +82,7 @@ def _list(rows: list[dict[str, Any]], change: str, *, as_json: bool) -> None:
         reason = f"  {row['reason']}" if row["reason"] else ""
         click.echo(f"{row['attempt']}  {row['at']}  {row['outcome']}  {row['files']} files{reason}")
         for kept in row["kept"]:
-            click.echo(f"  kept beside git: {kept['path']} ({kept['reason']})")
+            click.echo(f"  kept beside git: {_kept(kept)}")
 
 
 def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
@@ -99,14 +99,15 @@ def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
     rows += [f"    {row['commit'][:12]} {row['subject']}" for row in found["commits"]]
     rows.append(f"  changed files: {len(found['files'])}")
     rows += [f"    {_lines(row):>12}  {row['path']}" for row in found["files"]]
-    rows += [
-        f"  kept beside git, comes back with --restore: {row['path']} ({row['reason']})"
-        for row in found["kept"]
-    ]
+    rows += [f"  kept beside git, comes back with --restore: {_kept(row)}" for row in found["kept"]]
     rows += [f"  log: {found['log_file']}"] if found["log_file"] else []
     rows.append(f"  as a patch: untildone attempts {change} --diff {name}")
     rows.append(f"  get it back: untildone attempts {change} --restore {name}")
     click.echo("\n".join(rows))
+
+
+def _kept(row: dict[str, Any]) -> str:
+    return f"{row['path']} ({amount(row['size'])}, {row['reason']})"
 
 
 def _lines(row: dict[str, Any]) -> str:
