@@ -1,6 +1,8 @@
 """loop-state.json: whole at every instant, others' fields kept."""
 
 import json
+import os
+import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -127,3 +129,15 @@ def test_a_failed_write_leaves_the_old_file(path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         state.write({"n": 2}, ())
     assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_drafts_of_dead_processes_go(path: Path) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    path.parent.mkdir()
+    foreign = path.with_name(f"{path.name}.mine.tmp")
+    alive = path.with_name(f"{path.name}.{os.getppid()}.tmp")
+    for draft in (path.with_name(f"{path.name}.{dead.pid}.tmp"), foreign, alive):
+        draft.write_text("{")
+    StateFile(path, entry).write({"status": "running"}, ())
+    assert sorted(path.parent.iterdir()) == sorted([path, foreign, alive])

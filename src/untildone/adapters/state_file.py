@@ -52,13 +52,29 @@ class StateFile:
         gist = (parts[0], len(rows), rows[-1] if rows else b"")
         if gist != self._last:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self._last is None:
+                self._remove_drafts_of_the_dead()
             draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
             replace_file(self.path, parts, draft)
             self._last = gist
 
+    def _remove_drafts_of_the_dead(self) -> None:
+        for draft in self.path.parent.glob(f"{self.path.name}.*.tmp"):
+            pid = draft.suffixes[-2].removeprefix(".")
+            if pid.isdecimal() and not _lives(int(pid)):
+                draft.unlink(missing_ok=True)
+
     def _count(self, iteration: Iteration) -> None:
         self._tokens += iteration.usage.total if iteration.usage else 0
         self._cost = _plus(self._cost, iteration)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
 
 
 def _separated(rows: list[bytes]) -> Iterator[bytes]:
