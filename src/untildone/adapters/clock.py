@@ -1,15 +1,22 @@
 """The one place that reads the time."""
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
     """The machine's clocks."""
 
+    def __init__(self) -> None:
+        self._last = datetime.now(UTC)
+        self._last_monotonic = time.monotonic()
+
     def now(self) -> datetime:
-        """Wall-clock time, in UTC."""
-        return datetime.now(UTC)
+        """Wall-clock time, in UTC; goes on by itself if the machine's clock is set back."""
+        passed = time.monotonic() - self._last_monotonic
+        self._last = max(datetime.now(UTC), self._last + timedelta(seconds=passed))
+        self._last_monotonic += passed
+        return self._last
 
     def monotonic(self) -> float:
         """Seconds that never go backwards."""

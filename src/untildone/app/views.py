@@ -144,7 +144,7 @@ def left_behind(run: Run, at: datetime) -> Run:
         if lane.iteration:
             closed = replace(
                 lane.iteration,
-                ended=lane.iteration.ended or at,
+                ended=lane.iteration.ended or max(at, lane.iteration.started),
                 outcome=lane.iteration.outcome or Outcome.INTERRUPTED,
                 reason=lane.iteration.reason or "the loop ended during this iteration",
             )

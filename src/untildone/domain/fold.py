@@ -64,10 +64,12 @@ def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
 
 def attempt_ended(run: Run, fact: f.AttemptEnded, at: datetime) -> Run:
     """The agent is gone; its call is judged but not yet measured."""
+    iteration = run.lanes[fact.lane].iteration
+    assert iteration is not None
     return _iteration(
         run,
         fact.lane,
-        ended=at,
+        ended=max(at, iteration.started),  # the clock of a later process may be behind
         stage=Stage.ENDED,
         outcome=fact.outcome,
         reason=fact.reason,
