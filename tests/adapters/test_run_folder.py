@@ -20,7 +20,7 @@ def test_paths(tmp_path: Path) -> None:
 
 
 def test_runs_newest_first(tmp_path: Path) -> None:
-    first, second = new_run_id(NOW), new_run_id(NOW.replace(day=3))
+    first, second = new_run_id(tmp_path, NOW), new_run_id(tmp_path, NOW.replace(day=3))
     assert first.startswith("20260102-030405-")
     assert list(run_ids(tmp_path)) == []
     for run_id in (second, first):
@@ -39,3 +39,13 @@ def test_a_broken_first_line_has_no_change(tmp_path: Path) -> None:
     for text in ("", "{", "[]", '{"data": {}}'):
         folder.journal.write_text(text)
         assert change_of(tmp_path, "r1") == ""
+
+
+def test_a_new_run_sorts_last_in_the_same_second_and_by_a_slow_clock(tmp_path: Path) -> None:
+    made = []
+    for now in (NOW, NOW, NOW.replace(year=2020), NOW):
+        made.append(new_run_id(tmp_path, now))
+        journal = Journal(RunFolder(tmp_path, made[-1]).journal)
+        journal.record(Started(PLAN), (), now)
+        journal.close()
+    assert list(run_ids(tmp_path)) == made[::-1]

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 
@@ -47,9 +47,16 @@ class RunFolder:
         return str(path)
 
 
-def new_run_id(now: datetime) -> str:
-    """Sorts by time, unique within a worktree."""
-    return f"{now:%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
+STAMP = "%Y%m%d-%H%M%S"
+
+
+def new_run_id(home: Path, now: datetime) -> str:
+    """Sorts behind all earlier runs here, also within one second or with a clock set back."""
+    newest = next(run_ids(home), "").rpartition("-")[0]
+    stamp = now.strftime(STAMP)
+    if newest >= stamp:
+        stamp = (datetime.strptime(newest, STAMP) + timedelta(seconds=1)).strftime(STAMP)  # noqa: DTZ007
+    return f"{stamp}-{os.urandom(2).hex()}"
 
 
 def run_ids(home: Path) -> Iterator[str]:

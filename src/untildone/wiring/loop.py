@@ -69,7 +69,7 @@ class Session:
         self._end_leftovers(repo.latest())
         git = repo.git(repo.inbox.signalled)
         origin = preflight(git, repo.place, change)
-        run_id = new_run_id(repo.clock.now())
+        run_id = new_run_id(repo.home, repo.clock.now())
         prepared = prepare(repo.place.top, settings, wanted, change, run_id)
         plan = prepared.plan
         if prepared.open_stories == 0:
