@@ -29,7 +29,13 @@ def look(folder: str) -> list[dict[str, object]] | None:
 
 def needs_repair(loops: list[dict[str, object]]) -> bool:
     """Whether a loop died without writing its end."""
-    return any(not x["alive"] and x.get("status") in ("starting", "running") for x in loops)
+    return any(not loop["alive"] and is_unfinished(loop) for loop in loops)
+
+
+def is_unfinished(state: dict[str, object]) -> bool:
+    """Whether only a living loop leaves a state like this: at work, or carrying out the choice."""
+    closing = state.get("choice") and state.get("phase") == "awaiting_choice"
+    return bool(closing) or state.get("status") in ("starting", "running")
 
 
 def _git_dir(folder: str) -> str | None:

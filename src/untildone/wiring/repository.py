@@ -24,6 +24,7 @@ from untildone.app import views
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
 from untildone.domain.run import Run
+from untildone.glance import is_unfinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Repository:
         """After a dead loop: its last iteration closed in the state file, status stopped."""
         shown = read_state(self.place.top / STATE_FILE) or {}
         run = self.latest()
-        if run is None or self.alive() or shown.get("status") not in ("starting", "running"):
+        if run is None or self.alive() or not is_unfinished(shown):
             return
         last_sign = self.folder(run.plan.run_id).journal.stat().st_mtime
         with contextlib.suppress(OSError):  # a full or read-only disk: shown as it is, for now
