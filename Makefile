@@ -40,8 +40,9 @@ packages: ## Install the Debian packages that some tests need (as root); without
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)
 
-torture: .venv/.dev ## Kill a run at every git call and look for lost bytes (minutes)
-	@$(BIN)/python -m tests.torture.kill_points
+torture: .venv/.dev ## Kill runs everywhere, play random agents, look for lost bytes (minutes)
+	@$(BIN)/python -m tests.torture.kill_points $(ARGS)
+	@$(BIN)/python -m tests.torture.random_runs
 
 pins: ## Compile requirements/*.txt again (needs uv)
 	@uv pip compile -q --universal --python-version 3.11 --upgrade --no-header --no-emit-index-url \

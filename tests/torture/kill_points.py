@@ -1,210 +1,245 @@
-"""Kill the loop before, after or in the middle of every git call of a run, then recover.
+"""Kill the loop before, during and after everything it does, then recover and look for losses.
 
-Run it with `make torture`. A wrapper `git` on PATH counts calls and kills the loop with SIGKILL at
-call k. Afterwards a new process goes on with the run and ends it with cleanup;
-then reflogs are expired, the repository is collected, and everything that the user had and that a
-finished story made is looked for. Prints counts; exits 1 if anything is lost.
+Run it with `make torture`. One run (dirty start, a story, a failed story, its retry, cleanup) is
+watched from outside and every effect of it is counted: git calls, writes of journal, state and
+other files, renames, removals, agent calls. Then the run is done again for each of them, with
+SIGKILL right there. A new process recovers; reflogs are expired, the repository is collected, and
+all bytes are looked for by their hash. Prints counts and exits 1 if anything is wrong.
 """
 
-import hashlib
-import os
+import argparse
 import shutil
-import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-UNTILDONE = str(Path(sys.executable).parent / "untildone")
-GIT = shutil.which("git") or "git"
-MODES = ("before", "after", "during")
+from tests.torture import checks
+from tests.torture.checks import UNRECOVERED, Fact, Start
+from tests.torture.scene import KILLED, USERS_FILES, Fault, Scene
 
-WRAPPER = f"""#!/bin/sh
-n=$(($(cat "$COUNT_FILE") + 1))
-echo $n > "$COUNT_FILE"
-loop=$(cat "$LOOP_PID_FILE" 2>/dev/null)
-if [ "$n" = "$KILL_AT" ]; then
-  case $KILL_MODE in
-    before) kill -9 $loop; exit 137 ;;
-    after) {GIT} "$@"; kill -9 $loop; exit 137 ;;
-    during) {GIT} "$@" & sleep 0.001; kill -9 $! $loop; exit 137 ;;
-  esac
+VARIANTS = ("branch", "stash", "worktree")
+STORIES = 2
+# Story 2 fails once, whatever the number of its call.
+PLAN = """
+if [ "$UNTILDONE_STORY_ID" = 1 ]; then echo more >> tracked.txt
+elif mkdir "$root/failed-once"; then
+  echo junk > work-junk.txt
+  echo junk >> tracked.txt
+  promise="FAILED: not yet"
 fi
-exec {GIT} "$@"
+echo "work of story $UNTILDONE_STORY_ID" > "work-$UNTILDONE_STORY_ID.txt"
 """
+DONE_FILES = {"work-1.txt": "work of story 1\n", "work-2.txt": "work of story 2\n"}
 
-AGENT = """#!/bin/sh
-cat > /dev/null
-echo "call $UNTILDONE_STORY_ID" >> "$AGENT_LOG"
-echo "work of story $UNTILDONE_STORY_ID" > "story-$UNTILDONE_STORY_ID.txt"
-echo "more" >> tracked.txt
-if [ "$UNTILDONE_STORY_ID" = 2 ] && [ ! -e "$FAILED_ONCE" ]; then
-  touch "$FAILED_ONCE"
-  echo junk > junk.txt
-  echo "<promise>FAILED: not yet</promise>"
-else
-  echo "<promise>COMPLETE</promise>"
-fi
-"""
-
-
-class Scene:
-    """One throw-away repository with a dirty tree and a change of two stories."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.repo = root / "repo"
-        self.bin = root / "bin"
-        self.env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(root),
-            "AGENT_LOG": str(root / "agent.log"),
-            "FAILED_ONCE": str(root / "failed-once"),
-            "COUNT_FILE": str(root / "count"),
-            "LOOP_PID_FILE": str(root / "pid"),
-        }
-        self.repo.mkdir()
-        self.bin.mkdir()
-        for path, text in ((self.bin / "git", WRAPPER), (root / "agent", AGENT)):
-            path.write_text(text)
-            path.chmod(0o755)
-        (root / "count").write_text("0\n")
-        self._fill()
-
-    def _fill(self) -> None:
-        self.git("init", "-q", "-b", "main")
-        self.git("config", "user.name", "A")
-        self.git("config", "user.email", "a@example.invalid")
-        tasks = "## 1. One\n\n- [ ] 1.1 first\n\n## 2. Two\n\n- [ ] 2.1 second\n"
-        (self.repo / "tasks.md").write_text(tasks)
-        (self.repo / "tracked.txt").write_text("base\n")
-        (self.repo / "staged.txt").write_text("base\n")
-        (self.repo / ".gitignore").write_text(".env\n")
-        self.git("add", "-A")
-        self.git("commit", "-qm", "base")
-        (self.repo / "tracked.txt").write_text("edited by the user\n")
-        (self.repo / "staged.txt").write_text("only staged\n")
-        self.git("add", "staged.txt")
-        (self.repo / "staged.txt").write_text("staged, then edited\n")
-        (self.repo / "untracked.txt").write_text("untracked\n")
-        (self.repo / ".env").write_text("secret\n")
-
-    def git(self, *args: str) -> str:
-        """The real git."""
-        done = subprocess.run(
-            [GIT, *args], cwd=self.repo, env=self.env, capture_output=True, text=True, check=True
-        )
-        return done.stdout
-
-    def loop(self, *args: str, kill_at: int = 0, mode: str = "before") -> int:
-        """Run the command with the counting git first on PATH."""
-        path = f"{self.bin}:{self.env['PATH']}"
-        env = self.env | {"PATH": path, "KILL_AT": str(kill_at), "KILL_MODE": mode}
-        Path(env["COUNT_FILE"]).write_text("0\n")
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", 'echo $$ > "$LOOP_PID_FILE"; exec "$0" "$@"', UNTILDONE, *args],
-            cwd=self.repo,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=(self.root / "out.txt").open("ab"),
-            stderr=subprocess.STDOUT,
-        )
-        return process.wait(60)
-
-    def blobs(self) -> set[str]:
-        """Content hashes of all that is reachable from refs, and of all files on disk."""
-        found = set()
-        self.git("reflog", "expire", "--expire=all", "--all")
-        self.git("gc", "-q", "--prune=now")
-        for line in self.git("rev-list", "--objects", "--all", "--no-object-names").split():
-            if self.git("cat-file", "-t", line).strip() == "blob":
-                data = subprocess.run(
-                    [GIT, "cat-file", "blob", line], cwd=self.repo, capture_output=True, check=True
-                ).stdout
-                found.add(hashlib.sha256(data).hexdigest())
-        for path in self.repo.rglob("*"):
-            if path.is_file() and ".git" not in path.relative_to(self.repo).parts[:1]:
-                found.add(hashlib.sha256(path.read_bytes()).hexdigest())
-        return found
-
-
-WANTED = {
-    "the user's edit": "edited by the user\n",
-    "the staged version": "only staged\n",
-    "the edit over it": "staged, then edited\n",
-    "the untracked file": "untracked\n",
-    "the ignored file": "secret\n",
-    "story 1": "work of story 1\n",
-    "story 2": "work of story 2\n",
+# The instant after one effect is the one before the next, so `before` is needed for the first only.
+MODES: dict[str, tuple[tuple[str, float], ...]] = {
+    "question": (("during", 1.6), ("after", 0)),
+    "git": (("during", 0.8), ("during", 1.6), ("during", 3.2), ("after", 0)),
+    "agent": (("agent", 1), ("agent", 4), ("after", 0)),
+    "write": (("half", 0), ("after", 0)),
+    "replace": (("after", 0),),
+    "rename": (("after", 0),),
+    "unlink": (("after", 0),),
+    "mkdir": (("after", 0),),
+    "rmdir": (("after", 0),),
 }
+# Git commands that change nothing.
+QUESTIONS = {
+    *("cat-file", "check-ignore", "check-ref-format", "config", "diff-tree", "for-each-ref"),
+    *("log", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "status", "var"),
+}
+RECOVERIES = ("resume", "resume and finish", "finish", "restore")
 
 
-def one(kill_at: int, mode: str) -> tuple[bool, list[str]]:
-    """One kill; whether the point was reached, and what went wrong."""
-    with tempfile.TemporaryDirectory() as folder:
-        scene = Scene(Path(folder))
-        args = ("run", "x", "--agent-cmd", str(scene.root / "agent"), "--on-complete", "cleanup")
-        code = scene.loop(*args, kill_at=kill_at, mode=mode)
-        reached = code == -9
-        wrong = [] if reached or not code else [f"the run exits {code}"]
-        if reached:
-            state = scene.loop("status", "--json")
-            wrong += [f"status exits {state}"] if state else []
-            wrong += _recover(scene, args)
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One place to kill, and the way to recover from it."""
+
+    variant: str
+    fault: Fault
+    kind: str
+    what: str
+    recovery: str
+
+    def __str__(self) -> str:
+        hit = f"{self.fault.mode} {self.kind} {self.what} (number {self.fault.at})"
+        return f"{self.variant}: {hit}, then {self.recovery}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one point."""
+
+    point: Point
+    killed: bool
+    wrong: list[Fact]
+    said: str = ""
+
+
+def made(root: Path) -> Scene:
+    """The repository that every case copies."""
+    scene = Scene.made(root, STORIES)
+    scene.plan({"default": PLAN})
+    return scene
+
+
+def args_of(scene: Scene, variant: str, choice: str = "cleanup") -> tuple[str, ...]:
+    """The run that is killed."""
+    return scene.run_args(variant, "--on-complete", choice, "--quiet")
+
+
+def effects(template: Scene, variant: str, root: Path) -> list[tuple[str, str]]:
+    """All that an undisturbed run does; nothing if the command does not know the variant."""
+    scene = template.copied(root)
+    start = Start.of(scene)
+    log = root / "effects"
+    code = scene.command(*args_of(scene, variant), log=log)
+    if code == 2:
+        return []
+    wrong = final_state(scene, start) if code == 0 else [Fact(UNRECOVERED, f"exit {code}")]
+    if wrong:
+        raise SystemExit(f"{variant}, undisturbed: {wrong}\n{scene.said.read_text()}")
+    rows = (row.split("\t") for row in log.read_text().splitlines())
+    return [(kind, Path(what).name) for kind, what in rows]
+
+
+def points(variant: str, found: list[tuple[str, str]]) -> Iterator[Point]:
+    """Every effect in every mode; the ways to recover take turns."""
+    hits = [(1, "before", 0.0, *found[0])] if found else []
+    for at, (kind, what) in enumerate(found, 1):
+        asks = kind == "git" and what in QUESTIONS
+        for mode, delay in MODES["question" if asks else kind]:
+            hits.append((at, mode, delay, kind, what))
+    for turn, (at, mode, delay, kind, what) in enumerate(hits):
+        recovery = RECOVERIES[turn % len(RECOVERIES)]
+        yield Point(variant, Fault(at, mode, delay), kind, what, recovery)
+
+
+def hit(template: Path, point: Point) -> Outcome:
+    """One kill, one recovery, all checks."""
+    folder = tempfile.mkdtemp(prefix="torture-")
+    try:
+        scene = Scene(template).copied(Path(folder) / "s")
+        start = Start.of(scene)
+        code = scene.command(*args_of(scene, point.variant), fault=point.fault)
         try:
-            wrong += _losses(scene)
-        except subprocess.CalledProcessError as error:
-            wrong.append(f"{error.cmd}: {error.stderr}")
-        calls = Counter((scene.root / "agent.log").read_text().split("\n"))
-        if calls["call 1"] > 1 + reached:
-            wrong.append(f"story 1 was called {calls['call 1']} times")
-        if wrong:
-            wrong.append((scene.root / "out.txt").read_text()[-1500:])
-        return reached, wrong
+            wrong = _checked(scene, start, point) if code == KILLED else _not_hit(code)
+        except AssertionError as error:
+            wrong = [Fact(checks.UNUSABLE, str(error))]
+        return Outcome(point, code == KILLED, wrong, scene.said.read_text() if wrong else "")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _losses(scene: Scene) -> list[str]:
-    have = scene.blobs()
-    wrong = [
-        f"lost: {name}"
-        for name, text in WANTED.items()
-        if hashlib.sha256(text.encode()).hexdigest() not in have
-    ]
-    if scene.git("symbolic-ref", "--short", "HEAD").strip() != "main":
-        wrong.append("not back on main")
-    if "MM staged.txt" not in scene.git("status", "--porcelain"):
-        wrong.append("the staged split is gone")
-    scene.git("fsck", "--no-dangling")
+def _not_hit(code: int) -> list[Fact]:
+    # A point behind the last one, or a call of git that had ended before its time came.
+    return [] if code == 0 else [Fact(UNRECOVERED, f"the run exits {code}")]
+
+
+def _checked(scene: Scene, start: Start, point: Point) -> list[Fact]:
+    wrong = checks.losses(scene)
+    finished, calls = checks.checkpoints(scene), len(scene.calls())
+    status = scene.command("status", "--json")
+    wrong += [Fact(UNRECOVERED, f"status exits {status}")] if status else []
+    wrong += recover(scene, start, point)
+    checks.expire_and_collect(scene)
+    wrong += checks.losses(scene) + checks.usable(scene) + checks.state_is_valid(scene)
+    return wrong + checks.repeated(scene, finished, calls)
+
+
+def recover(scene: Scene, start: Start, point: Point) -> list[Fact]:
+    """Bring the run to its end in the way of this point, and look at what is there."""
+    match point.recovery:
+        case "finish":
+            code = scene.command("finish", "x", "cleanup")
+            return _ended_early(scene, start, code)
+        case "restore":
+            code = scene.command("restore", "x")
+            wrong = checks.untouched(scene, start)
+            if code == 2:  # nothing was touched yet; the next run removes what there is of ours
+                return wrong
+            wrong += [] if code == 0 else [Fact(UNRECOVERED, f"restore exits {code}")]
+            return wrong + checks.leftovers(scene)
+        case "resume and finish":
+            wrong = _resumed(scene, point.variant, "keep")
+            code = scene.command("finish", "x", "cleanup")
+            # The killed process may have made the choice already.
+            wrong += [] if code in (0, 2) else [Fact(UNRECOVERED, f"finish exits {code}")]
+            return wrong + final_state(scene, start)
+        case _:
+            return _resumed(scene, point.variant, "cleanup") + final_state(scene, start)
+
+
+def _resumed(scene: Scene, variant: str, choice: str) -> list[Fact]:
+    code = scene.command("resume", "x", "--on-complete", choice, "--quiet")
+    if code == 2:  # nothing to resume: the start was cut short, or the end was all but reached
+        code = scene.command(*args_of(scene, variant, choice))
+    return [] if code == 0 else [Fact(UNRECOVERED, f"going on exits {code}")]
+
+
+def _ended_early(scene: Scene, start: Start, code: int) -> list[Fact]:
+    if code == 2 and not scene.calls():
+        return checks.untouched(scene, start)
+    # 6: a run that was stopped by this very command; 2: cleaned up before the kill.
+    wrong = [] if code in (0, 2, 6) else [Fact(UNRECOVERED, f"finish exits {code}")]
+    return wrong + checks.after_cleanup(scene, start)
+
+
+def final_state(scene: Scene, start: Start) -> list[Fact]:
+    """Both stories are done and the user's own work stands beside them."""
+    expected = USERS_FILES | DONE_FILES | {"tracked.txt": "edited by the user\nmore\n"}
+    wrong = checks.changed_files(scene, expected) + checks.after_cleanup(scene, start)
+    if "- [ ]" in (scene.repo / "tasks.md").read_text():
+        wrong.append(Fact(UNRECOVERED, "a box is not ticked"))
     return wrong
 
 
-def _recover(scene: Scene, args: tuple[str, ...]) -> list[str]:
-    log = scene.root / "agent.log"
-    finished = "checkpoint: 1" in scene.git("log", "--all", "--format=%s")
-    before = log.read_text().count("call 1\n") if log.exists() else 0
-    code = scene.loop(*args)
-    wrong = [] if code == 0 else [f"going on exits {code}"]
-    if finished and log.read_text().count("call 1\n") > before:
-        wrong.append("a finished story was run again")
-    return wrong
+def torture(variant: str, every: int, jobs: int) -> tuple[Counter[str], int]:
+    """All points of a variant (or every n-th): counts, and how many are bad."""
+    counts: Counter[str] = Counter()
+    bad = 0
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        template = made(Path(folder) / "template")
+        found = effects(template, variant, Path(folder) / "watched")
+        chosen = list(points(variant, found))[::every]
+        with ProcessPoolExecutor(jobs) as pool:
+            for outcome in pool.map(hit, [template.root] * len(chosen), chosen, chunksize=4):
+                counts["kills"] += outcome.killed
+                counts["not reached"] += not outcome.killed
+                if not outcome.killed:
+                    print(f"not reached: {outcome.point}")
+                counts.update({fact.kind for fact in outcome.wrong})
+                bad += bool(outcome.wrong)
+                if outcome.wrong:
+                    print(f"{outcome.point}:", *outcome.wrong, outcome.said, sep="\n  ", flush=True)
+    return counts, bad
 
 
 def main() -> int:
-    """Every kill point in every mode."""
-    counts: Counter[str] = Counter()
-    for mode in MODES:
-        k = 1
-        while True:
-            reached, wrong = one(k, mode)
-            if not reached:
-                break
-            counts["kills"] += 1
-            counts["bad"] += bool(wrong)
-            if wrong:
-                print(f"{mode} call {k}: {'; '.join(wrong)}")
-            k += 1
-    print(f"{counts['kills']} kills, {counts['bad']} bad")
-    return 1 if counts["bad"] or not counts["kills"] else 0
+    """Every kill point in every mode, for every checkpoint variant that the command knows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", choices=VARIANTS, action="append")
+    parser.add_argument("--sample", type=int, default=1, help="take every N-th point")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    bad = 0
+    for variant in options.variant or VARIANTS:
+        began = time.monotonic()
+        counts, failed = torture(variant, options.sample, options.jobs)
+        bad += failed
+        if not counts:
+            print(f"{variant}: this command does not know `--checkpoint {variant}`, skipped")
+            continue
+        rows = [f"{counts[kind]} {kind}" for kind in ("kills", "not reached")]
+        rows += [f"{counts[kind]} {kind}" for kind in checks.KINDS]
+        print(f"{variant}: {', '.join(rows)} ({time.monotonic() - began:.0f} s)", flush=True)
+        bad += not counts["kills"]
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,210 @@
+"""Random agents and random faults: whatever the two do together, nothing is lost.
+
+`make torture` runs 1,000 cases with a new seed, which it prints; `make check` the same 50 always.
+An agent edits, deletes and renames, plays tricks with git and promises what it likes; the loop, or
+a git command of the loop's, is killed somewhere. Then a new process ends the run.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import SystemRandom
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.torture import checks
+from tests.torture.checks import UNRECOVERED, Fact, Start
+from tests.torture.scene import KILLED, Fault, Scene
+
+# Lines of shell; `$n` is the number of the call, so that every call writes words of its own.
+EDITS = (
+    'echo "new $n" > "work-$n.txt"',
+    'mkdir -p "deep/$n" && echo "deep $n" > "deep/$n/work.txt"',
+    'echo "more $n" >> tracked.txt',
+    'echo "replaced $n" > both.txt',
+    'echo "odd $n" > "work ü $n.txt"',
+    "rm -rf src notes",
+    "rm -f tracked.txt later.txt",
+    'mv other.txt "work-renamed-$n.txt"',
+    "rm -rf src && echo file > src",
+    "chmod +x tracked.txt",
+    "ln -sf tracked.txt work-link",
+    "sed -i 's/\\[ \\]/[x]/' tasks.md",
+    'mkdir -p build && echo "$n" > "build/$n.o"',
+    'echo "work*" >> .gitignore',
+    ": > .gitignore",
+)
+GIT_GAMES = (
+    'git add -A && git commit -qm "agent $n"',
+    'git add -A && git commit -qm "agent $n" && git reset -q --soft HEAD~1',
+    'git commit -q --amend --allow-empty -m "amended $n"',
+    "git checkout -q main",
+    "git checkout -q -f main",
+    'git checkout -q -b "other-$n"',
+    "git checkout -q --detach",
+    'git checkout -q --orphan "lone-$n"',
+    "git reset -q --hard",
+    "git reset -q --hard HEAD~1",
+    "git reset -q",
+    "git stash -q -u",
+    "git stash drop -q",
+    "git stash clear",
+    "git checkout -q --detach && git branch -q -D ralph/x",
+    "git branch -q -D main",
+    "git branch -q -m ralph/x away",
+    "touch .git/index.lock",
+    "rm -f .git/index",
+    "echo broken > .git/index",
+    'git init -q "nested-$n" && echo "inner $n" > "nested-$n/inner.txt"',
+    'git init -q in && echo "$n" > in/a && git -C in add -A && git -C in commit -qm inner',
+    "git config core.hooksPath hooks && git config core.ignoreCase true",
+    "git tag -f v1",
+    "git gc -q --prune=now",
+)
+PROMISES = ("COMPLETE", "COMPLETE", "FAILED: no luck", "", "crash")
+# The effects of a run of three stories, with some room.
+LAST_EFFECT = 190
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the agent does in each call, and what dies when."""
+
+    stories: int
+    retries: int
+    calls: tuple[str, ...]
+    faults: tuple[Fault, ...]
+
+
+def _call(lines: list[str], promise: str) -> str:
+    return "".join(f"{line}\n" for line in lines) + f'promise="{promise}"\n'
+
+
+LINES = st.lists(st.one_of(st.sampled_from(EDITS), st.sampled_from(GIT_GAMES)), max_size=5)
+FAULTS = st.builds(
+    Fault,
+    st.integers(1, LAST_EFFECT),
+    st.sampled_from(("before", "after", "half", "during", "child", "agent")),
+    st.sampled_from((0.5, 1.0, 2.0, 4.0)),
+)
+CASES = st.builds(
+    Case,
+    st.integers(1, 3),
+    st.integers(0, 1),
+    st.lists(st.builds(_call, LINES, st.sampled_from(PROMISES)), max_size=4).map(tuple),
+    st.lists(FAULTS, max_size=2).map(tuple),
+)
+
+
+@cache
+def template(stories: int) -> Scene:
+    """The repository that cases with this many stories copy."""
+    root = Path(tempfile.mkdtemp(prefix="torture-template-")) / "s"
+    scene = Scene.made(root, stories)
+    scene.plan({"default": EDITS[0]})
+    return scene
+
+
+def played(case: Case, variant: str = "branch") -> tuple[list[Fact], str]:
+    """What went wrong in one case, and what was said in it."""
+    folder = tempfile.mkdtemp(prefix="torture-")
+    try:
+        scene = template(case.stories).copied(Path(folder) / "s")
+        scene.plan({str(n): lines for n, lines in enumerate(case.calls, 1)})
+        try:
+            wrong = _wrong(scene, case, variant)
+        except AssertionError as error:
+            wrong = [Fact(checks.UNUSABLE, str(error))]
+        return wrong, scene.said.read_text()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wrong(scene: Scene, case: Case, variant: str) -> list[Fact]:
+    start = Start.of(scene)
+    more = ("--on-complete", "cleanup", "--quiet")
+    args = scene.run_args(variant, "--max-retries", str(case.retries), *more)
+    wrong: list[Fact] = []
+    following = args
+    code = KILLED
+    for fault in (*case.faults, None):
+        finished, calls = checks.checkpoints(scene), len(scene.calls())
+        code = scene.command(*following, fault=fault)
+        if code == 2 and following != args:
+            code = scene.command(*args, fault=fault)
+        wrong += checks.repeated(scene, finished, calls)
+        if code != KILLED:
+            break
+        wrong += checks.losses(scene)
+        status = scene.command("status", "--json")
+        wrong += [Fact(UNRECOVERED, f"status exits {status}")] if status else []
+        following = ("resume", "x", *more)
+    wrong += [] if code in (0, 3) else [Fact(UNRECOVERED, f"the run exits {code}")]
+    wrong += _claims(scene, code)
+    checks.expire_and_collect(scene)
+    wrong += checks.losses(scene) + checks.usable(scene) + checks.state_is_valid(scene)
+    return wrong + checks.after_cleanup(scene, start)
+
+
+def _claims(scene: Scene, code: int) -> list[Fact]:
+    """A run that says it is done has a COMPLETE as the last word on every story."""
+    last = {call.story: call.promise for call in scene.calls()}
+    if code == 0 and set(last.values()) - {"COMPLETE"}:
+        return [Fact(UNRECOVERED, f"done, but the agent's last words are: {last}")]
+    return []
+
+
+def explore(cases: int, seed_value: int, variant: str = "branch") -> int:
+    """Draw and play cases; how many there were. The first bad one raises AssertionError."""
+    count = 0
+
+    @seed(seed_value)
+    @settings(
+        max_examples=cases,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],  # a smaller case is not worth an hour
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+    @given(CASES)
+    def one(case: Case) -> None:
+        nonlocal count
+        count += 1
+        wrong, said = played(case, variant)
+        assert not wrong, "\n".join([*map(str, wrong), repr(case), said])
+
+    one()
+    return count
+
+
+def main() -> int:
+    """Many cases with a new seed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
+    parser.add_argument("--variant", default="branch")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    began = time.monotonic()
+    share = options.cases // options.jobs
+    seeds = [options.seed + k for k in range(options.jobs)]
+    print(f"random runs with seed {options.seed}", flush=True)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        shares = [pool.submit(explore, share, number, options.variant) for number in seeds]
+        bad = [str(error) for future in shares if (error := future.exception())]
+        done = sum(future.result() for future in shares if not future.exception())
+    print(*bad, sep="\n")
+    print(f"{done} random runs, {len(bad)} bad ({time.monotonic() - began:.0f} s)")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

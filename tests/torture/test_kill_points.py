@@ -1,0 +1,31 @@
+"""A few of the kill points; `make torture` takes them all."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.torture import checks
+from tests.torture.kill_points import VARIANTS, args_of, effects, made, torture
+from tests.torture.scene import KILLED, Fault
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nothing_is_lost_at_some_kill_points(variant: str) -> None:
+    counts, bad = torture(variant, every=80, jobs=1)
+    assert counts["kills"] > 3
+    assert bad == 0
+
+
+def test_status_of_a_loop_that_died_when_all_was_done_but_its_last_word(tmp_path: Path) -> None:
+    template = made(tmp_path / "template")
+    found = effects(template, "branch", tmp_path / "watched")
+    last = len(found) - found[::-1].index(("replace", "loop-state.json"))
+    scene = template.copied(tmp_path / "s")
+    assert scene.command(*args_of(scene, "branch"), fault=Fault(last, "before")) == KILLED
+    assert scene.command("status", "--json") == 0
+    state = json.loads((scene.repo / checks.OWN_FILE).read_text())
+    assert (state["status"], state["phase"], state["choice"]) == ("done", "ended", "cleanup")
+    assert checks.leftovers(scene) == []
