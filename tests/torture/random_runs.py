@@ -12,7 +12,6 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from random import SystemRandom
 
@@ -103,21 +102,13 @@ CASES = st.builds(
 )
 
 
-@cache
-def template(stories: int) -> Scene:
-    """The repository that cases with this many stories copy."""
-    root = Path(tempfile.mkdtemp(prefix="torture-template-")) / "s"
-    scene = Scene.made(root, stories)
-    scene.plan({"default": EDITS[0]})
-    return scene
-
-
 def played(case: Case, variant: str = "branch") -> tuple[list[Fact], str]:
     """What went wrong in one case, and what was said in it."""
     folder = tempfile.mkdtemp(prefix="torture-")
     try:
-        scene = template(case.stories).copied(Path(folder) / "s")
+        scene = Scene.made(Path(folder) / "s", case.stories)
         scene.plan({str(n): lines for n, lines in enumerate(case.calls, 1)})
+        scene.plan({"default": EDITS[0]})
         try:
             wrong = _wrong(scene, case, variant)
         except AssertionError as error:
