@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from untildone.adapters.durable import replace_file
+
 
 class RunFolder:
     """Paths of one run."""
@@ -23,7 +25,7 @@ class RunFolder:
 
     def note_origin(self, text: str) -> None:
         """Where HEAD was, for a start that is cut short before the journal can say it."""
-        (self.path / "origin").write_text(text)
+        replace_file(self.path / "origin", [text.encode()], self.path / "origin.draft")
 
     def origin(self) -> str:
         """What `note_origin` wrote."""
