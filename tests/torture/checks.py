@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.torture.scene import USERS_BYTES, USERS_FILES, Scene
+from tests.torture.scene import USERS_BYTES, USERS_EXCLUDES, USERS_FILES, Scene
 
 # One cause of a failure each: the counts that are printed.
 LOST = "bytes lost"
@@ -112,6 +112,8 @@ def losses(scene: Scene) -> list[Fact]:
         wrong += [Fact(LOST, f"a file of call {call.n}: {blob}") for blob in sorted(gone)]
         if call.head and call.promise is not None and call.head not in have:
             wrong.append(Fact(LOST, f"the commit of call {call.n}: {call.head}"))
+    if not (scene.repo / ".git/info/exclude").read_text().startswith(USERS_EXCLUDES):
+        wrong.append(Fact(LOST, "the user's own lines of .git/info/exclude"))
     return wrong
 
 

@@ -52,6 +52,7 @@ USERS_FILES = {
     ".env": "secret\n",
     "build/cache.bin": "cache\n",
 }
+USERS_EXCLUDES = "".join(f"private-{n}.txt\n" for n in range(50))
 USERS_BYTES = (*USERS_FILES.values(), "only staged\n", "staged away\n", "first stash\n", "second\n")
 
 
@@ -145,6 +146,7 @@ class Scene:
         for name, text in USERS_FILES.items():
             self.write(name, text)
         self.git("add", "-N", "later.txt")
+        self.write(".git/info/exclude", USERS_EXCLUDES)
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the user's."""

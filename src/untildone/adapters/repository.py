@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from untildone.adapters.clock import monotonic, pause
+from untildone.adapters.durable import replace_file
 from untildone.adapters.git import Git, Place
 from untildone.adapters.process import Processes
 from untildone.domain.errors import UserError
@@ -156,7 +157,8 @@ def exclude_own_files(place: Place) -> None:
     if EXCLUDE_LINE.encode() in text.splitlines():
         return
     gap = b"" if not text or text.endswith(b"\n") else b"\n"
-    path.write_bytes(text + gap + b"# untildone's own file\n" + EXCLUDE_LINE.encode() + b"\n")
+    ours = b"# untildone's own file\n" + EXCLUDE_LINE.encode() + b"\n"
+    replace_file(path, [text, gap, ours], path.with_name("exclude.untildone"))
 
 
 def _refuse_homes(place: Place) -> None:
