@@ -97,11 +97,14 @@ class Surroundings:
                 self._git.update_refs(updates, "untildone: make room for a branch put back")
 
     def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
-        if before == now or (before and now and before.commit == now.commit):
+        if STASH_LOG not in self._settings:
             return []
-        log = (self._read(STASH_LOG) or b"").decode(errors="replace").splitlines()
-        made = [line.split(" ")[1] for line in log]
-        known = (self._settings.get(STASH_LOG) or b"").decode(errors="replace")
+        log, known_log = self._read(STASH_LOG), self._settings[STASH_LOG]
+        same_tip = before == now or (before and now and before.commit == now.commit)
+        if same_tip and log == known_log:
+            return []
+        made = [line.split(" ")[1] for line in (log or b"").decode(errors="replace").splitlines()]
+        known = (known_log or b"").decode(errors="replace")
         saved = [self.store(commit) for commit in made if commit not in known]
         if saved:
             self._git.update_refs(saved, "untildone: keep the attempt's stash")
