@@ -112,8 +112,8 @@ class Closing:
                 f"There is no such attempt: {attempt_ref.removeprefix('refs/ralph/attempts/')}",
                 hint=f"untildone attempts {self._change}",
             )
-        head, copy = git.resolve("HEAD"), self._copied_index()
-        stored = self.store_current("attempt", head)
+        copy = self._copied_index()
+        stored = self.store_current("attempt", git.resolve("HEAD"))
         made = git.diff_trees(f"{commit}^1", commit)
         index = self.folder / "attempt.index"
         now = git.tree_of(stored)
@@ -123,7 +123,7 @@ class Closing:
         after = Stand(here, {}, git.commit_tree(tree, [files], "attempt brought back\n"))
         self._note("attempt --restore", Stand(here, {}, files, copy), after)
         self.to_tree(now, tree)
-        git.reset_index(head)
+        install_index(self._place, self.folder / copy)
         label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
         kept = kept_of(self.folder.parent, label, git.message(commit))
         give_back(self._place.top, kept, self.snapshots)
