@@ -75,6 +75,15 @@ class Ref:
     worktree: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Stash:
+    """An entry of the stash list; `body` is what its commit says below the first line."""
+
+    commit: str
+    message: str
+    body: str
+
+
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without inherited `GIT_*`, which would redirect our commands."""
     kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
@@ -260,10 +269,16 @@ class Git:
         """The bytes of a file in a commit."""
         return self.do("cat-file", "blob", f"{commit}:{path}")
 
-    def stashes(self) -> tuple[str, ...]:
-        """The messages of the stash list, newest first."""
-        out = os.fsdecode(self.do("stash", "list", "-z", "--format=%gs"))
-        return tuple(out.split("\0")[:-1])
+    def stashes(self) -> tuple[Stash, ...]:
+        """The stash list, newest first."""
+        form = ("--no-show-signature", "--format=%H%n%gs%n%b")
+        rows = os.fsdecode(self.do("stash", "list", "-z", *form)).split("\0")[:-1]
+        return tuple(Stash(*row.split("\n", 2)) for row in rows)
+
+    def same_on_disk(self, commit: str, paths: Sequence[str]) -> bool:
+        """Whether these files on disk are as the commit has them."""
+        specs = [f":(top,literal){path}" for path in paths]
+        return self.ask("diff", "--quiet", "--no-ext-diff", commit, "--", *specs).ok
 
     def empty_tree(self) -> str:
         """The tree without files."""

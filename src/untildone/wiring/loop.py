@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from untildone.adapters.checkpoints.linked import LinkedCheckpoint
+from untildone.adapters.checkpoints.stash import forget
 from untildone.adapters.linked_worktree import user_of
 from untildone.adapters.repository import (
     STATE_FILE,
@@ -145,7 +146,7 @@ class Session:
         else:
             stored = build_closing(repo, run.plan).restore(run.origin, run.backup_ref)
         if run.plan.checkpoint == "stash":
-            workspace.close(Choice.CLEANUP, run.origin)
+            forget(repo.git(), run.plan.change_id, run.plan.run_id)
         if not run.abandoned:
             loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
         self._put_away(loop.run)

@@ -1,12 +1,14 @@
 """Checkpoints that leave HEAD, branch and index alone; `git stash list` shows the state before."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import Snapshots
-from untildone.adapters.checkpoints.stash_entries import StashEntries
+from untildone.adapters.checkpoints.stash_entries import Before, StashEntries
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
 from untildone.adapters.git import Git, Place, Ref, RefUpdate
 from untildone.adapters.operations import Stand
@@ -14,6 +16,13 @@ from untildone.adapters.repository import head_of, install_index
 from untildone.domain.errors import StepError, UserError, WorkAstray
 from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
+
+# As many edited files as it takes to tell a story that undoes an edit from a wiped tree.
+SAMPLE = 50
+WIPED = (
+    "All uncommitted edits of tracked files were taken back, as `git reset`, `git stash` or "
+    "`git checkout` do. The finished stories and the user's own edits are uncommitted: leave them."
+)
 
 
 class StashCheckpoint(Workspace):
@@ -31,7 +40,8 @@ class StashCheckpoint(Workspace):
         snapshots = Snapshots.of_run(git, place, folder, guard)
         super().__init__(git, place, folder, change, work_ref(change), snapshots)
         self._origin = origin
-        self._entries = StashEntries(git, folder, change, origin)
+        self._entries = StashEntries(git, change)
+        self._put_back_mark = folder / "putting-back"
         if (folder / "index").exists():
             git.use_index(folder / "index")
 
@@ -61,6 +71,7 @@ class StashCheckpoint(Workspace):
                 state="Nothing was changed.",
                 hint=f"`untildone run {self._change}` starts a new run",
             )
+        self._adopt_index()
         tip, remarks = self._keep_edits(tip)
         edited = () if tip == checkpoint else ("Edits by hand are kept",)
         return tip, (*edited, *remarks)
@@ -69,13 +80,13 @@ class StashCheckpoint(Workspace):
         """Before an agent starts: where the user was, the state in the stash list."""
         if not self._at_home() or self._git.resolve(self._ref) != checkpoint:
             raise StepError(self._left(), state="Nothing was changed.", hint=self._way_back())
-        staged = self._git.tree_of(f"{self._opening.backup_ref}^2")
-        self._entries.store(story_id, checkpoint, staged)
+        before = Before(self._origin, self._staged(), checkpoint)
+        self._remarks = self._entries.store(story_id, before, self._folder / "stash.index")
         self._surroundings.note(self._refs.now())
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made, wherever HEAD is now."""
-        self._remarks = self._surroundings.put_settings_back()
+        self._remarks = (*self._remarks, *self._surroundings.put_settings_back())
         return self._git.commits_since(self._origin.commit, self._strays(self._refs.now()))
 
     def astray(self, checkpoint: str) -> str:
@@ -84,7 +95,7 @@ class StashCheckpoint(Workspace):
             return HALF_DONE
         head = self._head_commit(self._refs.now())
         if self._git.is_ancestor(self._origin.commit, head):
-            return ""
+            return WIPED if self._is_wiped(checkpoint) else ""
         return (
             "The work does not build on the commit that the run started from: HEAD was moved. "
             "Stay on the branch and do not rewrite its history."
@@ -102,52 +113,68 @@ class StashCheckpoint(Workspace):
             commit = self._git.commit_tree(snapshot.tree, [checkpoint], message)
         if commit:
             self._note("checkpoint", self._stand(checkpoint), self._stand(commit))
-        moved = self._settle(refs, commit or checkpoint, message.partition("\n")[0])
-        self._entries.drop(_trailer(message, "Untildone-Story"))
-        return Saved(lane, commit, commit or checkpoint, (*remarks, *snapshot.remarks, *moved))
+        moved = self._settle(refs)
+        dropped = self._entries.drop(_trailer(message, "Untildone-Story"))
+        # Last: it says that all of this is done.
+        updates: list[RefUpdate] = [(self._ref, commit or checkpoint, None)]
+        self._git.update_refs(updates, message.partition("\n")[0])
+        remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
+        return Saved(lane, commit, commit or checkpoint, remarks)
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
+        self._put_back_mark.touch()
         remarks = self._settled_remarks()
         ref = self._attempt_ref(story_id, attempt)
         refs = self._refs.now()
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
         stored = self._attempts.store(ref, snapshot, checkpoint, self._strays(refs))
-        before = Stand(self._origin.head, {self._ref: checkpoint}, stored, USERS_INDEX)
+        before = Stand(self._origin.head, {self._ref: checkpoint}, stored, self._users_index.name)
         self._note("put-back", before, self._stand(checkpoint))
-        moved = self._settle(refs, checkpoint, f"untildone: put back to {checkpoint[:12]}")
+        moved = self._settle(refs)
+        self._git.update_refs([(self._ref, checkpoint, None)], f"untildone: back to {checkpoint}")
         self._attempts.put_back(ref, snapshot, checkpoint, self._surroundings.noted_at())
+        self._put_back_mark.unlink()
         return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
 
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """The work is in the tree already: only our traces are removed."""
-        self._index_back()
-        self._entries.drop_all()
+        if self._put_back_mark.exists():
+            return ("The put-back was cut short, so the stash entry is kept: `git stash list`",)
+        dropped = self._entries.drop_all()
         tip = self._git.resolve(self._ref)
         if not tip:
-            return ()
-        now = self._stand(tip)
+            return dropped
+        shutil.copy2(self._place.git_dir / "index", self._folder / "index.closed")
+        now = Stand(origin.head, {self._ref: tip}, tip, "index.closed")
         if choice is Choice.KEEP:  # `resume` can go on from the private commits
             self._note("keep", now, now)
-            return ()
-        self._note("cleanup", now, Stand(now.head, {self._ref: ""}, tip, USERS_INDEX))
-        archive = f"refs/ralph/archive/{self._change}/{self._run_id}"
-        updates: list[RefUpdate] = [(archive, tip, None), (self._ref, "", tip)]
-        self._git.update_refs(updates, f"untildone: cleanup {self._change}")
-        return (f"The run's commits are stored as: {archive}",)
+            return dropped
+        self._note("cleanup", now, replace(now, refs={self._ref: ""}))
+        return (*dropped, *archive_work(self._git, self._change, self._run_id))
 
     # -----------------------------------------------------------------------------------------
 
     def _stand(self, commit: str) -> Stand:
         """Where the user is, with the files of one of our commits."""
-        return Stand(self._origin.head, {self._ref: commit}, commit, USERS_INDEX)
+        return Stand(self._origin.head, {self._ref: commit}, commit, self._users_index.name)
 
-    def _settle(self, refs: dict[str, Ref], checkpoint: str, why: str) -> tuple[str, ...]:
-        """Our ref on, everything of the user's back where it was; what was moved is stored."""
+    def _settle(self, refs: dict[str, Ref]) -> tuple[str, ...]:
+        """Everything of the user's back where it was; what was moved is stored."""
         back, moved = self._surroundings.refs_back(refs, self._strays(refs), self._ref)
-        self._git.update_refs([*back, (self._ref, checkpoint, None)], why)
+        if back:
+            self._git.update_refs(back, "untildone: back where the run started")
         self._head_home()
         return (*moved, *self._index_back())
+
+    def _is_wiped(self, checkpoint: str) -> bool:
+        """Whether no edit of the checkpoint is left, against the commit or what is staged."""
+        for base in (self._origin.commit, self._staged()):
+            changes = self._git.diff_trees(base, checkpoint)
+            edited = [change.path for change in changes if change.status == "M"][:SAMPLE]
+            if edited and self._git.same_on_disk(base, edited):
+                return True
+        return False
 
     def _strays(self, refs: dict[str, Ref]) -> list[str]:
         """Commits of the agent: under HEAD, and on the user's branch."""
@@ -169,20 +196,43 @@ class StashCheckpoint(Workspace):
         elif not self._origin.branch and commit != self._origin.commit:
             self._git.detach_head(self._origin.commit, "untildone: back where the run started")
 
+    @property
+    def _users_index(self) -> Path:
+        adopted = self._folder / "index.user"
+        return adopted if adopted.exists() else self._folder / USERS_INDEX
+
+    def _staged(self) -> str:
+        return self._git.write_tree(index=self._folder / "index.staged")
+
+    def _adopt_index(self) -> None:
+        """What the user staged since the last attempt is staged after the next ones, too."""
+        index = self._place.git_dir / "index"
+        if content(index) == content(self._users_index):
+            return
+        if self._git.do("ls-files", "-u", "-z", index=index):
+            raise UserError(
+                "The index has unmerged files",
+                state="Nothing was changed.",
+                hint=f"`git add` them, then `untildone resume {self._change}`",
+            )
+        for name in ("index.staged", "index.user"):
+            shutil.copy2(index, self._folder / f"{name}.new")
+            (self._folder / f"{name}.new").replace(self._folder / name)
+
     def _index_back(self) -> tuple[str, ...]:
         """The user's index with its staged part; what an attempt staged is stored."""
-        saved, index = self._folder / USERS_INDEX, self._place.git_dir / "index"
+        saved, index = self._users_index, self._place.git_dir / "index"
         if content(index) == content(saved):
             return ()
         answer = self._git.ask("write-tree", index=index)
-        staged = self._git.tree_of(f"{self._opening.backup_ref}^2")
+        staged = self._staged()
         tree = answer.stdout.decode().strip() if answer.ok else staged
         remarks: tuple[str, ...] = ()
         if tree != staged:
             message = f"staged by an attempt\n\nUntildone-Run: {self._run_id}\n"
             commit = self._git.commit_tree(tree, [self._origin.commit], message)
             self._git.update_refs([self._surroundings.store(commit)], "untildone: keep the index")
-            remarks = ("An attempt staged files; your index was put back",)
+            remarks = ("An attempt changed what is staged; your index was put back",)
         install_index(self._place, saved)
         return remarks
 
@@ -198,6 +248,22 @@ class StashCheckpoint(Workspace):
 def work_ref(change: str) -> str:
     """Where the private commits of a change are."""
     return f"refs/ralph/work/{change}"
+
+
+def forget(git: Git, change: str, run_id: str) -> tuple[str, ...]:
+    """Remove all traces that a run has left; its commits are stored."""
+    return (*StashEntries(git, change).drop_all(), *archive_work(git, change, run_id))
+
+
+def archive_work(git: Git, change: str, name: str) -> tuple[str, ...]:
+    """The private commits under an archive's name; says where."""
+    tip = git.resolve(work_ref(change))
+    if not tip:
+        return ()
+    archive = f"refs/ralph/archive/{change}/{name}"
+    updates: list[RefUpdate] = [(archive, tip, None), (work_ref(change), "", tip)]
+    git.update_refs(updates, f"untildone: end of {change}")
+    return (f"The run's commits are stored as: {archive}",)
 
 
 def _trailer(message: str, name: str) -> str:

@@ -1,66 +1,104 @@
 """Entries `ralph:CHANGE:STORY` in the user's stash list, made without touching the tree."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from untildone.adapters.git import Git
+from untildone.adapters.git import Git, Stash
 from untildone.domain.run import Origin
 
-STASH = "refs/stash"
+MARK = "Untildone-Checkpoint: "
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The state before a story: the user's commit, the tree of what is staged, all files."""
+
+    origin: Origin
+    staged: str
+    checkpoint: str
 
 
 class StashEntries:
-    """Our entries are known by their whole message; nobody else's is ever touched."""
+    """Our entries are known by their whole name; nobody else's is ever touched.
 
-    def __init__(self, git: Git, folder: Path, change: str, origin: Origin) -> None:
+    An entry of that very name which we did not make is stored under a ref before it is dropped.
+    """
+
+    def __init__(self, git: Git, change: str) -> None:
         self._git = git
-        self._folder = folder
+        self._change = change
         self._prefix = f"ralph:{change}:"
-        self._origin = origin
 
-    def store(self, story_id: str, checkpoint: str, staged: str) -> None:
-        """The state before a story as `git stash push -u` would store it; none for a clean tree."""
+    def store(self, story_id: str, before: Before, scratch: Path) -> tuple[str, ...]:
+        """The state as `git stash push -u` would store it; none for a clean tree."""
         name = self._prefix + story_id
-        head = self._git.tree_of(self._origin.commit)
-        if self._found(name) or (self._git.tree_of(checkpoint) == head == staged):
-            return
-        message = f"On {self._origin.branch or '(no branch)'}: {name}"
-        commit = self._commit(message, self._git.tree_of(checkpoint), staged)
+        tree = self._git.tree_of(before.checkpoint)
+        if tree == before.staged == self._git.tree_of(before.origin.commit):
+            return ()
+        earlier = [stash for stash in self._git.stashes() if _name(stash) == name]
+        if any(MARK + before.checkpoint in stash.body for stash in earlier):
+            return ()
+        message = f"On {before.origin.branch or '(no branch)'}: {name}"
+        commit = self._commit(message, tree, before, scratch)
+        self._git.do("stash", "store", "-q", "-m", message, commit)
+        return self._drop(lambda stash: stash in earlier)
+
+    def drop(self, story_id: str) -> tuple[str, ...]:
+        """Remove the entry of one story."""
+        return self._drop(lambda stash: _name(stash) == self._prefix + story_id)
+
+    def drop_all(self) -> tuple[str, ...]:
+        """Remove every entry of this change."""
+        return self._drop(lambda stash: _name(stash).startswith(self._prefix))
+
+    def drop_own(self) -> None:
+        """Remove every entry of this change that we made, and no other."""
+        self._drop(lambda stash: change_of_entry(stash) == self._change)
+
+    def _drop(self, unwanted: Callable[[Stash], bool]) -> tuple[str, ...]:
+        remarks: list[str] = []
+        # Git drops by number only, so the list is read again before each.
+        while found := [(n, s) for n, s in enumerate(self._git.stashes()) if unwanted(s)]:
+            number, stash = found[-1]
+            if MARK not in stash.body:
+                remarks.append(self._keep(stash))
+            said = self._git.do("stash", "drop", f"stash@{{{number}}}").decode(errors="replace")
+            if stash.commit not in said:
+                self._take_back(said.rpartition("(")[2].partition(")")[0])
+        return tuple(remarks)
+
+    def _keep(self, stash: Stash) -> str:
+        ref = f"refs/ralph/moved/{self._change}/{stash.commit[:16]}"
+        self._git.update_refs([(ref, stash.commit, None)], "untildone: keep a stash entry")
+        return f"The stash entry `{_name(stash)}` was not of this run; it is stored as: {ref}"
+
+    def _take_back(self, commit: str) -> None:
+        """Somebody stashed in that very instant: their entry was hit, it goes back on top."""
+        message = self._git.message(commit).strip()
         self._git.do("stash", "store", "-q", "-m", message, commit)
 
-    def drop(self, story_id: str) -> None:
-        """Remove the entry of one story."""
-        self._drop(self._found(self._prefix + story_id))
-
-    def drop_all(self) -> int:
-        """Remove every entry of this change; how many there were."""
-        listed = enumerate(self._git.stashes())
-        ours = [k for k, message in listed if _name(message).startswith(self._prefix)]
-        self._drop(ours)
-        return len(ours)
-
-    def _found(self, name: str) -> list[int]:
-        return [k for k, message in enumerate(self._git.stashes()) if _name(message) == name]
-
-    def _drop(self, numbers: list[int]) -> None:
-        for number in reversed(numbers):  # the later ones keep their numbers
-            self._git.do("stash", "drop", "-q", f"stash@{{{number}}}")
-
-    def _commit(self, message: str, tree: str, staged: str) -> str:
+    def _commit(self, message: str, tree: str, before: Before, scratch: Path) -> str:
         """Three commits as git makes them: index, untracked files, tracked files on top."""
-        git, head = self._git, self._origin.commit
-        index = self._folder / "stash.index"
+        git, head, staged = self._git, before.origin.commit, before.staged
         new = [change for change in git.diff_trees(staged, tree) if change.status == "A"]
         gone = [change for change in git.diff_trees(tree, staged) if change.status == "D"]
-        label = message.replace("On ", "", 1)
+        label = message.removeprefix("On ")
         parents = [head, git.commit_tree(staged, [head], f"index on {label}")]
         if new:
-            untracked = git.overlay(git.empty_tree(), new, index)
+            untracked = git.overlay(git.empty_tree(), new, scratch)
             parents.append(git.commit_tree(untracked, [], f"untracked files on {label}"))
-            tree = git.overlay(tree, gone, index, with_deletions=True)
-            index.unlink()
-        return git.commit_tree(tree, parents, message)
+            tree = git.overlay(tree, gone, scratch, with_deletions=True)
+            scratch.unlink()
+        return git.commit_tree(tree, parents, f"{message}\n\n{MARK}{before.checkpoint}\n")
 
 
-def _name(message: str) -> str:
+def change_of_entry(stash: Stash) -> str:
+    """The change of an entry that we made; empty for all others."""
+    tool, _, rest = _name(stash).partition(":")
+    return rest.partition(":")[0] if tool == "ralph" and MARK in stash.body else ""
+
+
+def _name(stash: Stash) -> str:
     """The part of `On BRANCH: NAME` that the user of `git stash push -m` gives."""
-    return message.partition(": ")[2]
+    return stash.message.partition(": ")[2]

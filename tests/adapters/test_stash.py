@@ -1,0 +1,92 @@
+"""The stash variant at instants that only a crash shows; the rest is tested from outside."""
+
+import pytest
+
+from tests.adapters.worktree import Worktree
+from untildone.adapters.checkpoints.stash import StashCheckpoint
+from untildone.adapters.git import Git, RefUpdate
+from untildone.adapters.repository import exclude_own_files
+from untildone.domain.errors import UserError
+from untildone.domain.run import Choice
+
+MESSAGE = "checkpoint: 1\n\nUntildone-Run: r1\nUntildone-Story: 1\nUntildone-Attempt: 1\n"
+WORK = "refs/ralph/work/demo"
+
+
+class PowerCut(Exception):
+    """The process ends here."""
+
+
+class FrailGit(Git):
+    """Dies when our own ref is about to move; all before that has happened."""
+
+    frail = False
+
+    def update_refs(self, updates: list[RefUpdate], why: str) -> None:  # type: ignore[override]
+        """Move refs, or die."""
+        if self.frail and any(name == WORK for name, _, _ in updates):
+            raise PowerCut
+        super().update_refs(updates, why)
+
+
+def opened(repo: Worktree) -> tuple[StashCheckpoint, FrailGit, str]:
+    """A stash run over a dirty tree with one entry, its agent about to start."""
+    repo.write("a.txt", "dirty\n")
+    repo.folder.make()
+    exclude_own_files(repo.place)
+    checkpoint, git = again(repo)
+    start = checkpoint.open(repo.origin, "T0").checkpoint
+    checkpoint.stand(start, "1")
+    return checkpoint, git, start
+
+
+def again(repo: Worktree) -> tuple[StashCheckpoint, FrailGit]:
+    """The checkpoint as a new process makes it."""
+    git = FrailGit(repo.processes, repo.top)
+    return StashCheckpoint(git, repo.place, repo.folder.path, "demo", repo.origin), git
+
+
+def test_a_crash_before_the_last_step_of_saving_is_saved_again(repo: Worktree) -> None:
+    checkpoint, git, start = opened(repo)
+    origin = repo.origin
+    repo.sh("checkout", "-q", "-b", "astray")
+    repo.write("b.txt", "work\n")
+    repo.sh("add", "-A")
+    git.frail = True
+    with pytest.raises(PowerCut):
+        checkpoint.save(0, start, MESSAGE, only_changes=False)
+    assert repo.origin == origin
+    checkpoint, _ = again(repo)
+    assert checkpoint.saved_as(start, "1", 1) == ""
+    saved = checkpoint.save(0, start, MESSAGE, only_changes=False)
+    assert repo.tree(saved.commit) == {"a.txt": "dirty", "b.txt": "work"}
+    assert repo.sh("stash", "list") == ""
+    assert repo.sh("status", "--porcelain") == " M a.txt\n?? b.txt"
+    checkpoint.stand(saved.checkpoint, "2")
+
+
+def test_a_crash_in_mid_put_back_keeps_the_entry_at_the_end(repo: Worktree) -> None:
+    checkpoint, git, start = opened(repo)
+    repo.write("a.txt", "broken\n")
+    git.frail = True
+    with pytest.raises(PowerCut):
+        checkpoint.revert(0, start, "1", 1)
+    checkpoint, _ = again(repo)
+    (remark,) = checkpoint.close(Choice.KEEP, repo.origin)
+    assert "stash entry is kept" in remark
+    assert repo.sh("stash", "list", "--format=%gs") == "On feature/x: ralph:demo:1"
+    checkpoint.revert(0, start, "1", 1)
+    assert repo.files()["a.txt"] == "dirty\n"
+    checkpoint.close(Choice.KEEP, repo.origin)
+    assert repo.sh("stash", "list") == ""
+
+
+def test_going_on_with_unmerged_files_is_refused(repo: Worktree) -> None:
+    checkpoint, _, start = opened(repo)
+    blob = repo.sh("rev-parse", "HEAD:a.txt")
+    rows = "".join(f"100644 {blob} {stage}\ta.txt\n" for stage in (1, 2, 3))
+    repo.sh("rm", "-q", "--cached", "a.txt")
+    repo.sh("update-index", "--index-info", stdin=rows)
+    with pytest.raises(UserError, match="unmerged") as caught:
+        checkpoint.adopt(start)
+    assert "git add" in caught.value.hint
