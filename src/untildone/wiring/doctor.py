@@ -25,14 +25,13 @@ from untildone.domain.machine import apply
 from untildone.domain.plain_text import amount, plain
 from untildone.domain.run import Run, Status
 from untildone.settings import Settings, environment, load
-from untildone.wiring import gc, weight
+from untildone.wiring import gc, stale_lock, traces, weight
 from untildone.wiring.containment import INSTALL
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository, here, read_state
 
 OLDEST_GIT = (2, 38)
 VERSION_WAIT_S = 10
-STALE_S = 5 * 60
 MARK = "UNTILDONE_RUN_ID"
 MUCH = 1024**3
 OK, WARN, BAD = "ok", "warn", "bad"
@@ -78,9 +77,10 @@ def mend(repository: Repository, abandon: str) -> list[str]:
     repository.lock.take("doctor")
     try:
         run = _resumable(repository, abandon) if abandon else None
-        said = [*_clear(repository), *_move_lock(repository), *_rewrite_state(repository)]
+        said = [*_clear(repository), *stale_lock.move(repository), *_rewrite_state(repository)]
         if run:
             said.append(_give_up(repository, run))
+        said += traces.clear(repository)
     finally:
         repository.lock.release()
     return said
@@ -191,7 +191,7 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     git = repository.git()
     refs = git.refs("refs/ralph/")
     counts = Counter(name.split("/")[2] for name in refs)
-    kinds = ("attempts", "backup", "archive", "moved")
+    kinds = ("attempts", "backup", "archive", "moved", *(["work"] if counts["work"] else []))
     listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)
     size = weight.of_objects(git, {ref.commit for ref in refs.values()})
     text = f"Refs below refs/ralph that keep work safe: {listed} ({amount(size)})"
@@ -216,11 +216,13 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
     if drafts:
         text = f"Temporary files and messages that nobody will read: {len(drafts)}"
         yield Row("temporary files", WARN, text, fix)
-    lock = _stale_lock(repository)
+    for left in traces.leftovers(repository):
+        yield Row("stash", WARN, f"Left by a run that has ended, {left}", fix)
+    lock = stale_lock.find(repository)
     if lock:
         by_hand = f"Make sure that no git command is at work, then: rm {lock}"
         text = f"An old lock keeps git from working: {lock}"
-        yield Row("index.lock", BAD, text, fix if _owner(repository, lock) else by_hand)
+        yield Row("index.lock", BAD, text, fix if stale_lock.owner(repository, lock) else by_hand)
     changes = {change_of(repository.home, run_id) for run_id in run_ids(repository.home)}
     for change in sorted(changes - {""}):
         run = repository.latest(change)
@@ -255,33 +257,6 @@ def _clear(repository: Repository) -> Iterator[str]:
     for path in _drafts(repository):
         path.unlink(missing_ok=True)
         yield f"A file that nobody will read was removed: {path}"
-
-
-def _stale_lock(repository: Repository) -> Path | None:
-    lock = repository.place.git_dir / "index.lock"
-    now = repository.clock.now().timestamp()
-    return lock if lock.exists() and now - lock.stat().st_mtime > STALE_S else None
-
-
-def _owner(repository: Repository, lock: Path) -> Run | None:
-    """The run in whose time the lock was made: then it is ours, or that of our agent."""
-    run = repository.latest()
-    if run is None:
-        return None
-    last = repository.folder(run.plan.run_id).journal.stat().st_mtime
-    ours = run.started_at.timestamp() - 1 <= lock.lstat().st_mtime <= last + STALE_S
-    return run if ours else None
-
-
-def _move_lock(repository: Repository) -> Iterator[str]:
-    lock = _stale_lock(repository)
-    owner = _owner(repository, lock) if lock else None
-    if lock and owner:
-        aside = repository.folder(owner.plan.run_id).path / "aside"
-        aside.mkdir(exist_ok=True)
-        target = aside / f"index.lock-{repository.clock.now():%Y%m%dT%H%M%S%f}"
-        lock.rename(target)
-        yield f"The old index.lock was moved to: {target}"
 
 
 def _state_is_right(repository: Repository) -> bool:

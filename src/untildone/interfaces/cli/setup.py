@@ -90,8 +90,8 @@ def _refuse_second_file(path: Path, pyproject: Path) -> None:
 def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT001 - click
     """Check git, agents, story sources, configuration and leftovers.
 
-    Exits 1 when something is bad. `--fix` removes only files of this tool that a dead loop left
-    behind; runs that can be resumed, saved work and your own files stay.
+    Exits 1 when something is bad. `--fix` removes only files and stash entries of this tool that
+    a dead loop left behind; runs that can be resumed, saved work and your own files stay.
     """
     if abandon and not fix:
         raise click.UsageError(f"`--abandon` needs `--fix`: doctor --fix --abandon {abandon}")

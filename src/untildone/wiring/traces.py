@@ -1,0 +1,59 @@
+"""What a stash run leaves outside its folder: entries in the stash list, private commits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from untildone.adapters.checkpoints.stash import archive_work, work_ref
+from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry
+from untildone.adapters.git import Place
+from untildone.domain.run import Choice, Run
+from untildone.wiring.repository import Repository, at
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What is left of one change: how many stash entries, and whether there are commits."""
+
+    change: str
+    entries: int
+    commits: bool
+
+    def __str__(self) -> str:
+        parts = [f"stash entries `ralph:{self.change}:…`: {self.entries}"] if self.entries else []
+        parts += [f"private commits: {work_ref(self.change)}"] if self.commits else []
+        return ", ".join(parts)
+
+
+def leftovers(repository: Repository) -> list[Traces]:
+    """Traces of runs that nobody can go on with, in no worktree; runs that can are left alone."""
+    git = repository.git()
+    entries = [change for stash in git.stashes() if (change := change_of_entry(stash))]
+    commits = {name.removeprefix(work_ref("")) for name in git.refs(work_ref(""))}
+    return [
+        Traces(change, entries.count(change), change in commits)
+        for change in sorted({*entries, *commits})
+        if not any(map(_in_use, _newest(repository, change)))
+    ]
+
+
+def clear(repository: Repository) -> Iterator[str]:
+    """Remove those traces; only entries that carry our mark, and no commit is lost."""
+    git = repository.git()
+    for traces in leftovers(repository):
+        StashEntries(git, traces.change).drop_own()
+        yield f"Leftovers of an ended run were removed, {traces}"
+        yield from archive_work(git, traces.change, repository.stamp())
+
+
+def _newest(repository: Repository, change: str) -> Iterator[Run]:
+    """The newest run of the change in each worktree: the stash list is common to all of them."""
+    common = repository.place.common_dir
+    for git_dir in (common, *sorted((common / "worktrees").glob("*"))):
+        run = at(Place(repository.place.top, git_dir, common)).latest(change)
+        if run:
+            yield run
+
+
+def _in_use(run: Run) -> bool:
+    over = run.abandoned or (run.closed and run.choice is Choice.CLEANUP)
+    return run.plan.checkpoint == "stash" and not over
