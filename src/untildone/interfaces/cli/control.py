@@ -7,6 +7,7 @@ from untildone.domain.run import Choice
 from untildone.interfaces.cli.loop import QUIET_VIEW, session_for, tell
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import control
+from untildone.wiring.loop import Ended
 from untildone.wiring.worktrees import here_for
 
 
@@ -34,6 +35,7 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
 
     cleanup: back to the original branch, all changes as uncommitted edits.
     keep: stay on ralph/CHANGE with one commit per story.
+    After a run with `--checkpoint stash` both leave all changes as uncommitted edits.
     """
     repository = here_for(change)
     if repository.alive():
@@ -43,7 +45,7 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
     view = QUIET_VIEW | {"as_json": as_json}
     session = session_for(repository, "keep", view)
     ended = session.finish(repository.needed(change), Choice(choice))
-    return tell(ended, view) if ended.exit_code == 5 else _finished(ended.exit_code, choice, change)
+    return tell(ended, view) if ended.exit_code == 5 else _finished(ended, choice)
 
 
 @click.command()
@@ -67,10 +69,12 @@ def done(change: str) -> int:
     return tell(session.person_done(run), QUIET_VIEW)
 
 
-def _finished(code: int, choice: str, change: str) -> int:
+def _finished(ended: Ended, choice: str) -> int:
     # The run may have ended stuck or stopped; carrying out the choice is a success of its own.
-    if code not in (0, 3, 4, 6):
-        return code
-    where = "the original branch" if choice == "cleanup" else f"ralph/{change}"
+    if ended.run is None or ended.exit_code not in (0, 3, 4, 6):
+        return ended.exit_code
+    plan = ended.run.plan
+    stays = choice == "cleanup" or plan.checkpoint == "stash"
+    where = "the original branch" if stays else f"ralph/{plan.change_id}"
     click.echo(f"{choice}: done, the worktree is on {where}.")
     return 0
