@@ -146,8 +146,21 @@ class Snapshots:
 
     def in_the_way(self, now: str, target: str) -> tuple[str, ...]:
         """Files on disk that neither tree nor index know and that a checkout would overwrite."""
-        added = (c.path for c in self._git.diff_trees(now, target) if c.status == "A")
-        return tuple(dict.fromkeys(filter(None, map(self.obstacle, added))))
+        changes = self._git.diff_trees(now, target)
+        leaving = {change.path for change in changes if change.status == "D"}
+        found = dict.fromkeys(self.obstacle(c.path) for c in changes if c.status == "A")
+        return tuple(path for path in found if path and not self._leaves(path, leaving))
+
+    def _leaves(self, path: str, leaving: set[str]) -> bool:
+        """Whether nothing is left at this path once these files are gone."""
+        target = self._place.top / path
+        if target.is_symlink() or not target.is_dir():
+            return path in leaving
+        return all(
+            os.fspath(found.relative_to(self._place.top)) in leaving
+            for found in target.rglob("*")
+            if found.is_symlink() or not found.is_dir()
+        )
 
     def obstacle(self, path: str, top: Path | None = None) -> str:
         """What stands on disk where this file is to go: itself, or a file in place of a folder."""
