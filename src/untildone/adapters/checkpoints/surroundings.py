@@ -5,6 +5,7 @@ import math
 import os
 from pathlib import Path
 
+from untildone.adapters.checkpoints.elsewhere import was_at
 from untildone.adapters.git import Git, Place, Ref, RefUpdate
 
 STASH = "refs/stash"
@@ -80,6 +81,9 @@ class Surroundings:
                 continue
             if self._used_elsewhere(found or ref):
                 continue
+            if found and self._came_from_elsewhere(found.commit):
+                updates.append(self.store(ref.commit))
+                continue
             if found:
                 updates.append(self.store(found.commit))
             updates.append((name, ref.commit, found.commit if found else ""))
@@ -103,9 +107,13 @@ class Surroundings:
         same_tip = before == now or (before and now and before.commit == now.commit)
         if same_tip and log == known_log:
             return []
-        made = [line.split(" ")[1] for line in (log or b"").decode(errors="replace").splitlines()]
-        known = (known_log or b"").decode(errors="replace")
-        saved = [self.store(commit) for commit in made if commit not in known]
+        listed, known = _logged(log), _logged(known_log)
+        new = [commit for commit in listed if commit not in known]
+        if any(self._came_from_elsewhere(self._git.parents(commit)[0]) for commit in new):
+            gone = [self.store(commit) for commit in known if commit not in listed]
+            self._git.update_refs(gone, "untildone: keep what left the stash list")
+            return []
+        saved = [self.store(commit) for commit in new]
         if saved:
             self._git.update_refs(saved, "untildone: keep the attempt's stash")
         if before is None:
@@ -122,6 +130,10 @@ class Surroundings:
     def _used_elsewhere(self, ref: Ref) -> bool:
         # Somebody may work on that branch in another worktree: theirs to move.
         return bool(ref.worktree) and Path(ref.worktree) != self._place.top
+
+    def _came_from_elsewhere(self, commit: str) -> bool:
+        # They may also have left the branch again since, or put their work on the stash list.
+        return was_at(self._place, commit, self.noted_at())
 
     def _names(self) -> list[str]:
         """Git's own files that an attempt must leave alone, hooks included."""
@@ -158,3 +170,8 @@ class Surroundings:
                 name: None if text is None else bytes.fromhex(text)
                 for name, text in noted["settings"].items()
             }
+
+
+def _logged(log: bytes | None) -> list[str]:
+    """The commits that a ref's log has, oldest first."""
+    return [line.split(" ")[1] for line in (log or b"").decode(errors="replace").splitlines()]
