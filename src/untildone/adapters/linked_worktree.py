@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 from pathlib import Path
 
 from untildone.adapters.git import Git, Place
@@ -10,18 +9,31 @@ from untildone.adapters.repository import home, slug
 from untildone.domain.errors import UserError
 
 NOTE = "made_for"
+LOCK_REASON = "untildone made it for: "
 
 
 def make(git: Git, place: Place, change: str, commit: str) -> Path:
-    """A linked worktree without files beside the user's top folder; returns where it is."""
+    """A linked worktree without files beside the user's top folder; returns where it is.
+
+    It is locked with our reason: git's first note about it, so that a start that is cut short is
+    known as ours, and `git worktree remove` cannot take the run's record along.
+    """
     path = place.top.parent / f"{place.top.name}-ralph-{slug(change) or 'run'}"
-    if path.exists():
+    if os.path.lexists(path):
         raise UserError(
             f"The folder for the run exists already: {path}",
             state="Nothing was changed.",
-            hint=f"`untildone doctor --fix` clears leftovers; else `git worktree remove {path}`",
+            hint="`untildone status` says if another run is there; else move it away",
         )
-    git.do("worktree", "add", "-q", "--no-checkout", "--detach", str(path), commit)
+    reason = f"{LOCK_REASON}{place.top}"
+    where = ("--no-checkout", "--detach", "--lock", "--reason", reason, str(path), commit)
+    answer = git.ask("worktree", "add", "-q", *where)
+    if not answer.ok:
+        raise UserError(
+            f"The worktree for the run cannot be made: {answer.stderr.decode().strip()}",
+            state="Nothing was changed.",
+            hint="Mend that, or use `--checkpoint branch`, which needs no second folder.",
+        )
     return path
 
 
@@ -33,28 +45,39 @@ def note_user(linked: Place, user: Place) -> None:
 
 def user_of(linked: Place) -> Path | None:
     """The user's own worktree that this one was made for; None for an ordinary worktree."""
-    note = home(linked) / NOTE
-    return Path(os.fsdecode(note.read_bytes())) if note.exists() else None
+    note, lock = home(linked) / NOTE, linked.git_dir / "locked"
+    if note.exists():
+        return Path(os.fsdecode(note.read_bytes()))
+    reason = os.fsdecode(lock.read_bytes()).strip() if lock.exists() else ""
+    return Path(reason.removeprefix(LOCK_REASON)) if reason.startswith(LOCK_REASON) else None
 
 
 def retire(linked: Place, user: Place, run_id: str) -> str:
-    """Put a finished worktree away: its runs to the user's own, its files beside them.
+    """Put a worktree away: its files and git's notes about it beside its runs, at the user's own.
 
-    Nothing is deleted but git's own notes about the worktree. Can be repeated after a crash.
+    Nothing is deleted. Each step leaves what the next call finds and goes on with.
     """
-    runs = home(user) / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    for folder in sorted((home(linked) / "runs").glob("*")):
+    own, runs = home(linked) / "runs", home(user) / "runs"
+    for folder in (own / run_id, runs):
+        folder.mkdir(parents=True, exist_ok=True)
+    moved = _move_files(linked.top, own / run_id / "worktree")
+    for folder in sorted(own.iterdir()):
         if not (runs / folder.name).exists():
             folder.rename(runs / folder.name)
-    kept = runs / run_id / "worktree"
-    if linked.top.exists():
+    linked.git_dir.rename(runs / run_id / "worktree.git")
+    kept = runs / run_id / "worktree" if moved else linked.top
+    return f"The worktree of the run is put away, with ignored files and all, in: {kept}"
+
+
+def _move_files(top: Path, kept: Path) -> bool:
+    """The folder into ours, no worktree of git's any more; on another disk it stays in place."""
+    moved = True
+    if top.exists():
         try:
-            linked.top.rename(kept)
+            top.rename(kept)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            (linked.top / ".git").unlink(missing_ok=True)  # another disk: it stays, as plain files
-            kept = linked.top
-    shutil.rmtree(linked.git_dir)
-    return f"The worktree of the run is put away, with ignored files and all, in: {kept}"
+            moved = False
+    ((kept if moved else top) / ".git").unlink(missing_ok=True)
+    return moved

@@ -6,7 +6,8 @@ from untildone.adapters.inbox import POLL_S, send
 from untildone.adapters.repository import STATE_FILE
 from untildone.domain.errors import UserError
 from untildone.domain.run import Done
-from untildone.wiring.repository import Repository, read_state
+from untildone.wiring.repository import Repository, at, read_state
+from untildone.wiring.worktrees import user_place
 
 STOP_WAIT_S = 15.0
 CHOICE_WAIT_S = 120.0
@@ -28,6 +29,7 @@ def stop(repository: Repository, change: str, how: str) -> str:
 def send_choice(repository: Repository, change: str, choice: str) -> int:
     """The choice for a loop that waits for it; returns the exit code for the command."""
     state = _live(repository, change)
+    user = user_place(repository.place)
     for_people(state.get("run_id"))
     if state.get("phase") != "awaiting_choice":
         waits = state.get("phase") == "awaiting_person"
@@ -38,8 +40,9 @@ def send_choice(repository: Repository, change: str, choice: str) -> int:
     _post(repository, state, {"kind": "choice", "choice": choice})
     if not _gone(repository, CHOICE_WAIT_S):
         raise UserError("The loop has not carried out the choice yet", hint="untildone status")
-    after = read_state(repository.place.top / STATE_FILE) or {}
-    return 0 if after.get("choice") == choice else 5
+    # After cleanup, a worktree that was made for the run is gone and the user's has its record.
+    after = repository.latest(change) or (at(user).latest(change) if user else None)
+    return 0 if after and after.choice == choice else 5
 
 
 def send_done(repository: Repository, change: str) -> None:

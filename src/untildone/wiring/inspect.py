@@ -22,6 +22,7 @@ from untildone.wiring import weight
 from untildone.wiring.planning import known_change
 from untildone.wiring.registry import story_source
 from untildone.wiring.repository import Repository
+from untildone.wiring.worktrees import others
 
 CHUNK = 1024 * 1024
 
@@ -33,7 +34,8 @@ def schema() -> str:
 
 def loops(repository: Repository) -> list[dict[str, object]]:
     """Every state file of this repository, after repairing what a dead loop left open."""
-    repository.repair()
+    for worktree in (repository, *others(repository)):
+        worktree.repair()
     return look(os.fspath(repository.place.top)) or []
 
 

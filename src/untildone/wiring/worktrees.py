@@ -1,10 +1,12 @@
 """Worktrees that were made for a run: which one has a change's run, and what becomes of it."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from untildone.adapters.git import Place
 from untildone.adapters.linked_worktree import make, note_user, retire, user_of
+from untildone.domain.errors import UserError
 from untildone.domain.run import Choice, Origin, Run
 from untildone.wiring.repository import Repository, at, here
 
@@ -15,17 +17,49 @@ def here_for(change: str) -> Repository:
 
 
 def holder(repo: Repository, change: str) -> Repository:
-    """Whoever has the newest run of the change: this worktree, or one made for it."""
-    return next((other for other in others(repo) if change and other.latest(change)), repo)
+    """Whoever has the newest run of the change: this worktree, or one made for it.
+
+    Without a change: the only one that was made, if this worktree has no open run of its own.
+    """
+    made = [other for other in others(repo) if other.latest(change)]
+    own = repo.latest() if made and not change else None
+    unclear = not change and (len(made) > 1 or (own and not has_ended(own)))
+    found = repo if unclear or not made else made[0]
+    if found.place.top.exists():
+        return found
+    raise UserError(
+        f"The worktree of the run was deleted: {found.place.top}",
+        state="Its finished stories are on its branch `ralph/…`. Your files were not touched.",
+        hint="`untildone doctor --fix` ends the run, then `untildone run` starts anew",
+    )
 
 
 def others(repo: Repository) -> Iterator[Repository]:
-    """The worktrees that were made for runs of this one."""
-    for pointer in sorted((repo.place.common_dir / "worktrees").glob("*/gitdir")):
-        top = Path(pointer.read_text().strip()).parent
-        place = Place(top, pointer.parent, repo.place.common_dir)
+    """The worktrees that were made for runs of this one, also where the folder is gone."""
+    for git_dir in sorted((repo.place.common_dir / "worktrees").glob("*/")):
+        place = Place(_top(git_dir), git_dir, repo.place.common_dir)
         if user_of(place) == repo.place.top:
             yield at(place)
+
+
+def _top(git_dir: Path) -> Path:
+    pointer = git_dir / "gitdir"
+    if not pointer.exists():
+        return git_dir / "nowhere"  # git was killed while it made the worktree
+    text = os.fsdecode(pointer.read_bytes()).strip()
+    return Path(os.path.normpath(git_dir / text)).parent  # newer git may write relative paths
+
+
+def refuse_ignored(repo: Repository, needed: Iterable[str]) -> None:
+    """A file that the run reads must be in the new worktree, where ignored ones do not come."""
+    for path in needed:
+        inside = path and not Path(path).is_absolute()
+        if inside and repo.git().ask("check-ignore", "-q", "--", path).ok:
+            raise UserError(
+                f"The run needs a file that git ignores, so its own worktree would lack it: {path}",
+                state="Nothing was changed.",
+                hint=f"`git add -f {path}`, or use `--checkpoint branch`",
+            )
 
 
 def move_out(repo: Repository, change: str, origin: Origin) -> Repository:
@@ -42,13 +76,18 @@ def user_place(linked: Place) -> Place | None:
     return here(top).place if top else None
 
 
+def has_ended(run: Run) -> bool:
+    """Whether nothing of this run is needed in its worktree any more."""
+    return run.abandoned or (run.closed and run.choice is Choice.CLEANUP)
+
+
 def put_away(repo: Repository, run: Run) -> str:
     """After cleanup: the worktree is of no use any more. Says where its files are now."""
-    ended = run.abandoned or (run.closed and run.choice is Choice.CLEANUP)
-    user = user_place(repo.place) if ended else None
+    user = user_place(repo.place) if has_ended(run) else None
     if user is None:
         return ""
-    said = retire(repo.place, user, run.plan.run_id)
-    if not at(user).alive():
-        at(user).write_dead(run, repo.clock.now())
-    return said
+    mine = at(user)
+    newest = mine.latest()
+    if not mine.alive() and not (newest and not newest.closed and not newest.abandoned):
+        mine.write_dead(run, repo.clock.now())  # unless a run of their own is shown there
+    return retire(repo.place, user, run.plan.run_id)

@@ -1,10 +1,12 @@
 """Checkpoints in a linked worktree of our own: the user's tree is touched by cleanup only."""
 
+import os
 import shutil
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.opening import Opening
+from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, Place, RefUpdate
 from untildone.adapters.operations import Operation, OperationLog, Stand
@@ -21,6 +23,7 @@ class LinkedCheckpoint(BranchCheckpoint):
         self, git: Git, place: Place, change: str, closing: Closing, users: Git, user: Place
     ) -> None:
         super().__init__(git, place, change, closing)
+        self._pointer = content(place.top / ".git")
         self._users = users
         self._user = user
         self._users_files = Snapshots.of_run(
@@ -39,6 +42,15 @@ class LinkedCheckpoint(BranchCheckpoint):
         self._git.point_head(self._branch, why)  # last: it says that all files are there
         return stored.opened
 
+    def commits(self, checkpoint: str) -> tuple[str, ...]:
+        """The agent's commits; git must find this very repository first, not one further up."""
+        pointer = self._place.top / ".git"
+        if self._pointer and content(pointer) != self._pointer:
+            if os.path.lexists(pointer):
+                self._snapshots.move_aside(pointer)
+            pointer.write_bytes(self._pointer)
+        return super().commits(checkpoint)
+
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """Cleanup brings the work into the user's tree; keep leaves it where it is."""
         if choice is Choice.KEEP:
@@ -48,6 +60,12 @@ class LinkedCheckpoint(BranchCheckpoint):
             work = self._all_work(tip)
             self._bring_home(work, origin)
             self._let_go(tip, work)
+        elif not self._git.resolve(self._archive):  # else a crash came after it was let go
+            raise CloseRefused(
+                f"The branch of the run is gone: {self._branch}",
+                state="Nothing was changed.",
+                hint=f"git reflog {self._branch}; git for-each-ref refs/ralph",
+            )
         return (f"The run's commits are stored as: {self._archive}",)
 
     def discard(self) -> tuple[str, ...]:
@@ -121,7 +139,8 @@ class LinkedCheckpoint(BranchCheckpoint):
     def _users_now(self) -> str:
         """The user's files as a commit on the state that the run began with."""
         git, index = self._users, self._folder / "index.home"
-        index.write_bytes((self._user.git_dir / "index").read_bytes())
+        # With its times: by them git knows which files changed in the second of their staging.
+        shutil.copy2(self._user.git_dir / "index", index)
         initial = (self._folder / "initial").read_text()
         flagged = self._users_files.watch.untracked(known=initial)
         tree, _ = self._users_files.add_users_files(index, git.tree_of("HEAD"), flagged)
