@@ -10,7 +10,6 @@ from pathlib import Path
 
 from untildone.adapters.child import Command
 from untildone.adapters.git import FALLBACK_IDENTITY, Git
-from untildone.adapters.journal import Journal
 from untildone.adapters.process import Processes
 from untildone.adapters.repository import STATE_FILE, preflight
 from untildone.adapters.run_folder import change_of, run_ids
@@ -19,16 +18,14 @@ from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.wake import Wake
 from untildone.domain.agent import Ending
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
-from untildone.domain.event import announce
-from untildone.domain.fact import Abandoned
-from untildone.domain.machine import apply
 from untildone.domain.plain_text import amount, plain
 from untildone.domain.run import Run, Status
 from untildone.settings import Settings, environment, load
-from untildone.wiring import gc, stale_lock, traces, weight
+from untildone.wiring import gc, leftover_worktrees, stale_lock, traces, weight
 from untildone.wiring.containment import INSTALL
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository, here, read_state
+from untildone.wiring.worktrees import holder
 
 OLDEST_GIT = (2, 38)
 VERSION_WAIT_S = 10
@@ -76,11 +73,16 @@ def mend(repository: Repository, abandon: str) -> list[str]:
     """Clear away this tool's own leftovers; returns one sentence for each thing that was done."""
     repository.lock.take("doctor")
     try:
-        run = _resumable(repository, abandon) if abandon else None
+        holding = holder(repository, abandon) if abandon else repository
+        run = _resumable(holding, abandon) if abandon else None
         said = [*_clear(repository), *stale_lock.move(repository), *_rewrite_state(repository)]
+        if run and holding is not repository:
+            holding.lock.take("doctor")
         if run:
-            said.append(_give_up(repository, run))
-        said += traces.clear(repository)
+            said.append(_give_up(holding, run))
+        if run and holding is not repository:
+            holding.lock.release()
+        said += [*traces.clear(repository), *leftover_worktrees.sweep(repository)]
     finally:
         repository.lock.release()
     return said
@@ -230,6 +232,8 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
             word = run.status if run.ended else "cut short"
             text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
+    for text, fix in leftover_worktrees.found(repository):
+        yield Row("worktree of a run", WARN, text, fix)
 
 
 def _strays(repository: Repository) -> Counter[str]:
@@ -282,12 +286,7 @@ def _resumable(repository: Repository, change: str) -> Run:
 
 
 def _give_up(repository: Repository, run: Run) -> str:
-    fact, now = Abandoned("given up with `untildone doctor --abandon`"), repository.clock.now()
-    after = apply(run, fact, now)
-    journal = Journal(repository.folder(run.plan.run_id).journal)
-    journal.record(fact, announce(run, fact, after), now)
-    journal.close()
-    repository.write_dead(after, repository.clock.now())
+    repository.abandon(run, "given up with `untildone doctor --abandon`")
     change = run.plan.change_id
     back = f"`untildone restore {change}` goes back to before it"
     return f"The run of `{change}` was given up; files, branch and saved work stay; {back}."

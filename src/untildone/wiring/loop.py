@@ -30,10 +30,11 @@ from untildone.settings import Settings
 from untildone.wiring.build import build_closing, build_ports
 from untildone.wiring.containment import settled
 from untildone.wiring.flagged import refuse_flagged
+from untildone.wiring.leftover_worktrees import sweep
 from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository
-from untildone.wiring.worktrees import holder, move_out, put_away
+from untildone.wiring.worktrees import holder, move_out, put_away, refuse_ignored
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 
@@ -88,9 +89,7 @@ class Session:
         plan, remarks = settled(plan, repo.processes, repo.place.top)
         prepared = replace(prepared, plan=plan, warnings=(*prepared.warnings, *remarks))
         if plan.checkpoint == "worktree":
-            self.repository = move_out(repo, change, origin)
-            repo.lock.release()
-            self._take_over(change)
+            self._move_out(prepared, origin)
         return self._begin(prepared, origin)
 
     def resume(self, settings: Settings, flags: dict[str, object], change: str) -> Ended:
@@ -166,6 +165,16 @@ class Session:
                 hint="Look at `df .` and `ls -ld .git`, then try again.",
             ) from error
 
+    def _move_out(self, prepared: Prepared, origin: Origin) -> None:
+        repo, plan = self.repository, prepared.plan
+        stories = prepared.source.load().path if prepared.source else ""
+        refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
+        for said in sweep(repo):
+            self.warn(said)
+        self.repository = move_out(repo, plan.change_id, origin)
+        self._take_over(plan.change_id)
+        repo.lock.release()  # not before: a worktree without a loop would be a leftover
+
     def _finish_closing(self, run: Run | None) -> None:
         # A loop that was killed while it carried out the choice: the rest of it comes first.
         if run and run.origin and run.choice and not run.closed and not run.abandoned:
@@ -176,7 +185,7 @@ class Session:
         """Where the run of this change is: here, or in a worktree that was made for it."""
         other = holder(self.repository, change)
         run = other.latest(change) if other is not self.repository else None
-        if run and not put_away(other, run):
+        if run and (other.alive() or not put_away(other, run)):
             self.repository = other
         return self.repository
 

@@ -13,6 +13,7 @@ from untildone.adapters import journal as journals
 from untildone.adapters.clock import SystemClock
 from untildone.adapters.git import Git, Place
 from untildone.adapters.inbox import Inbox
+from untildone.adapters.journal import Journal
 from untildone.adapters.leftovers import end_leftovers, started_at
 from untildone.adapters.lock import WorktreeLock
 from untildone.adapters.process import Processes
@@ -23,6 +24,9 @@ from untildone.adapters.wake import Wake
 from untildone.app import views
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
+from untildone.domain.event import announce
+from untildone.domain.fact import Abandoned
+from untildone.domain.machine import apply
 from untildone.domain.run import Run
 from untildone.glance import is_unfinished
 
@@ -102,6 +106,17 @@ class Repository:
         state, ended = self.state_file(), views.left_behind(run, at)
         state.adopt_foreign(views.KNOWN_FIELDS)
         state.write(views.state(ended, 0, None), ended.iterations)
+
+    def abandon(self, run: Run, why: str) -> Run:
+        """End a run that no process works on: in its journal and in the state file."""
+        fact, now = Abandoned(why), self.clock.now()
+        after = apply(run, fact, now)
+        journal = Journal(self.folder(run.plan.run_id).journal)
+        journal.record(fact, announce(run, fact, after), now)
+        journal.close()
+        if self.place.top.exists():
+            self.write_dead(after, now)
+        return after
 
     def end_leftovers(self, run_id: str) -> tuple[str, ...]:
         """End what an earlier, killed loop left running, only what is ours; their programs."""
