@@ -1,0 +1,373 @@
+"""`--checkpoint worktree`: stops, kills, leftovers, and commands given in the user's worktree."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench_repo import DONE, TASKS, fails, until
+from tests.e2e.users_tree import begin, finish, linked, loop, put_away, users_own
+
+if TYPE_CHECKING:
+    from tests.e2e.bench_repo import Actions, Bench, Live, Result
+
+pytestmark = pytest.mark.e2e
+
+WORK = [f" M {TASKS}", "?? work-1.txt", "?? work-2.txt", "?? work-3.txt"]
+SLEEP: Actions = [["write", "half.txt", "half\n"], ["sleep", 600]]
+
+
+def _kill(live: Live) -> None:
+    live.signal(signal.SIGKILL)
+    live.wait()
+
+
+def _doctor(bench: Bench) -> list[str]:
+    rows = bench.run("doctor", "--json").json()["rows"]
+    return [row["text"] for row in rows if row["check"] == "worktree of a run"]
+
+
+def _fix(bench: Bench, *more: str) -> list[str]:
+    fixed: list[str] = bench.run("doctor", "--json", "--fix", *more).json()["fixed"]
+    return fixed
+
+
+def _worktrees(bench: Bench) -> int:
+    return len(bench.git("worktree", "list").splitlines())
+
+
+# -- stop, resume, done ----------------------------------------------------------------------------
+
+
+def test_stop_and_resume_from_the_users_worktree(bench: Bench) -> None:
+    before = users_own(bench)
+    bench.plan({2: SLEEP})
+    live = begin(bench)
+    bench.wait_call(2)
+    bench.run("stop", "demo").ok()
+    live.wait().ok(6)
+    assert users_own(bench) == before
+    bench.run("resume", "demo", "--json").ok()
+    assert [call.cwd for call in bench.calls()] == [str(linked(bench))] * 4
+    assert users_own(bench) == before
+    assert "work" in bench.run("logs", "demo").ok().stdout
+    finish(bench).ok()
+    assert bench.contents().keys() >= {"work-1.txt", "work-3.txt", "work-4.txt"}
+
+
+def test_done_is_said_from_the_users_worktree(bench: Bench) -> None:
+    bench.plan()
+    live = begin(bench, "--done", "manual", "--on-complete", "cleanup")
+    until(
+        lambda: [row for row in bench.loops() if row.get("phase") == "awaiting_person"],
+        what="the question",
+    )
+    bench.run("done", "demo").ok()
+    live.wait().ok()
+    assert bench.status() == WORK
+
+
+def test_commands_without_a_change_find_the_only_run(bench: Bench) -> None:
+    bench.plan({1: SLEEP})
+    live = begin(bench)
+    bench.wait_call(1)
+    bench.run("stop").ok()
+    live.wait().ok(6)
+    bench.plan()
+    bench.run("resume", "--json").ok()
+    assert "COMPLETE" in bench.run("logs").ok().stdout
+    finish(bench).ok()
+    assert bench.contents().keys() >= {"work-2.txt", "work-3.txt", "work-4.txt"}
+
+
+# -- kill -9 -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["resume", "run"])
+def test_kill_9_in_mid_attempt(bench: Bench, command: str) -> None:
+    bench.write("loose.txt", "loose\n")
+    before = users_own(bench)
+    bench.plan({2: SLEEP})
+    live = begin(bench)
+    bench.wait_call(2)
+    _kill(live)
+    (shown,) = bench.loops()
+    assert (shown["status"], shown["alive"]) == ("stopped", False)
+    assert shown["worktree"] == str(linked(bench))
+    assert users_own(bench) == before
+    bench.run(command, "demo", "--json", "--on-complete", "cleanup").ok()
+    assert bench.contents().keys() >= {"work-1.txt", "work-3.txt", "work-4.txt", "loose.txt"}
+    assert not bench.path("half.txt").exists()
+    assert "half" in bench.run("attempts", "demo", "--show", "2/1").ok().stdout
+    assert bench.processes() == []
+
+
+STARTING = [
+    ("worktree add", "before"),
+    ("worktree add", "after"),
+    ("rev-parse --is-bare-repository", "in linked"),
+    ("write-tree", "before"),
+    ("commit-tree", "after"),
+    ("update-ref", "before"),
+    ("update-ref", "after"),
+    ("read-tree --reset -u", "before"),
+    ("read-tree --reset -u", "after"),
+    ("symbolic-ref", "before"),
+    ("symbolic-ref", "after"),
+]
+
+
+def _git_that_kills(bench: Bench, words: str, when: str) -> None:
+    """A `git` on PATH that kills the loop once, at its first call with these words."""
+    here = f'[ "$PWD" = {linked(bench)} ] && ' if when == "in linked" else ""
+    run = "" if when != "after" else '/usr/bin/env -u X PATH="$REAL" git "$@"; '
+    bench.program(
+        "git",
+        "#!/bin/sh\n"
+        f"REAL=${{PATH#{bench.bin}:}}\n"
+        f'case "$*" in *"{words}"*)\n'
+        f"  if {here}[ -e {bench.root}/armed ] && rm {bench.root}/armed; then\n"
+        f"    {run}kill -9 $PPID; exit 1\n  fi;;\nesac\n"
+        'PATH="$REAL" exec git "$@"\n',
+    )
+    (bench.root / "armed").touch()
+
+
+@pytest.mark.parametrize(("words", "when"), STARTING)
+def test_kill_9_during_the_start(bench: Bench, words: str, when: str) -> None:
+    bench.write("README.md", "# staged\n")
+    bench.git("add", "README.md")
+    bench.write("README.md", "# staged and more\n")
+    bench.write("loose.txt", "loose\n")
+    before = users_own(bench)
+    bench.plan()
+    _git_that_kills(bench, words, when)
+    assert loop(bench).code == -signal.SIGKILL
+    (bench.bin / "git").unlink()
+    assert users_own(bench) == before
+    bench.run("status").ok()
+    result = _run_as_told(bench)
+    result.ok()
+    after = users_own(bench)
+    assert (after["git"], after["refs"]) == (before["git"], before["refs"])
+    assert bench.read("README.md") == "# staged and more\n"
+    assert bench.contents().keys() >= {"work-1.txt", "work-2.txt", "work-3.txt", "loose.txt"}
+    assert _worktrees(bench) == 1
+    assert _doctor(bench) == []
+
+
+def _run_as_told(bench: Bench) -> Result:
+    """`run` again; if it names `untildone run` as the next command, once more."""
+    result = loop(bench, "--on-complete", "cleanup")
+    if result.code == 2:
+        assert "hint: untildone run demo" in result.stderr
+        result = loop(bench, "--on-complete", "cleanup")
+    return result
+
+
+CLOSING = [
+    ("merge-tree", "before"),
+    ("read-tree -m -u", "before"),
+    ("read-tree -m -u", "after"),
+    ("update-ref --no-deref", "before"),
+    ("update-ref --no-deref", "after"),
+]
+
+
+@pytest.mark.parametrize(("words", "when"), CLOSING)
+@pytest.mark.parametrize("command", ["run", "finish"])
+def test_kill_9_during_cleanup(bench: Bench, words: str, when: str, command: str) -> None:
+    bench.write("loose.txt", "loose\n")
+    before = users_own(bench)
+    bench.plan()
+    loop(bench).ok()
+    _git_that_kills(bench, words, when)
+    assert finish(bench).code == -signal.SIGKILL
+    (bench.bin / "git").unlink()
+    if command == "run":
+        loop(bench)  # carries the choice out first
+    else:
+        finish(bench)
+    assert bench.status() == [WORK[0], "?? loose.txt", *WORK[1:]]
+    after = users_own(bench)
+    assert (after["git"]["HEAD"], after["refs"]) == (before["git"]["HEAD"], before["refs"])
+    assert _worktrees(bench) == 1
+    assert len(bench.calls()) == 3
+
+
+# -- getting things back -------------------------------------------------------------------------
+
+
+def test_restore_before_cleanup_gives_the_work_up(bench: Bench) -> None:
+    before = users_own(bench)
+    bench.plan()
+    loop(bench).ok()
+    tip = bench.tree_of("ralph/demo")
+    result = bench.run("restore", "demo").ok()
+    assert users_own(bench)["git"] == before["git"]
+    assert bench.status() == []
+    ref = next(word for word in result.stdout.split() if word.startswith("refs/ralph/"))
+    assert bench.tree_of(ref) == tip
+    assert not bench.has("refs/heads/ralph/demo")
+    assert (_worktrees(bench), len(put_away(bench))) == (1, 1)
+
+
+def test_restore_after_cleanup_takes_the_work_back(bench: Bench) -> None:
+    bench.write("README.md", "# staged\n")
+    bench.git("add", "README.md")
+    bench.write("README.md", "# more\n")
+    files, staged = bench.contents(), bench.staged()
+    bench.plan({1: [["write", "README.md", "# more\nloop\n"], *DONE]})
+    loop(bench, "--on-complete", "cleanup").ok()
+    assert bench.contents() != files
+    bench.run("restore", "demo").ok()
+    assert (bench.contents(), bench.staged()) == (files, staged)
+
+
+def test_an_attempt_is_restored_into_the_runs_worktree(bench: Bench) -> None:
+    before = users_own(bench)
+    bench.plan({1: fails()})
+    loop(bench).ok()
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    assert (linked(bench) / "mess-1.txt").read_text() == "mess\n"
+    assert users_own(bench) == before
+
+
+# -- leftovers -----------------------------------------------------------------------------------
+
+
+def test_the_folder_exists_already(bench: Bench) -> None:
+    linked(bench).mkdir()
+    (linked(bench) / "mine.txt").write_text("mine\n")
+    before = users_own(bench)
+    bench.plan()
+    result = loop(bench).ok(2)
+    assert str(linked(bench)) in result.stderr
+    assert "hint:" in result.stderr
+    assert users_own(bench) == before
+    assert (linked(bench) / "mine.txt").read_text() == "mine\n"
+    assert _fix(bench) == []
+    assert (linked(bench) / "mine.txt").read_text() == "mine\n"
+
+
+def test_a_worktree_that_git_cannot_make_is_refused(bench: Bench) -> None:
+    before = users_own(bench)
+    bench.plan()
+    bench.program(
+        "git",
+        '#!/bin/sh\ncase "$*" in *"worktree add"*) echo "fatal: no room" >&2; exit 128;; esac\n'
+        f'PATH=${{PATH#{bench.bin}:}} exec git "$@"\n',
+    )
+    assert "no room" in loop(bench).ok(2).stderr
+    (bench.bin / "git").unlink()
+    assert users_own(bench) == before
+    assert bench.loops() == []
+
+
+def test_stories_that_git_ignores_are_refused(bench: Bench) -> None:
+    bench.git("rm", "-rq", "--cached", "openspec")
+    bench.git("commit", "-q", "-m", "untracked")
+    bench.write(".git/info/exclude", "openspec/\n")
+    before = users_own(bench)
+    bench.plan()
+    assert TASKS in loop(bench).ok(2).stderr
+    assert users_own(bench) == before
+    assert not linked(bench).exists()
+
+
+def test_a_folder_that_the_user_deleted(bench: Bench) -> None:
+    bench.plan({2: SLEEP})
+    live = begin(bench)
+    bench.wait_call(2)
+    _kill(live)
+    shutil.rmtree(linked(bench))
+    tip = bench.sha("ralph/demo")
+    bench.run("status").ok()
+    for command in (["run"], ["resume"], ["logs"], ["restore"]):
+        assert "untildone doctor --fix" in bench.run(*command, "demo").ok(2).stderr
+    assert "untildone doctor --fix" in finish(bench).ok(2).stderr
+    (text,) = _doctor(bench)
+    assert str(linked(bench)) in text
+    assert len(_fix(bench)) == 1
+    assert (bench.sha("ralph/demo"), _worktrees(bench), _doctor(bench)) == (tip, 1, [])
+    assert "half" not in "".join(bench.status())
+    bench.plan()
+    loop(bench, "--on-complete", "cleanup").ok()
+    archived = [at for name, at in bench.refs("refs/ralph/archive/demo/").items()]
+    assert tip in archived
+
+
+def test_doctor_leaves_a_run_that_can_be_resumed(bench: Bench) -> None:
+    bench.plan({2: SLEEP})
+    live = begin(bench)
+    bench.wait_call(2)
+    assert _doctor(bench) == []
+    bench.run("stop", "demo").ok()
+    live.wait().ok(6)
+    (text,) = _doctor(bench)
+    assert str(linked(bench)) in text
+    _fix(bench)
+    assert linked(bench).exists()
+    bench.plan()
+    bench.run("resume", "demo", "--json").ok()
+    assert (_doctor(bench), _fix(bench), linked(bench).exists()) == ([], [], True)
+
+
+def test_doctor_gives_a_run_up_and_puts_its_worktree_away(bench: Bench) -> None:
+    before = users_own(bench)
+    bench.plan({2: SLEEP})
+    live = begin(bench)
+    bench.wait_call(2)
+    live.signal(signal.SIGKILL)
+    live.wait()
+    tip = bench.sha("ralph/demo")
+    given, away = _fix(bench, "--abandon", "demo")[-2:]
+    assert "given up" in given
+    (kept,) = put_away(bench)
+    assert str(kept) in away
+    assert (kept / "half.txt").read_text() == "half\n"
+    assert (bench.sha("ralph/demo"), _worktrees(bench)) == (tip, 1)
+    assert users_own(bench)["git"] == before["git"]
+    assert "ended" in bench.run("resume", "demo").ok(2).stderr
+    bench.plan()
+    loop(bench, "--on-complete", "cleanup").ok()
+
+
+def test_doctor_refuses_to_give_up_a_live_run(bench: Bench) -> None:
+    bench.plan({1: [["wait", bench.gate("go")], *DONE]})
+    live = begin(bench)
+    bench.wait_call(1)
+    assert "running" in bench.run("doctor", "--fix", "--abandon", "demo").ok(2).stderr
+    bench.open_gate("go")
+    live.wait().ok()
+
+
+def test_doctor_puts_a_start_away_that_was_cut_short(bench: Bench) -> None:
+    bench.plan()
+    _git_that_kills(bench, "worktree add", "after")
+    loop(bench)
+    (bench.bin / "git").unlink()
+    (text,) = _doctor(bench)
+    assert "no run" in text
+    assert len(_fix(bench)) == 1
+    assert (_worktrees(bench), linked(bench).exists(), _doctor(bench)) == (1, False, [])
+
+
+def test_an_unfinished_run_of_the_users_worktree_stays_in_sight(bench: Bench) -> None:
+    bench.write("openspec/changes/two/tasks.md", "## 1. Two\n\n- [ ] 1.1 Do two\n")
+    bench.commit("two")
+    bench.plan({2: SLEEP})
+    args = ("--json", "--agent-cmd", bench.agent, "--checkpoint", "worktree")
+    bench.run("run", "two", *args).ok()
+    live = bench.begin("--checkpoint", "stash")
+    bench.wait_call(2)
+    bench.run("stop", "demo").ok()
+    live.wait().ok(6)
+    finish(bench, change="two").ok()
+    shown = {row["change_id"]: row["status"] for row in bench.loops()}
+    assert shown == {"demo": "stopped"}
+    bench.plan()
+    bench.run("resume", "demo", "--json").ok()
