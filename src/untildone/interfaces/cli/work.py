@@ -12,6 +12,7 @@ from untildone.domain.plain_text import amount, plain
 from untildone.interfaces.cli.loop import session_for
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import attempt, saved
+from untildone.wiring.repository import here
 from untildone.wiring.undo import operations
 from untildone.wiring.undo import undo as take_back
 from untildone.wiring.worktrees import here_for
@@ -151,7 +152,7 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
     for undo itself, so that a second undo does it again. Edits that you made since are kept.
     CHANGE names a run that has a worktree of its own.
     """
-    repository = here_for(change)
+    repository = here_for(change) if change else here()
     if listed:
         rows = [asdict(operation) for operation in operations(repository)]
         if as_json:
