@@ -21,7 +21,7 @@ from untildone.adapters.repository import (
     preflight,
     slug,
 )
-from untildone.domain.errors import UserError
+from untildone.domain.errors import StepError, UserError
 from untildone.domain.run import Origin
 
 
@@ -175,6 +175,7 @@ def test_stale_locks_are_moved_aside(repo: Worktree) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_index_is_replaced_by_gits_protocol(repo: Worktree) -> None:
     saved = repo.top.parent / "index"
     saved.write_bytes((repo.place.git_dir / "index").read_bytes())
@@ -182,7 +183,7 @@ def test_the_index_is_replaced_by_gits_protocol(repo: Worktree) -> None:
     repo.sh("add", "-A")
     lock = repo.place.git_dir / "index.lock"
     lock.touch()
-    with pytest.raises(FileExistsError):
+    with pytest.raises(StepError, match="Another git command holds the index"):
         install_index(repo.place, saved)
     lock.unlink()
     os.utime(saved, ns=(1_000_000_000, 1_000_000_001))

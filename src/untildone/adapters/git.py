@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.child import Command
+from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.durable import sync_folder
 from untildone.adapters.process import Captured, Processes
 from untildone.domain.agent import Ending
@@ -21,6 +22,7 @@ GITLINK = "160000"
 FOLDER = "040000"
 STEP_TIMEOUT_S = 600
 PATIENCE_S = 0.5
+LOCK_PATIENCE_S = 3.0
 
 # The user's hooks, signing, watchers and housekeeping stay out of our commands; objects are synced
 # in one batch (research: the only setting that survives a power cut together with the ref). Threads
@@ -28,6 +30,7 @@ PATIENCE_S = 0.5
 FLAGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
+    "submodule.recurse=false",
     "core.untrackedCache=false",
     "core.quotePath=false",
     "core.safecrlf=false",
@@ -100,7 +103,8 @@ class Git:
         self._folder = folder
         self._program = shutil.which("git") or "git"
         self._interrupted = interrupted
-        self._environment = clean_environment(os.environ)
+        # An agent's `git replace` must not make one of our checkpoints look like another commit.
+        self._environment = clean_environment(os.environ) | {"GIT_NO_REPLACE_OBJECTS": "1"}
         self._refs_root = folder / ".git"
         self._flags = [part for flag in FLAGS for part in ("-c", flag)]
 
@@ -163,6 +167,10 @@ class Git:
             patience_s=PATIENCE_S,
         )
         answer = self._processes.capture(command, self._interrupted)
+        deadline = monotonic() + LOCK_PATIENCE_S
+        while not answer.ok and _is_locked(answer) and monotonic() < deadline:
+            pause(0.02)  # the user's own git command holds the index: it ends soon
+            answer = self._processes.capture(command, self._interrupted)
         if answer.ending is Ending.INTERRUPTED:
             raise Interrupted(f"`git {args[0]}` was cut short by a stop request")
         return answer
@@ -401,6 +409,10 @@ def git_failed(args: Sequence[str], answer: Captured) -> StepError:
     said = answer.stderr.decode(errors="replace").strip() or f"exit code {answer.exit_code}"
     verb = next((arg for arg in args if not arg.startswith("-")), args[0])
     return StepError(f"`git {verb}` failed: {said}")
+
+
+def _is_locked(answer: Captured) -> bool:
+    return b"index.lock': File exists" in answer.stderr
 
 
 def _paths(out: bytes) -> tuple[str, ...]:

@@ -4,18 +4,21 @@ import contextlib
 import os
 import re
 from pathlib import Path
+from typing import IO
 
 from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.durable import replace_file
 from untildone.adapters.git import Git, Place
 from untildone.adapters.process import Processes
-from untildone.domain.errors import UserError
+from untildone.domain.errors import StepError, UserError
 from untildone.domain.run import Origin
 
+REQUIRED = r"^filter\..*\.required$"
 STATE_FILE = ".claude/loop-state.json"
 EXCLUDE_LINE = f"/{STATE_FILE}*"
 LONGEST_NAME = 120
 LOCK_WAIT_S = 1.0
+INDEX_WAIT_S = 3.0
 
 IN_PROGRESS = {
     "MERGE_HEAD": ("merge", "git merge --abort"),
@@ -61,9 +64,21 @@ def home(place: Place) -> Path:
     return place.git_dir / "untildone"
 
 
+def git_folder_gone(git_dir: Path) -> StepError:
+    """The error when somebody removed the git folder, or made a new one in its place."""
+    return StepError(
+        f"The git folder of the run is gone or damaged: {git_dir}",
+        state="The files of the worktree are as they were left; nothing was put back.",
+        hint="Bring the git folder back from a clone or a backup, then `untildone status`.",
+    )
+
+
 def head_of(git_dir: Path) -> tuple[str, str]:
     """HEAD without asking git: (branch, "") or ("", commit)."""
-    text = (git_dir / "HEAD").read_text().strip()
+    try:
+        text = (git_dir / "HEAD").read_text().strip()
+    except OSError as error:
+        raise git_folder_gone(git_dir) from error
     if text.startswith("ref: refs/heads/"):
         return text.removeprefix("ref: refs/heads/"), ""
     return "", text
@@ -78,7 +93,7 @@ def head_ref(place: Place) -> str:
 def install_index(place: Place, source: Path) -> None:
     """Replace the index by git's own protocol: whoever makes index.lock may put it in place."""
     lock = place.git_dir / "index.lock"
-    with lock.open("xb") as file:
+    with _take_lock(lock) as file:
         file.write(source.read_bytes())
         file.flush()
         os.fsync(file.fileno())
@@ -86,6 +101,39 @@ def install_index(place: Place, source: Path) -> None:
     times = source.stat()
     os.utime(lock, ns=(times.st_atime_ns, times.st_mtime_ns))
     lock.replace(place.git_dir / "index")
+
+
+def _take_lock(lock: Path) -> IO[bytes]:
+    deadline = monotonic() + INDEX_WAIT_S
+    while True:
+        try:
+            return lock.open("xb")
+        except FileExistsError:
+            if monotonic() > deadline:
+                raise StepError(
+                    f"Another git command holds the index: {lock}",
+                    hint="Wait for its end, or move the file away if no git command runs.",
+                ) from None
+            pause(0.02)
+
+
+def is_stale(lock: Path, wait_s: float) -> bool:
+    """Whether a lock stays the very same for so long that the git command of it must be dead."""
+    first = _identity(lock)
+    deadline = monotonic() + wait_s
+    while first and first == _identity(lock):
+        if monotonic() > deadline:
+            return True
+        pause(0.02)
+    return False
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.lstat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_ctime_ns, stat.st_size
 
 
 def move_stale_locks(place: Place, aside: Path) -> tuple[str, ...]:
@@ -146,6 +194,7 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
         raise UserError("The index has unmerged files", hint="Resolve them and `git add` them.")
     _refuse_branch_clashes(git, place, change)
     _refuse_dirty_submodules(git, place)
+    _refuse_missing_filters(git)
     return Origin(branch, commit)
 
 
@@ -185,6 +234,26 @@ def _refuse_dirty_submodules(git: Git, place: Place) -> None:
             state="Nothing was changed.",
             hint=f"git -C {dirty[0]} stash -u",
         )
+
+
+def _refuse_missing_filters(git: Git) -> None:
+    """Git LFS and its like: without the program, files could be neither recorded nor put back."""
+    answer = git.ask("config", "--get-regexp", "-z", "--bool", "--name-only", REQUIRED)
+    names = (
+        key.split(".", 1)[1].rpartition(".")[0]
+        for key in os.fsdecode(answer.stdout).split("\0")
+        if key
+    )
+    for name in dict.fromkeys(names):
+        used = git.files_in_index(f":(attr:filter={name})")
+        trial = git.ask("hash-object", "--stdin", "--path", used[0]) if used else None
+        if trial and not trial.ok:
+            said = trial.stderr.decode(errors="replace").strip()
+            raise UserError(
+                f"The git filter `{name}`, which `{used[0]}` needs, does not work: {said}",
+                state="Nothing was changed.",
+                hint=f"Install what `git config --get-regexp filter.{name}` names.",
+            )
 
 
 def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
