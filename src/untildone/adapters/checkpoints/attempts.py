@@ -79,6 +79,8 @@ class Attempts:
             # A file changed after the snapshot, and git refuses to lose it: look again.
             snapshot = self._snapshots.take(checkpoint, with_hidden=True)
             self.store(ref, snapshot, checkpoint, [])
+        self._snapshots.raw.put_back(checkpoint)
+        self._snapshots.submodules.put_back(ref)
         self._remove_new_empty_folders(since)
 
     def _check_out(self, ref: str, snapshot: Snapshot, checkpoint: str) -> Captured:

@@ -238,3 +238,4 @@ class Closing:
         if not answer.ok:
             failed = git_failed(("read-tree",), answer)
             raise StepError(failed.message, state="What was there is stored under refs/ralph.")
+        self.snapshots.raw.put_back(tree)

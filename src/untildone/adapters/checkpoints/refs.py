@@ -1,4 +1,4 @@
-"""Branches, tags and the stash: git is asked again only when their files have changed."""
+"""Branches, tags, the stash and our own refs: git is asked again only when their files change."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from untildone.adapters.git import Git, Place, Ref
 
-WATCHED = ("refs/heads/", "refs/tags/", "refs/stash")
+WATCHED = ("refs/heads/", "refs/tags/", "refs/stash", "refs/ralph/")
 
 Print = dict[str, object]
 
@@ -41,7 +41,7 @@ class KnownRefs:
         single = ("HEAD", "refs/stash", "reftable/tables.list")
         found: Print = {name: content(common / name) for name in single}
         found["packed-refs"] = _stamp(common / "packed-refs")
-        for folder in ("refs/heads", "refs/tags", "worktrees"):
+        for folder in ("refs/heads", "refs/tags", "refs/ralph", "worktrees"):
             found |= _files(str(common / folder), only="HEAD" if folder == "worktrees" else "")
         return found
 

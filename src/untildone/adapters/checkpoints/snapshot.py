@@ -10,16 +10,20 @@ from pathlib import Path
 from untildone.adapters.checkpoints.drafts import Drafts
 from untildone.adapters.checkpoints.frozen import Frozen
 from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard
+from untildone.adapters.checkpoints.raw_bytes import RawBytes
+from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.checkpoints.watch import Watch
-from untildone.adapters.clock import monotonic, pause
+from untildone.adapters.clock import pause
 from untildone.adapters.git import FOLDER, GITLINK, Change, Git, Place, git_failed
 from untildone.adapters.process import Captured
-from untildone.adapters.repository import IN_PROGRESS, STATE_FILE
+from untildone.adapters.repository import IN_PROGRESS, STATE_FILE, is_stale
 from untildone.domain.errors import StepError
 
 LOCK_WAIT_S = 2.0
 TRIES = 6
+LOCK_TRIES = 200
 MOST_NESTED = 200
+BROKEN_INDEX = ("index file", "bad signature", "bad index")
 LEFT_OPEN = (*IN_PROGRESS, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "sequencer", "AUTO_MERGE")
 
 
@@ -65,12 +69,18 @@ class Snapshots:
         self._drafts = Drafts(git, place, run_folder)
         self.frozen = Frozen(run_folder)
         self.watch = Watch(git, place, guard, self.frozen)
+        self.submodules = Submodules(git, place, run_folder)
+        self.raw = RawBytes(git, place, run_folder)
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
     @staticmethod
     def of_run(git: Git, place: Place, folder: Path, guard: Guard = DEFAULT) -> "Snapshots":
         """With the rules and the identity that hold for a whole run."""
-        tracked = bool(git.files_in_index(STATE_FILE))
+        listed = git.ask("ls-files", "-z", "--", STATE_FILE)
+        tracked = bool(listed.stdout)
+        if not listed.ok:
+            # The next snapshot makes a broken index anew; until then HEAD knows.
+            tracked = git.ask("cat-file", "-e", f"HEAD:{STATE_FILE}").ok
         if (folder / "excludes").exists():
             git.use_excludes(folder / "excludes")
         git.use_fallback_identity_if_none()
@@ -107,7 +117,10 @@ class Snapshots:
             if not with_hidden:
                 self.frozen.add([flag.path for flag in flagged])
         self._install(view)
+        if not with_hidden:
+            self.raw.note(view.changes)
         remarks += [f"A nested git repository is kept as plain files: {p}" for p in nested]
+        remarks += map(_inside_submodule, self.submodules.changed())
         return Snapshot(view.tree, view.changes, nested, tuple(remarks), flagged)
 
     def add_users_files(
@@ -126,23 +139,19 @@ class Snapshots:
         if linked:
             self._git.drop_from_index(linked, index=index)
             tree = self._git.write_tree(index=index)
+        self.raw.note_all(index)
         return tree, (*nested, *linked)
 
     def clear_the_way(self) -> None:
         """A stale lock and half-done merges are moved into the run's folder."""
-        for lock in {self._git.index_of(self._place), self._place.git_dir / "index"}:
-            self._move_stale(lock.with_name("index.lock"))
+        for index in {self._git.index_of(self._place), self._place.git_dir / "index"}:
+            lock = index.with_name("index.lock")
+            if is_stale(lock, LOCK_WAIT_S):
+                self.move_aside(lock)
         for name in LEFT_OPEN:
             path = self._place.git_dir / name
             if path.exists():
                 self.move_aside(path)
-
-    def _move_stale(self, lock: Path) -> None:
-        deadline = monotonic() + LOCK_WAIT_S
-        while lock.exists() and monotonic() < deadline:
-            pause(0.02)  # another git command may hold it: wait for its end
-        if lock.exists():
-            self.move_aside(lock)
 
     def in_the_way(self, now: str, target: str) -> tuple[str, ...]:
         """Files on disk that neither tree nor index know and that a checkout would overwrite."""
@@ -187,11 +196,12 @@ class Snapshots:
         raise StepError(f"No room to move a file aside: {aside}")
 
     def _install(self, view: _View) -> None:
-        for _ in range(TRIES):
+        for _ in range(LOCK_TRIES):
             try:
                 self._drafts.install(view.objects, complete=view.looks == 1)
             except FileExistsError:
                 self.clear_the_way()
+                pause(0.01)  # the user's own git commands take turns with us
             else:
                 return
         raise StepError(f"The index stays locked: {self._git.index_of(self._place)}.lock")
@@ -199,6 +209,8 @@ class Snapshots:
     def _add_all(self, draft: Git, base: str, left_out: list[str]) -> tuple[str, ...]:
         orphans: list[str] = []
         tries = TRIES
+        if not self._drafts.index.exists():
+            self._new_index(draft, base)
         while not (answer := self._add(draft, [*left_out, *orphans])).ok:
             said = os.fsdecode(answer.stderr)
             repositories = _without_commit(said)
@@ -207,13 +219,25 @@ class Snapshots:
                 raise git_failed(("add",), answer)
             if repositories:
                 orphans += repositories
-            elif "index file" in said or "bad signature" in said or "bad index" in said:
-                self.move_aside(self._git.index_of(self._place))
-                self._drafts.index.unlink()
-                draft.fill_index(base)
-            else:
-                self.clear_the_way()
+                continue
+            for path in _not_regular(said):
+                self.move_aside(self._place.top / path)  # git cannot record it, and we lose nothing
+            self.clear_the_way()
+            if tries < TRIES - 1 or any(words in said for words in BROKEN_INDEX):
+                self._new_index(draft, base)
         return tuple(orphans)
+
+    def _new_index(self, draft: Git, base: str) -> None:
+        # It grows from the user's own index, which knows the files outside a sparse checkout.
+        broken, users = self._git.index_of(self._place), self._run_folder / "index.orig"
+        if broken.exists():
+            self.move_aside(broken)
+        index = self._drafts.index
+        index.unlink(missing_ok=True)
+        index.with_name("index.lock").unlink(missing_ok=True)  # of an `add` that died
+        if users.exists():
+            shutil.copy2(users, index)
+        draft.fill_index(base)
 
     def _add(self, git: Git, left_out: list[str], index: Path | None = None) -> Captured:
         skipped = (f":(exclude,top,literal){path}" for path in left_out)
@@ -272,6 +296,19 @@ class Snapshots:
 
 def _is_new_link(change: Change) -> bool:
     return change.new_mode == GITLINK and change.old_mode != GITLINK
+
+
+def _inside_submodule(path: str) -> str:
+    return (
+        f"The attempt worked inside the submodule `{path}`; checkpoints hold no files of it. "
+        "What a failed attempt did there is put back, and stored in it under refs/ralph."
+    )
+
+
+def _not_regular(said: str) -> list[str]:
+    mark = ": can only add regular files, symbolic links or git-directories"
+    lines = [line for line in said.splitlines() if line.endswith(mark)]
+    return [line.removesuffix(mark).removeprefix("error: ") for line in lines]
 
 
 def _without_commit(said: str) -> list[str]:

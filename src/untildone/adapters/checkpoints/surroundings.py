@@ -6,11 +6,14 @@ import os
 from pathlib import Path
 
 from untildone.adapters.checkpoints.elsewhere import was_at
+from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.git import Git, Place, Ref, RefUpdate
+from untildone.adapters.repository import git_folder_gone
 
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
-SHARED = ("config", "info/exclude")
+SHARED = ("config", "info/exclude", "info/attributes")
+KEPT = ("backup", "archive", "attempts", "moved")
 OWN = ("config.worktree", "info/sparse-checkout")
 
 
@@ -25,6 +28,7 @@ class Surroundings:
         self._place = place
         self._change = change
         self._folder = folder
+        self._submodules = Submodules(git, place, folder)
         self._note = folder / "before.json"
         self._written = ""
         self._refs: dict[str, Ref] | None = None
@@ -32,12 +36,13 @@ class Surroundings:
         self._recall()
 
     def note(self, refs: dict[str, Ref]) -> None:
-        """Remember refs and settings as they are before the agent starts."""
-        self._refs = refs
+        """Remember refs, settings and submodules as they are before the agent starts."""
+        self._submodules.note()
+        self._refs = {name: ref for name, ref in refs.items() if self._is_watched(name)}
         self._settings = {name: self._read(name) for name in (*self._names(), STASH_LOG)}
         text = json.dumps(
             {
-                "refs": {name: [ref.commit, ref.worktree] for name, ref in refs.items()},
+                "refs": {name: [ref.commit, ref.worktree] for name, ref in self._refs.items()},
                 "settings": {
                     name: None if data is None else data.hex()
                     for name, data in self._settings.items()
@@ -55,6 +60,8 @@ class Surroundings:
 
     def put_settings_back(self) -> tuple[str, ...]:
         """Undo edits of git's own settings before our next git command obeys them."""
+        if not self._folder.is_dir():
+            raise git_folder_gone(self._place.git_dir)
         remarks = []
         for name in self._names() if self._settings else ():
             before, now = self._settings.get(name), self._read(name)
@@ -77,6 +84,8 @@ class Surroundings:
         remarks = []
         for name, ref in before.items():
             found = now.get(name)
+            if found and name.startswith("refs/ralph/"):
+                continue  # ours to move; only a deletion is somebody else's deed
             if name in (own, STASH) or found == ref or (found and found.commit == ref.commit):
                 continue
             if self._used_elsewhere(found or ref):
@@ -88,7 +97,7 @@ class Surroundings:
                 updates.append(self.store(found.commit))
             updates.append((name, ref.commit, found.commit if found else ""))
             remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
-        self._clear_names([name for name, new, _ in updates if new], before, now)
+        self._clear_names([own, *(name for name, new, _ in updates if new)], before, now)
         remarks += self._stash_back(before.get(STASH), now.get(STASH))
         return list(dict.fromkeys(updates)), tuple(remarks)
 
@@ -126,6 +135,10 @@ class Surroundings:
     def store(self, commit: str) -> RefUpdate:
         """The update that keeps a commit which nobody else keeps any more."""
         return (f"refs/ralph/moved/{self._change}/{commit[:16]}", commit, None)
+
+    def _is_watched(self, name: str) -> bool:
+        ours = (f"refs/ralph/{kind}/{self._change}/" for kind in KEPT)
+        return not name.startswith("refs/ralph/") or name.startswith(tuple(ours))
 
     def _used_elsewhere(self, ref: Ref) -> bool:
         # Somebody may work on that branch in another worktree: theirs to move.
