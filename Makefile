@@ -35,7 +35,8 @@ check: .venv/.dev $(if $(filter true,$(CI)),packages) ## Run everything a change
 	@$(BIN)/coverage report --fail-under=100 --include='*/untildone/domain/*,*/untildone/app/*'
 
 packages: ## Install the Debian packages that some tests need (as root); without them they are skipped
-	@command -v bwrap >/dev/null || { apt-get -qq update && apt-get -qq install -y bubblewrap; }
+	@command -v bwrap >/dev/null && command -v mkntfs >/dev/null || \
+		{ apt-get -qq update && apt-get -qq install -y bubblewrap ntfs-3g; }
 
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)

@@ -55,6 +55,9 @@ def listing() -> dict[str, str]:
             if os.path.islink(path):
                 found[path[2:]] = "link:" + os.readlink(path)
                 continue
+            if not os.path.isfile(path):
+                found[path[2:]] = "special"  # a FIFO: reading it would never end
+                continue
             with open(path, "rb") as file:
                 digest = hashlib.sha1(file.read(), usedforsecurity=False).hexdigest()
             found[path[2:]] = ("exec:" if os.access(path, os.X_OK) else "file:") + digest

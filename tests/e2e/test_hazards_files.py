@@ -1,0 +1,391 @@
+"""The hazard matrix, what lies in the tree: nested repositories, odd files, ignore rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.bench_repo import DONE, TASKS, fails
+from tests.e2e.hazard_ledger import (
+    COMPLETES,
+    FAILS,
+    assert_nothing_lost,
+    users_bytes,
+    warnings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.bench_repo import Actions, Bench
+
+pytestmark = pytest.mark.e2e
+
+NESTED: dict[str, Actions] = {
+    "with a commit": [["nested", "made", True]],
+    "without a commit": [["nested", "made", False]],
+    "odd name": [["nested", "odd \u00fc 'q'/made", True]],
+    "within another": [["nested", "made", True], ["nested", "made/inside", True]],
+    "linked worktree": [["git", "worktree", "add", "-q", "-f", "-b", "made-{n}", "made"]],
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_hazard_08_nested_repository_of_an_agent(bench: Bench, kind: str) -> None:
+    bench.only_stories(1, 2)
+    users = users_bytes(bench)
+    bench.plan({1: [*NESTED[kind], *FAILS], 2: [*NESTED[kind], *COMPLETES], 3: fails()})
+    result = bench.loop().ok()
+    first, retry, second, again = bench.calls()
+    assert retry.files == first.files
+    files = {name: value for name, value in second.files.items() if "/.git" not in name}
+    assert [name for name in files if "made/" in name]
+    assert files.items() <= again.files.items(), "a failed attempt took finished work away"
+    assert "nested git repository" in warnings(result)
+    assert_nothing_lost(bench, users)
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["with a commit", "without a commit"])
+def test_hazard_08_nested_repository_of_the_user(bench: Bench, *, committed: bool) -> None:
+    bench.only_stories(1)
+    bench.git("init", "-q", "theirs")
+    bench.write("theirs/work.txt", "the user's\n")
+    if committed:
+        bench.git("add", "-A", cwd=bench.path("theirs"))
+        bench.git("commit", "-q", "-m", "theirs", cwd=bench.path("theirs"))
+        bench.write("theirs/work.txt", "the user's, not committed\n")
+    before = bench.contents(runtime=True)
+    bench.plan({1: fails()})
+    result = bench.loop("--on-complete", "cleanup").ok()
+    assert "left out of the run: theirs" in warnings(result)
+    assert bench.read("theirs/work.txt").startswith("the user's")
+    assert bench.git("log", "--all", "--format=", "--name-only", "--", "theirs") == ""
+    bench.run("restore", "demo").ok()
+    assert bench.contents() == {k: v for k, v in before.items() if not k.startswith(".claude")}
+
+
+def with_submodule(bench: Bench) -> Path:
+    """A clean submodule `lib` with one commit."""
+    lib = bench.root / "lib"
+    bench.git("init", "-q", str(lib))
+    (lib / "lib.txt").write_text("lib\n")
+    bench.git("add", "-A", cwd=lib)
+    bench.git("commit", "-q", "-m", "lib", cwd=lib)
+    bench.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(lib), "lib")
+    bench.commit("submodule")
+    return bench.path("lib")
+
+
+@pytest.mark.parametrize("name", ["lib.txt", "new.txt"])
+def test_hazard_09_submodule_with_changes_at_the_start_is_refused(bench: Bench, name: str) -> None:
+    with_submodule(bench)
+    bench.write(f"lib/{name}", "dirty\n")
+    before = bench.snapshot()
+    assert "uncommitted changes, which cannot be saved: lib" in bench.loop().ok(2).stderr
+    assert (bench.snapshot(), bench.calls()) == (before, [])
+
+
+# What an agent does inside a submodule.
+INSIDE: dict[str, Actions] = {
+    "edit": [["write", "lib/lib.txt", "edit {n}\n"]],
+    "new file": [["write", "lib/new.txt", "new {n}\n"]],
+    "delete": [["delete", "lib/lib.txt"]],
+    "commit": [
+        ["write", "lib/lib.txt", "edit {n}\n"],
+        ["git", "-C", "lib", "commit", "-qam", "in"],
+    ],
+    "detach": [
+        ["sh", "cd lib && git checkout -q --detach"],
+        ["write", "lib/new.txt", "new {n}\n"],
+    ],
+}
+
+
+@pytest.mark.parametrize("deed", INSIDE)
+def test_hazard_09_submodule_edited_by_an_agent(bench: Bench, deed: str) -> None:
+    """FAILED is put back, COMPLETE is kept, and a later failure does not take it away."""
+    bench.only_stories(1, 2)
+    lib = with_submodule(bench)
+    users = users_bytes(bench)
+    start = bench.git("rev-parse", "HEAD", cwd=lib)
+    bench.plan(
+        {1: [*INSIDE[deed], *FAILS], 2: [*INSIDE[deed], *COMPLETES], 3: [*INSIDE[deed], *FAILS]}
+    )
+    result = bench.loop("--on-complete", "cleanup").ok()
+    first, retry, second, again = bench.calls()
+    assert (retry.files, retry.status) == (first.files, "")
+    assert second.files != retry.files
+    assert again.files == second.files
+    assert "submodule `lib`" in warnings(result)
+    saved = bench.git("for-each-ref", "--format=%(refname)", "refs/ralph/attempts", cwd=lib)
+    assert "refs/ralph/attempts/demo/1/1" in saved.splitlines()
+    if deed == "edit":
+        assert bench.git("show", "refs/ralph/attempts/demo/1/1:lib.txt", cwd=lib) == "edit 1"
+    assert_nothing_lost(bench, users, lib)
+    bench.git("cat-file", "-e", f"{start}:lib.txt", cwd=lib)
+
+
+ODD = (
+    *("-rf", ":(top)", "*", "tab\there", "new\nline", '"quoted"', "back\\slash", " space "),
+    *("\u00fcn\u00efc\u00f6de", "#hash", "!bang", "~", "$HOME", "[a]"),
+)
+
+
+def test_hazard_10_odd_names_symlinks_and_modes(bench: Bench) -> None:
+    bench.only_stories(1, 2)
+    names = [os.fsencode(name) for name in ODD] + [b"invalid-\xff-utf8"]
+    top = os.fsencode(bench.repo)
+    for name in names:
+        with open(os.path.join(top, name), "wb") as file:
+            file.write(b"tracked " + name)
+    bench.commit("odd names")
+    os.mkdir(top + b"/odd\xfe folder")
+    with open(top + b"/odd\xfe folder/new\nfile", "wb") as file:
+        file.write(b"untracked")
+    os.symlink("nowhere", bench.path("dangling"))
+    os.symlink("..", bench.path("loop"))
+    bench.path("run.sh").chmod(0o755)
+    users, before = users_bytes(bench), bench.contents()
+    script = bench.program(
+        "vandal",
+        "#!/usr/bin/env python3\nimport os\n"
+        "for n in os.listdir(b'.'):\n"
+        "    if os.path.isfile(n) and not os.path.islink(n) and n != b'.env':\n"
+        "        open(n, 'ab').write(b'vandal')\n"
+        "os.unlink('dangling'); os.symlink('elsewhere', 'dangling')\n"
+        "os.unlink('loop'); open('loop', 'w').close()\n"
+        "os.chmod('run.sh', 0o644)\n"
+        "os.unlink(b'odd\\xfe folder/new\\nfile')\n"
+        "open(b'more-\\xfd', 'w').close()\n",
+    )
+    bench.plan({1: [["sh", str(script)], *FAILS], 3: [["sh", str(script)], *COMPLETES]})
+    bench.loop().ok()
+    first, retry, *_ = bench.calls()
+    assert (retry.place, retry.files) == (("ralph/demo", first.head, ""), first.files)
+    bench.run("restore", "demo").ok()
+    assert bench.contents() == before
+    assert_nothing_lost(bench, users)
+
+
+def test_hazard_10_fifo(bench: Bench) -> None:
+    bench.only_stories(1, 2)
+    os.mkfifo(bench.path("users.fifo"))
+    users = users_bytes(bench)
+    swap: Actions = [["sh", "mkfifo agent.fifo; rm README.md; mkfifo README.md"]]
+    bench.plan({1: [*swap, *FAILS]})
+    bench.loop().ok()
+    assert bench.read("README.md") == "# Bench\n"
+    assert bench.path("users.fifo").is_fifo()
+    assert_nothing_lost(bench, users)
+
+
+def test_hazard_10_folder_replaced_by_a_link_to_outside(bench: Bench) -> None:
+    bench.only_stories(1, 2)
+    outside = bench.root / "outside"
+    outside.mkdir()
+    (outside / "app.py").write_text("not ours\n")
+    (outside / "more.txt").write_text("not ours either\n")
+    users = users_bytes(bench)
+    swap: Actions = [["sh", f"rm -r src && ln -s {outside} src"]]
+    bench.plan({1: [*swap, *FAILS], 3: [*swap, *COMPLETES]})
+    bench.loop().ok()
+    first, retry, *_ = bench.calls()
+    assert retry.files == first.files
+    assert (outside / "app.py").read_text() == "not ours\n"
+    assert (outside / "more.txt").read_text() == "not ours either\n"
+    assert bench.path("src").is_symlink()
+    bench.run("restore", "demo").ok()
+    assert (outside / "app.py").read_text() == "not ours\n"
+    assert bench.read("src/app.py") == "print('hello')\n"
+    assert_nothing_lost(bench, users)
+
+
+EOL = {
+    "autocrlf": ("core.autocrlf", "true", ""),
+    "autocrlf input": ("core.autocrlf", "input", ""),
+    "text=auto": ("core.eol", "native", "* text=auto\n"),
+    "eol=crlf": ("core.eol", "native", "*.txt text eol=crlf\n"),
+    "ident": ("core.eol", "native", "*.txt ident\n"),
+}
+LINES = {
+    "mixed.txt": b"one\r\ntwo\nthree $Id: user's own $\r\n",
+    "crlf.txt": b"one\r\ntwo\r\n",
+    "lf.txt": b"one\ntwo $Id$\n",
+    "untracked.txt": b"one\r\ntwo\nthree\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", EOL)
+@pytest.mark.parametrize("touched", [False, True], ids=["untouched", "put back"])
+def test_hazard_11_line_ends_stay_byte_for_byte(bench: Bench, kind: str, *, touched: bool) -> None:
+    bench.only_stories(1, 2)
+    for name, data in LINES.items():
+        if name != "untracked.txt":
+            bench.path(name).write_bytes(data)
+    bench.commit("lines")
+    key, value, attributes = EOL[kind]
+    bench.git("config", key, value)
+    bench.write(".gitattributes", attributes)
+    bench.commit("attributes")
+    for name, data in LINES.items():
+        bench.path(name).write_bytes(data)
+    users = users_bytes(bench)
+    spoil: Actions = [["sh", f"for f in {' '.join(LINES)}; do echo spoilt >> $f; done"]]
+    to_lf: Actions = [["sh", "sed -i 's/\\r$//' mixed.txt untracked.txt"]]
+    bench.plan({1: [*spoil, *FAILS], 2: [*to_lf, *FAILS]} if touched else {1: fails()})
+    bench.loop("--on-complete", "cleanup").ok()
+    found = {name: bench.path(name).read_bytes() for name in LINES}
+    assert found == LINES
+    bench.run("restore", "demo").ok()
+    assert {name: bench.path(name).read_bytes() for name in LINES} == LINES
+    assert_nothing_lost(bench, users)
+
+
+@pytest.mark.parametrize("state", ["clean", "dirty"])
+def test_hazard_11_missing_required_filter_is_refused(bench: Bench, state: str) -> None:
+    bench.git("config", "filter.lfs.clean", "cat")
+    bench.git("config", "filter.lfs.smudge", "cat")
+    bench.git("config", "filter.lfs.required", "true")
+    bench.write(".gitattributes", "*.bin filter=lfs\n")
+    bench.write("big.bin", "pointer\n")
+    bench.commit("large files")
+    bench.git("config", "filter.lfs.clean", "git-lfs-that-is-missing clean -- %f")
+    bench.git("config", "filter.lfs.smudge", "git-lfs-that-is-missing smudge -- %f")
+    os.utime(bench.path("big.bin"), (1, 1))
+    bench.git("update-index", "--refresh", ok=False)
+    bench.git("-c", "filter.lfs.clean=cat", "update-index", "--refresh")
+    if state == "dirty":
+        bench.write("big.bin", "changed\n")
+    head, index = bench.sha(), bench.path(".git/index").read_bytes()
+    result = bench.loop().ok(2)
+    assert "lfs" in result.stderr
+    assert "Nothing was changed." in result.stderr
+    assert (bench.branch(), bench.sha()) == ("feature/x", head)
+    assert (bench.path(".git/index").read_bytes(), bench.calls()) == (index, [])
+    assert not bench.has("refs/heads/ralph/demo")
+
+
+IGNORES: dict[str, Actions] = {
+    "emptied": [["write", ".gitignore", "\n"]],
+    "deleted": [["delete", ".gitignore"]],
+    "negated": [["append", ".gitignore", "!.env\n!build/\n!build/**\n"]],
+    "negated_and_committed": [
+        ["append", ".gitignore", "!.env\n!build/\n"],
+        ["commit", "un-ignore"],
+    ],
+    "emptied_and_committed": [["write", ".gitignore", "x\n"], ["git", "commit", "-qam", "less"]],
+    "new_rules": [["append", ".gitignore", "junk/\n"], ["write", "junk/j.txt", "junk\n"]],
+    "new_ignore_file": [["write", "out/.gitignore", "*\n"], ["write", "out/j.txt", "junk\n"]],
+    "info_exclude": [["append", ".git/info/exclude", "junk/\n"], ["write", "junk/j.txt", "junk\n"]],
+    "forced": [["git", "add", "-f", ".env"]],
+}
+
+
+@pytest.mark.parametrize("deed", IGNORES)
+def test_hazard_15_agent_edits_ignore_rules(bench: Bench, deed: str) -> None:
+    bench.only_stories(1, 2)
+    start, users = bench.sha(), users_bytes(bench)
+    bench.plan({1: [*IGNORES[deed], *FAILS], 3: [*IGNORES[deed], *COMPLETES]})
+    bench.loop().ok()
+    first, retry, *_ = bench.calls()
+    assert (retry.place, retry.files) == (("ralph/demo", first.head, ""), first.files)
+    assert (bench.read(".env"), bench.read("build/cache.bin")) == ("SECRET=1\n", "cache\n")
+    ours = ("ralph/demo", "refs/ralph/attempts/demo/1/1")
+    if "committed" not in deed:
+        names = bench.git("log", *ours, "--format=", "--name-only", f"^{start}").split()
+        assert not {".env", "build/cache.bin"} & set(names)
+    if any("j.txt" in str(action) for action in IGNORES[deed]):
+        saved = bench.git("ls-tree", "-r", "--name-only", ours[1]).split()
+        assert [name for name in saved if name.endswith("j.txt")]
+    assert_nothing_lost(bench, users)
+
+
+@pytest.mark.parametrize("deed", ["rm -r .claude", "echo '{}' > .claude/loop-state.json"])
+@pytest.mark.parametrize("tracked", [False, True], ids=["ignored", "tracked"])
+def test_hazard_17_state_file_is_not_committed_nor_rolled_back(
+    bench: Bench, deed: str, *, tracked: bool
+) -> None:
+    bench.only_stories(1, 2)
+    if tracked:
+        bench.write(".claude/loop-state.json", "{}\n")
+        bench.git("add", "-f", ".claude")
+        bench.git("commit", "-q", "-m", "somebody committed the state")
+    start = bench.sha()
+    bench.plan({1: [["sh", deed], *FAILS], 2: [["sh", deed], *DONE]})
+    bench.loop().ok()
+    state = json.loads(bench.read(".claude/loop-state.json"))
+    assert [entry["outcome"] for entry in state["iterations"]] == ["failed", "complete", "complete"]
+    names = bench.git("log", f"{start}..ralph/demo", "--format=", "--name-only").split()
+    assert sorted(set(names)) == [TASKS, "work-2.txt", "work-3.txt"]
+
+
+@pytest.fixture
+def caseless(bench: Bench) -> Iterator[Path]:
+    """A mounted file system that takes `A` and `a` for the same name."""
+    mount = shutil.which("lowntfs-3g")
+    if not (mount and shutil.which("mkntfs") and os.geteuid() == 0):
+        assert os.environ.get("CI") != "true", (
+            "ntfs-3g is not installed: `make packages` installs it"
+        )
+        pytest.skip("needs root and the package ntfs-3g for a file system without case")
+    image, folder = bench.root / "image", bench.root / "caseless"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(32 * 1024 * 1024)
+    subprocess.run(["mkntfs", "-q", "-F", str(image)], check=True, capture_output=True)
+    made = subprocess.run(
+        [mount, "-o", "ignore_case,permissions", str(image), str(folder)],
+        check=False,
+        capture_output=True,
+    )
+    if made.returncode:
+        pytest.skip("this machine does not allow the mount")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_hazard_28_names_without_case(bench: Bench, caseless: Path) -> None:
+    bench.only_stories(1, 2)
+    work = caseless / "work"
+    bench.git("clone", "-q", str(bench.repo), str(work))
+    assert bench.git("config", "core.ignorecase", cwd=work) == "true"
+    (work / "lower.txt").write_text("lower\n")
+    bench.git("add", "-A", cwd=work)
+    bench.git("commit", "-q", "-m", "lower", cwd=work)
+    (work / "loose.txt").write_text("loose\n")
+    rename: Actions = [["sh", "mv lower.txt x && mv x LOWER.txt && echo more >> LOWER.txt"]]
+    bench.plan({1: [*rename, *FAILS], 3: [["git", "mv", "lower.txt", "Upper.txt"], *DONE]})
+    bench.loop("--on-complete", "cleanup", cwd=work).ok()
+    first, retry, *_ = bench.calls()
+    assert retry.files == first.files
+    assert (work / "upper.txt").read_text() == "lower\n"
+    assert (work / "loose.txt").read_text() == "loose\n"
+    assert bench.branch(work) == "feature/x"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_hazard_33_file_changes_between_snapshot_and_put_back(bench: Bench, times: int) -> None:
+    bench.only_stories(1)
+    users, count = users_bytes(bench), bench.root / "count"
+    real = bench.git("--exec-path") + "/git"
+    bench.program(
+        "git",
+        f'#!/bin/sh\ncase " $* " in *" read-tree -m -u "*)\n'
+        f"  echo x >> {count}; n=$(wc -l < {count})\n"
+        f'  [ "$n" -le {times} ] && echo "late $n" > README.md ;;\nesac\n'
+        f'exec {real} "$@"\n',
+    )
+    bench.plan({1: [["write", "README.md", "attempt\n"], *FAILS]})
+    bench.loop().ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files
+    saved = bench.git("log", "-p", "-m", "--format=", "refs/ralph/attempts/demo/1/1")
+    for text in ("attempt", *(f"late {n}" for n in range(1, times + 1))):
+        assert f"+{text}" in saved
+    assert_nothing_lost(bench, users)
