@@ -260,6 +260,18 @@ def test_decisions_are_numbered_and_have_three_parts() -> None:
         assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == ["Context", "Choice", "Price"]
 
 
+def test_the_hazard_matrix_names_every_hazard_test_and_no_other() -> None:
+    matrix = text_of(DOCS / "safety.md").partition("## The hazard matrix")[2]
+    named = set(re.findall(r"`(\d\d_[a-z0-9_]+)`", matrix))
+    files = (ROOT / "tests" / "e2e").glob("test_hazards_*.py")
+    written = {
+        name
+        for path in files
+        for name in re.findall(r"^def test_hazard_(\w+)\(", text_of(path), re.MULTILINE)
+    }
+    assert named == written
+
+
 def test_picture_is_small_and_stands_alone() -> None:
     text = text_of(PICTURE)
     assert len(text.encode()) < 60_000
