@@ -22,7 +22,7 @@ GITLINK = "160000"
 FOLDER = "040000"
 STEP_TIMEOUT_S = 600
 PATIENCE_S = 0.5
-LOCK_PATIENCE_S = 3.0
+LOCK_PATIENCE_S, LOCKED = 3.0, b"index.lock': File exists"
 
 # The user's hooks, signing, watchers and housekeeping stay out of our commands; objects are synced
 # in one batch (research: the only setting that survives a power cut together with the ref). Threads
@@ -168,7 +168,7 @@ class Git:
         )
         answer = self._processes.capture(command, self._interrupted)
         deadline = monotonic() + LOCK_PATIENCE_S
-        while not answer.ok and _is_locked(answer) and monotonic() < deadline:
+        while not answer.ok and LOCKED in answer.stderr and monotonic() < deadline:
             pause(0.02)  # the user's own git command holds the index: it ends soon
             answer = self._processes.capture(command, self._interrupted)
         if answer.ending is Ending.INTERRUPTED:
@@ -409,10 +409,6 @@ def git_failed(args: Sequence[str], answer: Captured) -> StepError:
     said = answer.stderr.decode(errors="replace").strip() or f"exit code {answer.exit_code}"
     verb = next((arg for arg in args if not arg.startswith("-")), args[0])
     return StepError(f"`git {verb}` failed: {said}")
-
-
-def _is_locked(answer: Captured) -> bool:
-    return b"index.lock': File exists" in answer.stderr
 
 
 def _paths(out: bytes) -> tuple[str, ...]:

@@ -223,6 +223,7 @@ class Snapshots:
             for path in _not_regular(said):
                 self.move_aside(self._place.top / path)  # git cannot record it, and we lose nothing
             self.clear_the_way()
+            self._drafts.index.with_name("index.lock").unlink(missing_ok=True)  # its `add` has died
             if tries < TRIES - 1 or any(words in said for words in BROKEN_INDEX):
                 self._new_index(draft, base)
         return tuple(orphans)
@@ -234,7 +235,6 @@ class Snapshots:
             self.move_aside(broken)
         index = self._drafts.index
         index.unlink(missing_ok=True)
-        index.with_name("index.lock").unlink(missing_ok=True)  # of an `add` that died
         if users.exists():
             shutil.copy2(users, index)
         draft.fill_index(base)
