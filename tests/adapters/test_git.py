@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.git import Change, Ref, clean_environment, git_failed
+from untildone.adapters.git import Change, Ref
+from untildone.adapters.git_door import clean_environment, git_failed
 from untildone.adapters.process import Captured, Processes
 from untildone.adapters.wake import Wake
 from untildone.domain.errors import Interrupted, StepError

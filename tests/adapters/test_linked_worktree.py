@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.git import Place
+from untildone.adapters.git_door import Place
 from untildone.adapters.linked_worktree import note_user, retire, user_of
 
 RUN = "20260101-000000-abcd"

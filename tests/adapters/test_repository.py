@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.git import Place
+from untildone.adapters.git_door import Place
 from untildone.adapters.process import Processes
 from untildone.adapters.repository import (
     EXCLUDE_LINE,

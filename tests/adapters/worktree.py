@@ -7,7 +7,8 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.git import Git, Place
+from untildone.adapters.git import Git
+from untildone.adapters.git_door import Place
 from untildone.adapters.process import Processes
 from untildone.adapters.repository import discover, exclude_own_files
 from untildone.adapters.run_folder import RunFolder

@@ -4,7 +4,8 @@ import errno
 import os
 from pathlib import Path
 
-from untildone.adapters.git import Git, Place
+from untildone.adapters.git import Git
+from untildone.adapters.git_door import Place
 from untildone.adapters.repository import home, slug
 from untildone.domain.errors import UserError
 

@@ -8,7 +8,8 @@ from typing import IO
 
 from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.durable import replace_file
-from untildone.adapters.git import Git, Place
+from untildone.adapters.git import Git
+from untildone.adapters.git_door import Place
 from untildone.adapters.process import Processes
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.run import Origin

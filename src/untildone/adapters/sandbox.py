@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from untildone.adapters.child import Command
-from untildone.adapters.git import Place
+from untildone.adapters.git_door import Place
 from untildone.adapters.process import Processes
 from untildone.domain.agent import Ending
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from untildone.adapters.child import Command
-from untildone.adapters.git import clean_environment
+from untildone.adapters.git_door import clean_environment
 from untildone.adapters.process import Processes
 from untildone.adapters.sandbox import Containment
 from untildone.domain.agent import Ending

@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.git import Place
+from untildone.adapters.git_door import Place
 from untildone.adapters.process import Processes
 from untildone.adapters.sandbox import Sandbox, sandbox_for, trouble
 from untildone.domain.errors import UserError

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.child import Command
-from untildone.adapters.git import FALLBACK_IDENTITY, Git
+from untildone.adapters.git import Git
+from untildone.adapters.git_door import FALLBACK_IDENTITY
 from untildone.adapters.process import Processes
 from untildone.adapters.repository import STATE_FILE, preflight
 from untildone.adapters.run_folder import change_of, run_ids

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from untildone.adapters import journal as journals
 from untildone.adapters.clock import SystemClock
-from untildone.adapters.git import Git, Place
+from untildone.adapters.git import Git
+from untildone.adapters.git_door import Place
 from untildone.adapters.inbox import Inbox
 from untildone.adapters.journal import Journal
 from untildone.adapters.leftovers import end_leftovers, started_at

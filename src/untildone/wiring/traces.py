@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from untildone.adapters.checkpoints.stash import archive_work, work_ref
 from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry
-from untildone.adapters.git import Place
+from untildone.adapters.git_door import Place
 from untildone.domain.run import Choice, Run
 from untildone.wiring.repository import Repository, at
 

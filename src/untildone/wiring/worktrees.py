@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.git import Place
+from untildone.adapters.git_door import Place
 from untildone.adapters.linked_worktree import make, note_user, retire, user_of
 from untildone.domain.errors import UserError
 from untildone.domain.run import Choice, Origin, Run

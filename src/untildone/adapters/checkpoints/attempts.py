@@ -6,7 +6,8 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.kept import keep, kept_folder
 from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
-from untildone.adapters.git import Git, Place, RefUpdate, git_failed
+from untildone.adapters.git import Git, RefUpdate
+from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.process import Captured
 
 PUT_BACK_TRIES = 3

@@ -2,7 +2,8 @@
 
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
-from untildone.adapters.git import Git, Place, Ref
+from untildone.adapters.git import Git, Ref
+from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Stand
 from untildone.adapters.repository import head_of, install_index
 from untildone.domain.errors import StepError, UserError, WorkAstray

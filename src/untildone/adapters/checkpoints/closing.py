@@ -9,7 +9,8 @@ from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.kept import give_back, kept_of
 from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.snapshot import Snapshots
-from untildone.adapters.git import Git, Place, RefUpdate, git_failed
+from untildone.adapters.git import Git, RefUpdate
+from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.operations import Operation, OperationLog, Stand
 from untildone.adapters.repository import head_of, head_ref, home, install_index
 from untildone.domain.errors import CloseRefused, StepError, UserError

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from untildone.adapters.durable import move_file
-from untildone.adapters.git import Git, Place
+from untildone.adapters.git import Git
+from untildone.adapters.git_door import Place
 
 
 class Drafts:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from untildone.adapters.checkpoints.refs import content
-from untildone.adapters.git import Place
+from untildone.adapters.git_door import Place
 
 
 def was_at(place: Place, commit: str, since: float) -> bool:

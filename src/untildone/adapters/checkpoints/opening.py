@@ -7,7 +7,8 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import Snapshots
-from untildone.adapters.git import Git, Place, RefUpdate
+from untildone.adapters.git import Git, RefUpdate
+from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Stand
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.fact import Opened

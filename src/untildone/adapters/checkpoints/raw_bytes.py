@@ -9,7 +9,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from untildone.adapters.git import Change, Git, Place
+from untildone.adapters.git import Change, Git
+from untildone.adapters.git_door import Place
 
 NAMES = "raw.json"
 CONVERTS = ("true", "input")

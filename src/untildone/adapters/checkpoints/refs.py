@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.git import Git, Place, Ref
+from untildone.adapters.git import Git, Ref
+from untildone.adapters.git_door import Place
 
 WATCHED = ("refs/heads/", "refs/tags/", "refs/stash", "refs/ralph/")
 

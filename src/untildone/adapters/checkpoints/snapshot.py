@@ -14,7 +14,8 @@ from untildone.adapters.checkpoints.raw_bytes import RawBytes
 from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.checkpoints.watch import Watch
 from untildone.adapters.clock import pause
-from untildone.adapters.git import FOLDER, GITLINK, Change, Git, Place, git_failed
+from untildone.adapters.git import FOLDER, GITLINK, Change, Git
+from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.process import Captured
 from untildone.adapters.repository import IN_PROGRESS, STATE_FILE, is_stale
 from untildone.domain.errors import StepError

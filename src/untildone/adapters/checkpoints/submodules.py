@@ -5,7 +5,8 @@ import os
 import shutil
 from pathlib import Path
 
-from untildone.adapters.git import Git, Place, git_failed
+from untildone.adapters.git import Git
+from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.process import Captured
 
 Note = dict[str, str]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.elsewhere import was_at
 from untildone.adapters.checkpoints.submodules import Submodules
-from untildone.adapters.git import Git, Place, Ref, RefUpdate
+from untildone.adapters.git import Git, Ref, RefUpdate
+from untildone.adapters.git_door import Place
 from untildone.adapters.repository import git_folder_gone
 
 STASH = "refs/stash"

@@ -3,7 +3,7 @@
 import shutil
 
 from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.git import Git, Place
+from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Operation, Stand
 from untildone.adapters.repository import head_ref, install_index
 from untildone.domain.errors import UserError
@@ -14,7 +14,7 @@ class Undoing:
 
     def __init__(self, closing: Closing, place: Place, stamp: str) -> None:
         self._closing = closing
-        self._git: Git = closing.git
+        self._git = closing.git
         self._place = place
         self._stamp = stamp
 

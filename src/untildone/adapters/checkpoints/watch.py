@@ -5,7 +5,8 @@ import shutil
 from untildone.adapters.checkpoints.filters import unfiltered
 from untildone.adapters.checkpoints.frozen import Frozen
 from untildone.adapters.checkpoints.guard import Flag, Guard, listed
-from untildone.adapters.git import Change, Git, Place
+from untildone.adapters.git import Change, Git
+from untildone.adapters.git_door import Place
 from untildone.domain.errors import StepError
 
 

@@ -7,7 +7,8 @@ from untildone.adapters.checkpoints.opening import Opening
 from untildone.adapters.checkpoints.refs import KnownRefs
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.surroundings import Surroundings
-from untildone.adapters.git import Git, Place, Ref
+from untildone.adapters.git import Git, Ref
+from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Operation, OperationLog, Stand
 from untildone.adapters.repository import IN_PROGRESS, head_of, home
 
