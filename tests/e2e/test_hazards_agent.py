@@ -153,7 +153,7 @@ def test_hazard_07_agent_removes_the_git_folder(bench: Bench, promise: Actions, 
     before = bench.contents()
     bench.plan({2: [*GAME, ["sh", f"rm -rf .git{again}"], *promise]})
     result = bench.loop()
-    assert result.code in (1, 3)
+    assert result.code == 3
     assert "The git folder of the run is gone or damaged: " in result.stderr
     assert "Traceback" not in result.stderr
     assert len(bench.calls()) == 2

@@ -1,5 +1,6 @@
 """The log of everything that we change in a repository: where all stood before and after."""
 
+import contextlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -44,9 +45,10 @@ class OperationLog:
         return self.home / self._name
 
     def add(self, operation: Operation) -> None:
-        """Write down what is about to happen."""
-        with self.path.open("ab") as file:
-            file.write(os.fsencode(json.dumps(asdict(operation), ensure_ascii=False) + "\n"))
+        """Write down what is about to happen; without a repository there is nothing to undo."""
+        line = os.fsencode(json.dumps(asdict(operation), ensure_ascii=False) + "\n")
+        with contextlib.suppress(FileNotFoundError), self.path.open("ab") as file:
+            file.write(line)
 
     def all(self) -> list[Operation]:
         """All operations in order; a line torn by a crash is passed over."""

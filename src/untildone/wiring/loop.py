@@ -226,7 +226,8 @@ class Session:
 
     def _go_on(self, run: Run, settings: Settings, flags: dict[str, object]) -> Ended:
         plan = run.plan
-        if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
+        put_away_before = plan.checkpoint == "worktree" and not user_of(self.repository.place)
+        if run.abandoned or put_away_before or (run.closed and run.choice is Choice.CLEANUP):
             back = run.origin.label if run.origin else "your branch"
             raise UserError(
                 f"The run of `{plan.change_id}` was ended, it cannot go on",
