@@ -7,6 +7,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.elsewhere import was_at
 from untildone.adapters.checkpoints.submodules import Submodules
+from untildone.adapters.durable import replace_file
 from untildone.adapters.git import Git, Ref, RefUpdate
 from untildone.adapters.git_door import Place
 from untildone.adapters.repository import git_folder_gone
@@ -51,7 +52,7 @@ class Surroundings:
             }
         )
         if text != self._written:
-            self._note.write_text(text)
+            replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"))
             self._written = text
         os.utime(self._note)
 
