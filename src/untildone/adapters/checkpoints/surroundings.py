@@ -14,6 +14,7 @@ from untildone.adapters.repository import git_folder_gone
 
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
+HELD = "refs/ralph/stash"
 SHARED = ("config", "info/exclude", "info/attributes")
 KEPT = ("backup", "archive", "attempts", "moved")
 OWN = ("config.worktree", "info/sparse-checkout")
@@ -52,9 +53,18 @@ class Surroundings:
             }
         )
         if text != self._written:
+            self._hold_stashes()
             replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"))
             self._written = text
         os.utime(self._note)
+
+    def _hold_stashes(self) -> None:
+        # An entry lives in a log only: `git stash clear` and `git gc` by an agent would end it.
+        log = (self._settings[STASH_LOG] or b"").decode(errors="replace").splitlines()
+        commits = [line.split(" ")[1] for line in log]
+        held: list[RefUpdate] = [(f"{HELD}/{commit[:16]}", commit, None) for commit in commits]
+        if held:
+            self._git.update_refs(held, "untildone: hold the stash entries")
 
     def noted_at(self) -> float:
         """When the last attempt began, in file-system time."""
