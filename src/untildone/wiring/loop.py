@@ -111,6 +111,7 @@ class Session:
                 hint=f"untildone restore {run.plan.change_id}",
             )
         loop = self._recovered(run)
+        self._refuse_cut_short(loop.run)
         if not loop.run.ended:
             loop.record(f.StopRequested(Stop(StopHow.NOW)))
             self._drive(loop)
@@ -135,7 +136,7 @@ class Session:
         """Everything back as it was before the run; returns where the present state is stored."""
         repo = self.repository
         self._take_over(run.plan.change_id)
-        self._end_leftovers(run)
+        run = self._recovered(run).run
         if run.origin is None:
             raise UserError("This run never touched anything; there is nothing to restore")
         loop = self._loop(run, run.origin)
@@ -241,12 +242,7 @@ class Session:
                 0, run, f"All stories of `{plan.change_id}` are done; nothing was changed."
             )
         loop = self._recovered(run)
-        if loop.run.abandoned:
-            self._put_away(loop.run)
-            raise UserError(
-                f"The start of this run was cut short before anything was changed: {plan.run_id}",
-                hint=f"untildone run {plan.change_id}",
-            )
+        self._refuse_cut_short(loop.run)
         source = source_of(plan, top)
         book = source.load() if source else None
         new_plan = renewed(plan, settings, flags, loop.run.current_iteration, book)
@@ -263,6 +259,15 @@ class Session:
                 loop.tell(warning(text))
         assert loop.run.origin is not None
         return self._drive(self._loop(loop.run, loop.run.origin))
+
+    def _refuse_cut_short(self, run: Run) -> None:
+        if run.abandoned:
+            self._put_away(run)
+            raise UserError(
+                f"The start of this run was cut short before anything was changed: "
+                f"{run.plan.run_id}",
+                hint=f"untildone run {run.plan.change_id}",
+            )
 
     def _begin(self, prepared: Prepared, origin: Origin) -> Ended:
         repo = self.repository

@@ -38,8 +38,14 @@ class BranchCheckpoint(Workspace):
         on_branch = head_of(self._place.git_dir)[0] == self._branch
         backup = self._opening.backup_ref
         if not (on_branch and tip and self._git.resolve(backup)):
+            self._drop_unused(tip)
             return None
         return Opened(origin, tip, backup)
+
+    def _drop_unused(self, tip: str) -> None:
+        # The start was cut short before HEAD moved: the branch holds nothing but the user's files.
+        if tip and f"Untildone-Run: {self._run_id}" in self._git.message(tip).splitlines():
+            self._git.update_refs([(self._ref, "", tip)], "untildone: start cut short")
 
     # -- around an attempt ---------------------------------------------------------------------
 
