@@ -39,13 +39,18 @@ class Closing:
         self.folder = home(place) / "runs" / run_id
         self.snapshots = Snapshots.of_run(git, place, self.folder, guard)
         self._marker = self.folder / "closing.json"
+        self._done = self.folder / "closed.json"
         self._log = OperationLog(home(place))
 
     def cleanup(self, origin: Origin) -> tuple[str, ...]:
         """Original branch, all changes of the run as uncommitted edits, `ralph/CHANGE` deleted."""
-        if self._marker.exists() and not self._on_branch():
-            return self._finish_cleanup(origin)  # a crash came between HEAD and the rest
+        if not self._on_branch():
+            if self._done.exists():
+                return _kept(json.loads(self._done.read_text()))  # a crash came before the record
+            if self._marker.exists():
+                return self._finish_cleanup(origin)  # a crash came between HEAD and the rest
         self._check_origin(origin)
+        self._done.unlink(missing_ok=True)  # of a cleanup that was undone
         tip = self.git.resolve(self._ref)
         snapshot = self.snapshots.take(tip)
         work = tip
@@ -197,8 +202,8 @@ class Closing:
         if self.git.resolve(self._ref):
             updates: list[RefUpdate] = [(self._ref, "", marker["tip"])]
             self.git.update_refs(updates, f"untildone: cleanup {self._change}")
-        self._marker.unlink()
-        return (f"The run's commits are stored as: {marker['archive']}",)
+        self._marker.replace(self._done)
+        return _kept(marker)
 
     def _head_to(self, origin: Origin, why: str) -> None:
         if origin.branch:
@@ -240,3 +245,7 @@ class Closing:
             failed = git_failed(("read-tree",), answer)
             raise StepError(failed.message, state="What was there is stored under refs/ralph.")
         self.snapshots.raw.put_back(tree)
+
+
+def _kept(marker: dict[str, str]) -> tuple[str, ...]:
+    return (f"The run's commits are stored as: {marker['archive']}",)
