@@ -214,6 +214,9 @@ class Closing:
     def _users_index(self, fallback: str) -> None:
         saved = self.folder / USERS_INDEX
         if saved.exists():
+            # Files that were only announced (`git add -N`) stand for an empty blob that no tree
+            # holds: a `git gc` of the agent's may have removed it.
+            self.git.do("hash-object", "-w", "--stdin")
             install_index(self._place, saved)
         else:
             self.git.reset_index(fallback)
