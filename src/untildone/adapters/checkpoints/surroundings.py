@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import stat
 from pathlib import Path
 
 from untildone.adapters.checkpoints.elsewhere import was_at
@@ -183,7 +184,9 @@ class Surroundings:
             path.unlink(missing_ok=True)
             return
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(data)
+        # In one step: half a `config` would make the whole repository unusable.
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        replace_file(path, [data], path.with_name(f"{path.name}.untildone"), mode)
         if name.startswith("hooks/"):
             path.chmod(0o755)
 
