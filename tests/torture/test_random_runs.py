@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.torture.random_runs import explore
+from tests.torture.random_runs import Case, explore, played
+from tests.torture.scene import Fault
 
 pytestmark = pytest.mark.e2e
 
@@ -11,3 +12,18 @@ pytestmark = pytest.mark.e2e
 @pytest.mark.parametrize("part", range(10))
 def test_nothing_is_lost_whatever_agent_and_faults_do(part: int) -> None:
     assert explore(cases=5, seed_value=part) == 5
+
+
+FOUND = {
+    "gc removes the blob of announced files": Case(1, 0, ("git gc -q --prune=now\n",), ()),
+    "cleared stash and gc": Case(
+        1, 1, ('git stash clear\ngit gc -q --prune=now\npromise="FAILED: x"\n',), ()
+    ),
+    "twice killed at the start": Case(3, 1, (), (Fault(20, "during", 4.0), Fault(3, "half"))),
+}
+
+
+@pytest.mark.parametrize("case", FOUND.values(), ids=FOUND)
+def test_what_random_runs_have_found(case: Case) -> None:
+    wrong, said = played(case)
+    assert wrong == [], said
