@@ -137,6 +137,8 @@ def _wrong(scene: Scene, case: Case, variant: str) -> list[Fact]:
         status = scene.command("status", "--json")
         wrong += [Fact(UNRECOVERED, f"status exits {status}")] if status else []
         following = ("resume", "x", *more)
+    if code == 5:  # git was killed in the cleanup, which is then refused and can be asked for again
+        code = 3 if scene.command("finish", "x", "cleanup") in (0, 3) else 5
     wrong += [] if code in (0, 3) else [Fact(UNRECOVERED, f"the run exits {code}")]
     wrong += _claims(scene, code)
     checks.expire_and_collect(scene)
