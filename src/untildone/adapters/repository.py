@@ -138,10 +138,11 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def move_stale_locks(place: Place, aside: Path) -> tuple[str, ...]:
-    """Lock files of git commands that died with a killed loop, moved out of the way."""
+    """Locks of git commands that died with a killed loop, moved aside into the run's folder."""
     named = [place.git_dir / "HEAD.lock", place.git_dir / "index.lock"]
     named.append(place.common_dir / "packed-refs.lock")
-    locks = [*named, *(place.common_dir / "refs").rglob("*.lock")]
+    private = aside.parent.glob("*.lock")  # of our own indexes
+    locks = [*named, *(place.common_dir / "refs").rglob("*.lock"), *private]
     deadline = monotonic() + LOCK_WAIT_S
     moved = []
     for lock in locks:
