@@ -33,8 +33,8 @@ from untildone.wiring.flagged import refuse_flagged
 from untildone.wiring.leftover_worktrees import sweep
 from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
 from untildone.wiring.registry import dialect
-from untildone.wiring.repository import Repository
-from untildone.wiring.worktrees import holder, move_out, put_away, refuse_ignored
+from untildone.wiring.repository import Repository, at
+from untildone.wiring.worktrees import holder, move_out, put_away, refuse_ignored, user_place
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 
@@ -61,7 +61,7 @@ class Session:
     def start(self, settings: Settings, flags: dict[str, object], wanted: Wanted) -> Ended:
         """Start a run, or go on with the one of this branch."""
         change = pick_change(self.repository, wanted)
-        repo = self._go_to(change)
+        self.repository = repo = holder(self.repository, change)
         self._take_over(change)
         self._finish_closing(repo.latest())
         branch = self._branch_of_run()
@@ -105,6 +105,8 @@ class Session:
     def finish(self, run: Run, choice: Choice) -> Ended:
         """The completion choice after the fact."""
         self._take_over(run.plan.change_id)
+        if run.plan.checkpoint == "worktree" and run.closed and run.choice is choice:
+            return Ended(0, run)  # carried out, by us or by one that died before it could say so
         if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
             raise UserError(
                 f"The run of `{run.plan.change_id}` was already ended",
@@ -134,8 +136,10 @@ class Session:
 
     def restore(self, run: Run) -> tuple[str, ...]:
         """Everything back as it was before the run; returns where the present state is stored."""
-        repo = self.repository
         self._take_over(run.plan.change_id)
+        if user_of(self.repository.place) and run.choice is Choice.CLEANUP:
+            run = self._after_cleanup(run)
+        repo = self.repository
         run = self._recovered(run).run
         if run.origin is None:
             raise UserError("This run never touched anything; there is nothing to restore")
@@ -182,13 +186,15 @@ class Session:
             self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
             self._drive(self._recovered(run))
 
-    def _go_to(self, change: str) -> Repository:
-        """Where the run of this change is: here, or in a worktree that was made for it."""
-        other = holder(self.repository, change)
-        run = other.latest(change) if other is not self.repository else None
-        if run and (other.alive() or not put_away(other, run)):
-            self.repository = other
-        return self.repository
+    def _after_cleanup(self, run: Run) -> Run:
+        """A cleanup that was cut short has touched the user's own worktree: on from there."""
+        user = user_place(self.repository.place)
+        assert user is not None
+        self._finish_closing(run)
+        self.repository.lock.release()
+        self.repository = at(user)
+        self._take_over(run.plan.change_id)
+        return self.repository.needed(run.plan.change_id)
 
     def _branch_of_run(self) -> str:
         """The branch that says whose turn it is; a run without one counts until it has ended."""

@@ -21,7 +21,7 @@ def holder(repo: Repository, change: str) -> Repository:
 
     Without a change: the only one that was made, if this worktree has no open run of its own.
     """
-    made = [other for other in others(repo) if other.latest(change)]
+    made = [other for other in others(repo) if _holds(other, change)]
     own = repo.latest() if made and not change else None
     unclear = not change and (len(made) > 1 or (own and not has_ended(own)))
     found = repo if unclear or not made else made[0]
@@ -32,6 +32,14 @@ def holder(repo: Repository, change: str) -> Repository:
         state="Its finished stories are on its branch `ralph/…`. Your files were not touched.",
         hint="`untildone doctor --fix` ends the run, then `untildone run` starts anew",
     )
+
+
+def _holds(other: Repository, change: str) -> bool:
+    run = other.latest(change)
+    if run and has_ended(run) and not other.alive():
+        put_away(other, run)  # a death came before it could be
+        return False
+    return run is not None
 
 
 def others(repo: Repository) -> Iterator[Repository]:
