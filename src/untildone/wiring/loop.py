@@ -308,8 +308,8 @@ class Session:
         return Origin(branch, commit)
 
     def _end_leftovers(self, run: Run | None) -> None:
-        if not run or run.closed:
-            return
+        if not run or (run.closed and run.choice is Choice.CLEANUP):
+            return  # after a choice that was refused, or keep, a dead git may have left its locks
         repo = self.repository
         ended = repo.end_leftovers(run.plan.run_id)
         if ended:
