@@ -1,5 +1,6 @@
 """Drafts of snapshots, files kept beside git, and moves that survive a power cut."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -43,7 +44,8 @@ def test_nothing_is_in_the_repository_before_it_is_installed(
     tree = draft.write_tree()
     assert (repo.sh("count-objects"), repo.sh("status", "--porcelain")) == before
     blob = repo.sh("hash-object", "new.txt")
-    shutil.rmtree(repo.place.common_dir / "objects" / blob[:2], ignore_errors=True)
+    with contextlib.suppress(OSError):  # unless another object happens to live there
+        (repo.place.common_dir / "objects" / blob[:2]).rmdir()
     drafts.install([tree, blob], complete=True)
     assert repo.sh("cat-file", "blob", blob) == "new"
     assert repo.sh("write-tree") == tree

@@ -99,7 +99,7 @@ def label_of(ref: SavedRef) -> Label | None:
         stored = _time(run or stamp, form)
         if stored:
             return Label(kind, "/".join(parts[:k]), part if run else "", stored)
-    if kind == "moved":
+    if kind in ("moved", "stash"):  # the second holds entries of the user's list, of no change
         return Label(kind, "/".join(parts[:-1]), "", ref.committed)
     if kind in OURS and ref.run_id:
         change = "/".join(parts[: len(parts) - OURS[kind]])
