@@ -347,6 +347,18 @@ def test_a_story_that_cannot_be_found_again_is_a_failed_attempt() -> None:
     assert "is not found by number and text" in loop.agent.prompts[1]
 
 
+def test_a_check_that_renames_the_story_fails_the_attempt() -> None:
+    def renames() -> None:
+        assert loop.source
+        loop.source.text = STORIES.replace("First", "Other")
+
+    once = replace(VERIFY, limits=replace(VERIFY.limits, max_retries=0))
+    loop = FakeLoop((COMPLETE,), plan=once, verifier=FakeVerifier(during=renames))
+    run = loop.drive()
+    assert [it.outcome for it in run.iterations] == [Outcome.VERIFY_FAILED]
+    assert run.iterations[0].reason == "memory.md: the story is not there any more: 1"
+
+
 ASTRAY = "The work does not build on the branch `ralph/demo`"
 
 

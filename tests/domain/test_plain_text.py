@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.domain.plain_text import plain
+from untildone.domain.plain_text import amount, plain
 
 ATTACKS = {
     "title": ("\x1b]0;owned\x07text", "text"),
@@ -61,3 +61,10 @@ def test_time_grows_with_the_length_only(piece: str) -> None:
     plain(text)
     assert time.process_time() - started < 5
     assert sys.getsizeof(text) > 1_000_000
+
+
+def test_a_number_of_bytes_for_people() -> None:
+    assert [amount(n) for n in (0, 1023, 1024, 1536, 50 * 1024**2, 3 * 1024**3)] == [
+        *("0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "50 MiB", "3 GiB"),
+    ]
+    assert amount(None) == "an unknown number of bytes"
