@@ -66,14 +66,14 @@ class Drafts:
         source = f"{self._objects}/{name[:2]}/{name[2:]}"
         folder = f"{self._stored}/{name[:2]}"
         target = f"{folder}/{name[2:]}"
+        if not os.path.lexists(source):
+            return  # the repository had it before
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)  # noqa: PTH102
+            shutil.copymode(self._stored, folder)  # a repository shared by a group
         try:
             os.rename(source, target)  # noqa: PTH104
         except OSError as error:
-            if not os.path.lexists(source):
-                return  # the repository had it before
-            if error.errno == errno.EXDEV:
-                move_file(Path(source), Path(target))
-                return
-            os.mkdir(folder)  # noqa: PTH102
-            shutil.copymode(self._stored, folder)  # a repository shared by a group
-            os.rename(source, target)  # noqa: PTH104
+            if error.errno != errno.EXDEV:
+                raise
+            move_file(Path(source), Path(target))
