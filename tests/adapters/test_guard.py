@@ -110,7 +110,7 @@ def test_names_that_pass(path: str) -> None:
         ("a.sh", b"npm_" + TOKEN[:36]),
         ("a.sh", b"pypi-AgEIcHlwaS5vcmc" + TOKEN + TOKEN),
         ("a.sh", b"hf_" + TOKEN[:34]),
-        (".npmrc", b"//registry.npmjs.org/:_authToken=abc\n"),
+        (".npmrc", b"//registry.example.invalid/:_authToken=abc\n"),
         (".pypirc", b"[pypi]\npassword = hunter2\n"),
     ],
 )
@@ -132,7 +132,7 @@ def test_contents_of_secrets(path: str, head: bytes) -> None:
         ("doc.md", b"sk-proj-your-key"),
         ("style.css", b".task-project-name-is-very-long-indeed-and-goes-on-for-ever { }"),
         ("image.bin", b"\0\0 " + AWS_KEY.encode()),
-        (".npmrc", b"registry=https://registry.npmjs.org/\n_authToken=${NPM_TOKEN}\n"),
+        (".npmrc", b"registry=https://registry.example.invalid/\n_authToken=${NPM_TOKEN}\n"),
         (".pypirc", b"[distutils]\nindex-servers = pypi\n"),
     ],
 )
