@@ -27,7 +27,16 @@ from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.app.orchestrator import NOTICE_BUDGET, Orchestrator
 from untildone.domain import fact as f
-from untildone.domain.agent import AgentReport, AgentText, Ending, Intent, Limit, Reading, Usage
+from untildone.domain.agent import (
+    AgentReport,
+    AgentText,
+    Ending,
+    Intent,
+    Kind,
+    Reading,
+    Trouble,
+    Usage,
+)
 from untildone.domain.errors import (
     CloseRefused,
     Interrupted,
@@ -102,7 +111,7 @@ def test_what_the_agent_gets() -> None:
     loop = FakeLoop((COMPLETE, COMPLETE), plan=replace(PLAN, model="best"))
     loop.drive()
     prompts = loop.agent.prompts
-    assert loop.agent.intents == [
+    assert [replace(intent, asked=None) for intent in loop.agent.intents] == [
         Intent(prompts[0], "/work", "scratch/1", "1", 1, "best"),
         Intent(prompts[1], "/work", "scratch/2", "2", 1, "best"),
     ]
@@ -242,7 +251,7 @@ def test_a_limit_is_waited_out_and_uses_no_attempt() -> None:
     assert [event["why"] for event in loop.record.of("waiting")] == ["overloaded", "overloaded"]
 
 
-OVERLOADED = Limit("overloaded")
+OVERLOADED = Trouble(Kind.OVERLOADED, "overloaded")
 
 
 def test_stop_while_waiting() -> None:

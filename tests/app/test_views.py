@@ -23,7 +23,7 @@ from tests.fakes.plans import (
 )
 from untildone.app import views
 from untildone.domain import fact as f
-from untildone.domain.agent import Limit, Usage
+from untildone.domain.agent import Kind, Trouble, Usage
 from untildone.domain.run import (
     Choice,
     Done,
@@ -39,7 +39,7 @@ from untildone.domain.story import Remark
 
 VERIFY = replace(PLAN, verify=("make test",))
 STOP = f.StopRequested(Stop(StopHow.NOW))
-LIMIT = Limit("usage limit", at(60))
+LIMIT = Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60))
 LIMITED = (OPENED, loaded(), *lost(limit=LIMIT))
 ALL_DONE = book(story(1, done=True), story(2, done=True))
 

@@ -27,7 +27,7 @@ from tests.fakes.plans import (
     won,
 )
 from untildone.domain import fact as f
-from untildone.domain.agent import AgentText, AgentTool, Limit, Usage
+from untildone.domain.agent import AgentText, AgentTool, Kind, Trouble, Usage
 from untildone.domain.event import Event, announce, noticed, warning
 from untildone.domain.machine import apply
 from untildone.domain.run import Choice, Done, Outcome, Plan, Reason, Status, Stop, StopHow
@@ -37,7 +37,7 @@ VERIFY = replace(PLAN, verify=("make test",))
 MANUAL = replace(PLAN, done=Done.MANUAL)
 ALL_DONE = book(story(1, done=True), story(2, done=True))
 ONE_ITERATION = replace(PLAN, limits=replace(LIMITS, max_iterations=1))
-LIMIT = Limit("usage limit", at(60))
+LIMIT = Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60))
 STOP = f.StopRequested(Stop(StopHow.NOW))
 SIGNAL = f.StopRequested(Stop(StopHow.NOW, 15))
 OVER = (OPENED, loaded(done=True))

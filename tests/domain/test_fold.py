@@ -26,7 +26,7 @@ from tests.fakes.plans import (
     won,
 )
 from untildone.domain import fact as f
-from untildone.domain.agent import Limit, Usage
+from untildone.domain.agent import Kind, Session, Trouble, Usage
 from untildone.domain.run import (
     Choice,
     Done,
@@ -57,7 +57,7 @@ SIGNAL = f.StopRequested(Stop(StopHow.NOW, 15))
 AFTER_ITERATION = f.StopRequested(Stop(StopHow.AFTER_ITERATION))
 AFTER_STORY = f.StopRequested(Stop(StopHow.AFTER_STORY))
 INTERRUPTED = ended(Outcome.INTERRUPTED, "stopped")
-LIMIT = Limit("usage limit", at(60))
+LIMIT = Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60))
 WAIT = f.WaitStarted(0, at(60), "x")
 LIMITED = (
     *(began(2, None), ended(Outcome.AGENT_ERROR, limit=LIMIT)),
@@ -380,11 +380,15 @@ def iteration(n: int = 1, **more: object) -> Iteration:
 def test_stages_of_an_iteration() -> None:
     usage = Usage(5, 7)
     plan = replace(PLAN, verify=("make test",))
-    call = f.AttemptEnded(0, Outcome.COMPLETE, "", ("a1",), Usage(1), None, "s1")
+    call = f.AttemptEnded(0, Outcome.COMPLETE, "", ("a1",), Usage(1), None, Session("s1"))
     facts: tuple[f.Fact, ...] = (began(), call, measured(usage), f.Verified(0, passed=True))
     seen = [told(OPENED, loaded(), *facts[:k], plan=plan).lanes[0].iteration for k in range(1, 5)]
     over = iteration(
-        ended=at(4), outcome=Outcome.COMPLETE, commits=("a1",), usage=Usage(1), session_id="s1"
+        ended=at(4),
+        outcome=Outcome.COMPLETE,
+        commits=("a1",),
+        usage=Usage(1),
+        session=Session("s1"),
     )
     assert seen == [
         iteration(),

@@ -30,7 +30,7 @@ from tests.fakes.plans import (
 )
 from untildone.domain import fact as f
 from untildone.domain import step as s
-from untildone.domain.agent import Limit
+from untildone.domain.agent import Kind, Trouble
 from untildone.domain.machine import apply, begin, next_steps
 from untildone.domain.run import (
     Choice,
@@ -49,7 +49,7 @@ VERIFY = replace(PLAN, verify=("make test",))
 MANUAL = replace(PLAN, done=Done.MANUAL)
 PLAIN_TASKS = replace(PLAIN, done=Done.TASKS)
 PLAIN_PROMISE = replace(PLAIN, done=Done.PROMISE, verify=("make test",))
-LIMIT = Limit("rate limit", at(60))
+LIMIT = Trouble(Kind.RATE_LIMITED, "rate limit", at(60))
 ALL_DONE = book(story(1, done=True), story(2, done=True))
 STOP = f.StopRequested(Stop(StopHow.NOW))
 NO_PROMISE = Outcome.NO_PROMISE

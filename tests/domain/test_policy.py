@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.plans import NOW, at
-from untildone.domain.agent import AgentReport, Ending, Limit, Reading
+from untildone.domain.agent import AgentReport, Ending, Kind, Reading, Trouble
 from untildone.domain.policy import judge, wake_at
 from untildone.domain.promise import Promise
 from untildone.domain.run import Outcome
@@ -79,10 +79,12 @@ def test_verdict(name: str) -> None:
     ("strikes", "seconds"), [(0, 30), (1, 60), (2, 120), (4, 480), (5, 900), (6, 900), (500, 900)]
 )
 def test_back_off_doubles_up_to_a_bound(strikes: int, seconds: int) -> None:
-    assert wake_at(Limit("overloaded"), strikes, NOW) - NOW == timedelta(seconds=seconds)
+    assert wake_at(Trouble(Kind.OVERLOADED, "overloaded"), strikes, NOW) - NOW == timedelta(
+        seconds=seconds
+    )
 
 
 def test_a_stated_reset_is_believed_if_it_is_to_come() -> None:
-    assert wake_at(Limit("usage limit", at(3600)), 4, NOW) == at(3601)
-    assert wake_at(Limit("usage limit", at(0)), 0, NOW) == at(30)
-    assert wake_at(Limit("usage limit", at(-5)), 1, NOW) == at(60)
+    assert wake_at(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(3600)), 4, NOW) == at(3601)
+    assert wake_at(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(0)), 0, NOW) == at(30)
+    assert wake_at(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(-5)), 1, NOW) == at(60)

@@ -14,7 +14,7 @@ from tests.fakes.plans import BOTH, LIMITS, ORIGIN, PLAN, at
 from untildone.adapters import codec
 from untildone.domain import fact as f
 from untildone.domain import step as s
-from untildone.domain.agent import Limit, Usage
+from untildone.domain.agent import Kind, Session, Trouble, Usage
 from untildone.domain.machine import apply, begin
 from untildone.domain.run import Choice, Outcome, Plan, Run, Stop, StopHow
 
@@ -27,7 +27,7 @@ FACTS: list[f.Fact] = [
     f.AttemptStarted(0, 2, "1", ("1", "Log in"), "logs/2"),
     f.AttemptEnded(
         *(0, Outcome.FAILED, "why", ("a1", "a2"), Usage(1, 2, 3, 4, 0.5, estimated=True)),
-        *(Limit("usage limit", at(60.125)), "s1"),
+        *(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60.125)), Session("s1", Usage(9))),
     ),
     f.AttemptEnded(0, Outcome.NO_PROMISE),
     f.UsageMeasured(0, Usage(1, 2), ("odd",)),

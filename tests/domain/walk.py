@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
 from untildone.domain import fact as f
 from untildone.domain import step as s
-from untildone.domain.agent import Limit, Usage
+from untildone.domain.agent import Kind, Trouble, Usage
 from untildone.domain.event import Event, announce
 from untildone.domain.machine import apply, begin, next_steps
 from untildone.domain.run import (
@@ -25,7 +25,7 @@ from untildone.domain.run import (
 
 Draw = Callable[[st.SearchStrategy[f.Fact]], f.Fact]
 
-LIMIT_REACHED = Limit("limit", at(5))
+LIMIT_REACHED = Trouble(Kind.RATE_LIMITED, "limit", at(5))
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
                 st.just(lane),
                 st.sampled_from(Outcome),
                 st.sampled_from(["", "why"]),
-                limit=st.sampled_from([None, None, None, LIMIT_REACHED]),
+                trouble=st.sampled_from([None, None, None, LIMIT_REACHED]),
             )
             return ended.map(_sensible)
         case s.MeasureUsage(lane):
@@ -149,9 +149,9 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
 
 def _sensible(fact: f.AttemptEnded) -> f.AttemptEnded:
     """Limits come with errors only."""
-    if fact.limit is None:
+    if fact.trouble is None:
         return fact
-    return f.AttemptEnded(fact.lane, Outcome.AGENT_ERROR, fact.reason, limit=fact.limit)
+    return f.AttemptEnded(fact.lane, Outcome.AGENT_ERROR, fact.reason, trouble=fact.trouble)
 
 
 def _loaded(run: Run) -> f.StoriesLoaded:

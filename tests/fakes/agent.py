@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from untildone.domain.agent import AgentReport, Ending, Intent, Limit, Reading, Usage
+from untildone.domain.agent import AgentReport, Ending, Intent, Reading, Session, Trouble, Usage
 from untildone.domain.promise import Promise
 from untildone.domain.run import Limits
 from untildone.ports import Notify
@@ -15,10 +15,10 @@ def said(
     *,
     error: str = "",
     usage: Usage | None = None,
-    limit: Limit | None = None,
+    limit: Trouble | None = None,
 ) -> AgentReport:
     """An agent that exits by itself."""
-    return AgentReport(Ending.EXITED, 0, Reading(promise, error, usage, limit, "session"))
+    return AgentReport(Ending.EXITED, 0, Reading(promise, error, usage, limit, Session("session")))
 
 
 COMPLETE = said(Promise(complete=True))

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from untildone.domain import fact as f
-from untildone.domain.agent import Limit, Usage
+from untildone.domain.agent import Trouble, Usage
 from untildone.domain.machine import apply, begin
 from untildone.domain.run import Done, Limits, Origin, Outcome, Plan, Run
 from untildone.domain.story import Remark, Story, StoryBook, Task
@@ -68,10 +68,10 @@ def ended(
     reason: str = "",
     *,
     commits: tuple[str, ...] = (),
-    limit: Limit | None = None,
+    limit: Trouble | None = None,
 ) -> f.AttemptEnded:
     """The agent is gone."""
-    return f.AttemptEnded(0, outcome, reason, commits, None, limit, "")
+    return f.AttemptEnded(0, outcome, reason, commits, None, limit)
 
 
 def measured(usage: Usage | None = None) -> f.UsageMeasured:
@@ -99,7 +99,7 @@ def lost(
     of: Story = ONE,
     outcome: Outcome = Outcome.FAILED,
     reason: str = "why",
-    limit: Limit | None = None,
+    limit: Trouble | None = None,
 ) -> tuple[f.Fact, ...]:
     """A whole iteration that is put back."""
     return began(n, of), ended(outcome, reason, limit=limit), measured(), put_back()

@@ -175,7 +175,13 @@ class Orchestrator:
         ports.meter.start()
         self.record(f.AttemptStarted(step.lane, step.n, story_id, key, log_file))
         intent = Intent(
-            prompt, ports.cwd, ports.folder.scratch(step.n), story_id, step.attempt, plan.model
+            prompt=prompt,
+            cwd=ports.cwd,
+            scratch=ports.folder.scratch(step.n),
+            story_id=story_id,
+            attempt=step.attempt,
+            model=plan.model,
+            asked=ports.clock.now(),
         )
         report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
         outcome, reason = judge(report)
@@ -190,8 +196,8 @@ class Orchestrator:
             reason,
             commits,
             reading.usage,
-            reading.limit,
-            reading.session_id,
+            reading.trouble,
+            reading.session,
         )
 
     def _lost(self, story: Story, checkpoint: str) -> str:
@@ -225,7 +231,8 @@ class Orchestrator:
         iteration = _iteration(self.run.lanes[lane])
         if self.run.stop and self.run.stop.how is StopHow.NOW:
             return f.UsageMeasured(lane, iteration.usage)  # no time for another program
-        usage, warnings = self.ports.meter.measure(iteration.usage, iteration.session_id)
+        session_id = iteration.session.id if iteration.session else ""
+        usage, warnings = self.ports.meter.measure(iteration.usage, session_id)
         return f.UsageMeasured(lane, usage, tuple(warnings))
 
     def _verify(self, lane: int) -> f.Verified:

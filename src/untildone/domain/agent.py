@@ -10,7 +10,11 @@ from untildone.domain.promise import Promise
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and cost of one agent call; `None` where the agent does not say."""
+    """Tokens and cost of one agent call.
+
+    `input_tokens` are without those read from a cache, `output_tokens` include the reasoning.
+    `cost_usd` is None and `model` empty where the agent does not say.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -18,6 +22,8 @@ class Usage:
     cache_write_tokens: int = 0
     cost_usd: float | None = None
     estimated: bool = False
+    reasoning_tokens: int = 0
+    model: str = ""
 
     @property
     def total(self) -> int:
@@ -25,11 +31,30 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
 
+class Permissions(StrEnum):
+    """What the agent may do without being asked: everything, or edit files in the worktree."""
+
+    FULL = "full"
+    EDITS = "edits"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation in the agent's own keeping.
+
+    `totals` is what the agent has counted for the whole conversation so far, if it counts so.
+    """
+
+    id: str
+    totals: Usage | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """One agent call as the loop wants it, in no agent's words.
 
     `cwd` and `scratch` are folder paths; `scratch` is private to this call (never in the worktree).
+    `resume` is the conversation to go on with; None is a fresh one. `asked` is when it starts.
     """
 
     prompt: str
@@ -38,6 +63,9 @@ class Intent:
     story_id: str = ""
     attempt: int = 1
     model: str = ""
+    permissions: Permissions = Permissions.FULL
+    resume: Session | None = None
+    asked: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +101,38 @@ class AgentTool:
 Notice = AgentText | AgentTool
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A limit or passing trouble that the agent reports: wait, no attempt is used."""
+class Kind(StrEnum):
+    """What kind of trouble an agent reports."""
 
+    AGENT_ERROR = "agent_error"
+    NOT_LOGGED_IN = "not_logged_in"
+    RATE_LIMITED = "rate_limited"
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    OVERLOADED = "overloaded"
+    CONTEXT_OVERFLOW = "context_overflow"
+    BUDGET = "budget"
+    REFUSED = "refused"
+
+
+PASSING = (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED, Kind.OVERLOADED)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What went wrong in the agent or its service, in a few words.
+
+    A stated reset is a moment (`until`) or a span from the end of the call (`after_s`).
+    """
+
+    kind: Kind
     why: str
     until: datetime | None = None
+    after_s: float | None = None
+
+    @property
+    def passing(self) -> bool:
+        """Whether it goes away by itself: wait, no attempt is used."""
+        return self.kind in PASSING
 
 
 class Ending(StrEnum):
@@ -95,15 +149,17 @@ class Ending(StrEnum):
 class Reading:
     """What an agent's output says, once it is over.
 
-    `error` is empty unless the agent itself reports one (or its result event is missing).
-    `usage` is None when the output carries no numbers.
+    `error` is empty unless the agent itself reports one (or its result event is missing); then
+    `trouble` may say of what kind it is. `usage` is this call's share, None when the output carries
+    no numbers. `denied` are the tools that the agent was not allowed to use.
     """
 
     promise: Promise | None = None
     error: str = ""
     usage: Usage | None = None
-    limit: Limit | None = None
-    session_id: str = ""
+    trouble: Trouble | None = None
+    session: Session | None = None
+    denied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from untildone.domain.agent import Limit, Usage
+from untildone.domain.agent import Session, Trouble, Usage
 from untildone.domain.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.story import StoryBook, StoryKey
 
@@ -58,8 +58,8 @@ class AttemptEnded:
     reason: str = ""
     commits: tuple[str, ...] = ()
     usage: Usage | None = None
-    limit: Limit | None = None
-    session_id: str = ""
+    trouble: Trouble | None = None
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)

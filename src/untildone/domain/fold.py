@@ -75,8 +75,8 @@ def attempt_ended(run: Run, fact: f.AttemptEnded, at: datetime) -> Run:
         reason=fact.reason,
         commits=fact.commits,
         usage=fact.usage,
-        limit=fact.limit,
-        session_id=fact.session_id,
+        trouble=fact.trouble,
+        session=fact.session,
     )
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from untildone.domain.agent import AgentReport, Ending, Limit
+from untildone.domain.agent import AgentReport, Ending, Trouble
 from untildone.domain.run import Outcome
 
 FIRST_WAIT_S = 30
@@ -42,8 +42,9 @@ def _judge_exit(report: AgentReport) -> tuple[Outcome, str]:
     return Outcome.NO_PROMISE, "the agent ended without a promise"
 
 
-def wake_at(limit: Limit, strikes: int, now: datetime) -> datetime:
+def wake_at(limit: Trouble, strikes: int, now: datetime) -> datetime:
     """When to call again: the stated reset, else a back-off that doubles up to a bound."""
-    if limit.until and limit.until > now:
-        return limit.until + timedelta(seconds=AFTER_RESET_S)
+    until = now + timedelta(seconds=limit.after_s) if limit.after_s else limit.until
+    if until and until > now:
+        return until + timedelta(seconds=AFTER_RESET_S)
     return now + timedelta(seconds=min(FIRST_WAIT_S * 2**strikes, LONGEST_WAIT_S))

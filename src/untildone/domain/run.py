@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from untildone.domain.agent import Limit, Usage
+from untildone.domain.agent import Session, Trouble, Usage
 from untildone.domain.story import StoryBook, StoryKey
 
 
@@ -154,8 +154,13 @@ class Iteration:
     commits: tuple[str, ...] = ()
     saved_ref: str = ""
     done_check: bool = False
-    limit: Limit | None = None
-    session_id: str = ""
+    trouble: Trouble | None = None
+    session: Session | None = None
+
+    @property
+    def limit(self) -> Trouble | None:
+        """The limit or passing trouble that makes this call no attempt."""
+        return self.trouble if self.trouble and self.trouble.passing else None
 
     @property
     def timed_out(self) -> bool:
@@ -195,7 +200,7 @@ class Lane:
     id: int = 0
     checkpoint: str = ""
     iteration: Iteration | None = None
-    limit: Limit | None = None
+    limit: Trouble | None = None
     waiting: Waiting | None = None
     strikes: int = 0
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from untildone.domain.agent import Limit
+from untildone.domain.agent import Trouble
 from untildone.domain.run import Choice, Status
 from untildone.domain.story import Story
 
@@ -63,7 +63,7 @@ class Wait:
     """Wait out a limit; `until` is known once the wait has begun."""
 
     lane: int
-    limit: Limit | None
+    limit: Trouble | None
     strikes: int
     until: datetime | None = None
 

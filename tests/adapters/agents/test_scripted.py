@@ -10,7 +10,7 @@ import pytest
 
 from untildone.adapters.agents.scripted import Scripted
 from untildone.adapters.agents.scripted_player import ACTIONS
-from untildone.domain.agent import AgentText, AgentTool, Intent, Notice, Reading, Usage
+from untildone.domain.agent import AgentText, AgentTool, Intent, Notice, Reading, Session, Usage
 from untildone.domain.errors import AgentMissing
 from untildone.domain.promise import Promise
 
@@ -80,7 +80,7 @@ def test_a_whole_attempt(folder: Path) -> None:
         AgentText("<promise>COMPLETE</promise>"),
     ]
     assert played.reading == Reading(
-        COMPLETE, usage=Usage(5, 6, 7, 0, 0.5), session_id="scripted-1-1"
+        COMPLETE, usage=Usage(5, 6, 7, 0, 0.5), session=Session("scripted-1-1")
     )
     assert (played.exit_code, played.stderr) == (0, "out\nnote\n")
     files = {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*") if p.is_file()}
@@ -114,7 +114,7 @@ def test_ticking_and_committing(folder: Path) -> None:
     )
     prompt = "Read `openspec/tasks.md`.\n- [ ] 1.1 one\n- [x] 1.2 two\n- [ ] 1.3 x\n"
     played = play(folder, '{tick = true}, {commit = "it\'s done"}', prompt=prompt)
-    assert played.reading == Reading(usage=FREE, session_id="scripted-1-1")
+    assert played.reading == Reading(usage=FREE, session=Session("scripted-1-1"))
     assert tasks.read_bytes() == (
         b"# 1\r\n- [x] 1.1 one\r\n- [x] 1.2 two\r\n- [ ] 2.1 other\r\n* [x]  1.3 x\r\n"
     )
@@ -221,11 +221,11 @@ def test_the_example_in_the_docs_plays(folder: Path) -> None:
         complete=False, reason="the test folder is missing"
     )
     assert attempt("1", 2).reading == Reading(
-        COMPLETE, usage=Usage(1200, 90, cost_usd=0.02), session_id="scripted-1-2"
+        COMPLETE, usage=Usage(1200, 90, cost_usd=0.02), session=Session("scripted-1-2")
     )
     assert attempt("2", 1).exit_code == 137
     assert attempt("9", 1).reading.promise == COMPLETE
-    limited = Played(folder, limit, Intent("p", str(folder), str(folder))).reading.limit
+    limited = Played(folder, limit, Intent("p", str(folder), str(folder))).reading.trouble
     assert limited is not None
     assert limited.until is not None
 

@@ -72,4 +72,4 @@ class Claude:
 
     def reader(self, intent: Intent) -> StreamReader:
         """A fresh reader for one call."""
-        return StreamReader()
+        return StreamReader(intent.asked)

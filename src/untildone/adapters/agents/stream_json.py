@@ -1,43 +1,57 @@
 """Claude's stream-json: one JSON object per line, read into notices and a Reading."""
 
-import json
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
 
-from untildone.domain.agent import AgentText, AgentTool, Limit, Notice, Reading, Usage
+from untildone.adapters.agents.fields import amount, count, detail, short, string, table, tables
+from untildone.adapters.agents.lines import Lines, parsed
+from untildone.adapters.agents.talk import Talk
+from untildone.adapters.agents.troubles import RATE_LIMIT, USAGE_LIMIT, epoch, of_error
+from untildone.domain.agent import (
+    AgentText,
+    AgentTool,
+    Kind,
+    Notice,
+    Reading,
+    Session,
+    Trouble,
+    Usage,
+)
 from untildone.domain.plain_text import plain
-from untildone.domain.promise import Promise, PromiseScanner
 
-LINE_BYTES = 16 * 1024 * 1024
 _NOTICE_CHARS = 64 * 1024
 _ERROR_CHARS = 2000
-_DETAIL_CHARS = 200
-_DETAILS = (
-    *("file_path", "notebook_path", "path", "command", "pattern", "url", "query"),
-    *("description", "prompt"),
-)
 
-# The person has to act on these; waiting does not help.
-_LASTING = {"authentication_failed", "billing_error", "invalid_request"}
-_PASSING = {
-    "rate_limit": "rate limit",
-    "overloaded": "service overloaded",
-    "server_error": "server error",
-    "connection_failed": "connection failed",
+# What the program calls an error of the service; any other word is judged by status and text.
+_CALLED = {
+    "authentication_failed": Trouble(Kind.NOT_LOGGED_IN, "not logged in"),
+    "billing_error": Trouble(Kind.QUOTA_EXHAUSTED, "credit used up"),
+    "rate_limit": Trouble(Kind.RATE_LIMITED, RATE_LIMIT),
+    "overloaded": Trouble(Kind.OVERLOADED, "service overloaded"),
+    "server_error": Trouble(Kind.OVERLOADED, "server error"),
+    "connection_failed": Trouble(Kind.OVERLOADED, "connection failed"),
+}
+_ENDED = {
+    "error_max_budget_usd": Trouble(Kind.BUDGET, "the agent's own budget is used up"),
+    "budget_exhausted": Trouble(Kind.BUDGET, "the agent's own budget is used up"),
+    "prompt_too_long": Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long"),
 }
 
 
 class StreamReader:
     """Reads stream-json: the main agent's own text and tools, then its result event."""
 
-    def __init__(self) -> None:
-        self._lines = _Lines()
-        self._talk = _Talk()
+    def __init__(self, asked: datetime | None = None) -> None:
+        self._asked = asked
+        self._lines = Lines()
+        self._talk = Talk()
         self._session_id = ""
+        self._model = ""
         self._result: Mapping[str, object] | None = None
         self._status: object = None
-        self._trouble = ""
-        self._rejected: Limit | None = None
+        self._called = ""
+        self._rejected: Trouble | None = None
+        self._refused = False
 
     def feed(self, chunk: bytes) -> list[Notice]:
         """Take the next bytes of standard output; memory stays bounded whatever comes."""
@@ -50,25 +64,28 @@ class StreamReader:
         error = self._error(stderr_tail)
         result = self._result or {}
         if not error and not self._talk.heard:
-            self._talk.say("", _string(result.get("result")))
+            self._talk.say("", string(result.get("result")))
         return Reading(
             promise=self._talk.promise(),
             error=error,
-            usage=_usage(result),
-            limit=self._limit() if error else None,
-            session_id=self._session_id,
+            usage=_usage(result, self._model),
+            trouble=self._trouble(error) if error else None,
+            session=Session(self._session_id) if self._session_id else None,
+            denied=_denied(result),
         )
 
     def _read(self, line: bytes) -> list[Notice]:
-        event = _parse(line)
-        self._session_id = self._session_id or _string(event.get("session_id"))
+        event = parsed(line)
+        self._session_id = self._session_id or string(event.get("session_id"))
         match event.get("type"):
             case "assistant" if event.get("parent_tool_use_id") is None:
                 return self._hear(event)
             case "system" if event.get("subtype") == "api_retry":
-                self._status, self._trouble = event.get("error_status"), _string(event.get("error"))
+                self._status, self._called = event.get("error_status"), string(event.get("error"))
+            case "system" if event.get("subtype") == "init":
+                self._model = string(event.get("model"))
             case "rate_limit_event":
-                self._rejected = _rejection(_table(event.get("rate_limit_info")))
+                self._rejected = _rejection(table(event.get("rate_limit_info")))
             case "result":
                 self._result = event
             case _:
@@ -76,21 +93,22 @@ class StreamReader:
         return []
 
     def _hear(self, event: Mapping[str, object]) -> list[Notice]:
-        message = _table(event.get("message"))
+        message = table(event.get("message"))
         if event.get("error") or message.get("model") == "<synthetic>":
             # Written by the program in the agent's name, to report an error of the service.
             self._status = event.get("api_error_status")
-            self._trouble = _string(event.get("error"))
+            self._called = string(event.get("error"))
             return []
-        self._status, self._trouble = None, ""
+        self._status, self._called = None, ""
+        self._refused = message.get("stop_reason") == "refusal"
         notices: list[Notice] = []
         for block in _blocks(message.get("content")):
-            text = _string(block.get("text")) if block.get("type") == "text" else ""
-            self._talk.say(_string(message.get("id")), text)
+            text = string(block.get("text")) if block.get("type") == "text" else ""
+            self._talk.say(string(message.get("id")), text)
             if text.strip():
                 notices.append(AgentText(plain(text[:_NOTICE_CHARS])))
             elif block.get("type") == "tool_use":
-                notices.append(AgentTool(_short(block.get("name")), _detail(block.get("input"))))
+                notices.append(AgentTool(short(block.get("name")), detail(block.get("input"))))
         return notices
 
     def _error(self, stderr_tail: bytes) -> str:
@@ -99,157 +117,64 @@ class StreamReader:
             said = plain(stderr_tail.decode("utf-8", "replace")).split("\n")
             last = next((line.strip() for line in reversed(said) if line.strip()), "")
             return f"ended without its result event{lost}{last and ': '}{last}"[:_ERROR_CHARS]
-        subtype = _string(self._result.get("subtype"))
+        subtype = string(self._result.get("subtype"))
         if not self._result.get("is_error") and not subtype.startswith("error"):
-            return ""
+            return "the model refused to go on" if self._refused else ""
         errors = self._result.get("errors")
         listed = [e for e in errors if isinstance(e, str)] if isinstance(errors, list) else []
-        text = "; ".join(listed) or _string(self._result.get("result")) or subtype
+        text = "; ".join(listed) or string(self._result.get("result")) or subtype
         return plain(text[:_ERROR_CHARS]).strip() or "reported an error without a message"
 
-    def _limit(self) -> Limit | None:
-        status = (self._result or {}).get("api_error_status") or self._status
-        why = _passing(status, self._trouble)
-        if self._rejected is not None and (why == "rate limit" or self._result is None):
+    def _trouble(self, error: str) -> Trouble | None:
+        result = self._result or {}
+        if self._refused:
+            return Trouble(Kind.REFUSED, "the model refused")
+        for name in (result.get("subtype"), result.get("terminal_reason")):
+            if ended := _ENDED.get(string(name)):
+                return ended
+        status = result.get("api_error_status") or self._status
+        called = _CALLED.get(self._called)
+        said = error if self._result else ""
+        found = called if status is None and called else of_error(said, status, self._asked)
+        if found is None or found.kind is Kind.AGENT_ERROR:
+            found = called or found
+        limited = found is not None and found.kind in (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED)
+        if self._rejected is not None and (limited or self._result is None):
             return self._rejected
-        return Limit(why) if why else None
-
-
-class _Lines:
-    """Cuts bytes into lines; a line over the bound is dropped as it comes."""
-
-    def __init__(self) -> None:
-        self.dropped = 0
-        self._open = bytearray()
-        self._dropping = False
-
-    def split(self, chunk: bytes) -> Iterator[bytes]:
-        if b"{" not in chunk and b"\n" in chunk:
-            # No object begins in here: only the ends can belong to one.
-            chunk = chunk[: chunk.find(b"\n") + 1] + chunk[chunk.rfind(b"\n") + 1 :]
-        *whole, rest = chunk.split(b"\n")
-        for piece in whole:
-            self._grow(piece)
-            yield from self.rest()
-        self._grow(rest)
-
-    def rest(self) -> Iterator[bytes]:
-        """The line so far, as if it ended here."""
-        line = bytes(self._open)
-        self._open.clear()
-        self._dropping = False
-        if line:
-            yield line
-
-    def _grow(self, piece: bytes) -> None:
-        if self._dropping:
-            return
-        self._open += piece
-        if len(self._open) > LINE_BYTES:
-            self._open = bytearray()
-            self._dropping = True
-            self.dropped += 1
-
-
-class _Talk:
-    """What the agent says, message by message; blocks of one message are parts of one text."""
-
-    def __init__(self) -> None:
-        self.heard = False
-        self._promise: Promise | None = None
-        self._id = ""
-        self._message: PromiseScanner | None = None
-        self._apart = False
-
-    def say(self, message_id: str, text: str) -> None:
-        """Take the next block; an empty text stands for a thought or a tool call."""
-        if self._message is None or message_id != self._id or not message_id:
-            if self._message is not None:
-                self._promise = self._message.result(final=False) or self._promise
-            self._id, self._message, self._apart = message_id, PromiseScanner(), False
-        if not text:
-            self._apart = True
-            return
-        self.heard = True
-        self._message.feed(("\n" * self._apart + text).encode("utf-8", "replace"))
-        self._apart = False
-
-    def promise(self) -> Promise | None:
-        last = None if self._message is None else self._message.result()
-        return last or self._promise
-
-
-def _parse(line: bytes) -> Mapping[str, object]:
-    if b"{" not in line:
-        return {}
-    try:
-        event: object = json.loads(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return {}
-    return _table(event)
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
+        return found
 
 
 def _blocks(content: object) -> list[Mapping[str, object]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    return [_table(block) for block in content] if isinstance(content, list) else []
+    return tables(content)
 
 
-def _short(value: object) -> str:
-    text = " ".join(plain(_string(value)[: 20 * _DETAIL_CHARS]).split())
-    return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
-
-
-def _detail(arguments: object) -> str:
-    table = _table(arguments)
-    return next((short for key in _DETAILS if (short := _short(table.get(key)))), "")
-
-
-def _passing(status: object, error: str) -> str:
-    """What kind of trouble passes by itself, in words; empty for any other."""
-    if error in _LASTING:
-        return ""
-    if status == 429:
-        return _PASSING["rate_limit"]
-    if status == 529:
-        return _PASSING["overloaded"]
-    if isinstance(status, int) and status >= 500:
-        return f"{_PASSING['server_error']} ({status})"
-    return _PASSING.get(error, "")
-
-
-def _rejection(info: Mapping[str, object]) -> Limit | None:
+def _rejection(info: Mapping[str, object]) -> Trouble | None:
     if info.get("status") != "rejected":
         return None
-    kind = _short(info.get("rateLimitType"))
-    resets = info.get("resetsAt")
-    until = None
-    if isinstance(resets, int | float) and 0 < resets < 32_503_680_000:
-        until = datetime.fromtimestamp(resets, UTC)
-    return Limit(f"usage limit ({kind})" if kind else "usage limit", until)
+    kind = short(info.get("rateLimitType"))
+    why = f"{USAGE_LIMIT} ({kind})" if kind else USAGE_LIMIT
+    return Trouble(Kind.QUOTA_EXHAUSTED, why, epoch(info.get("resetsAt")))
 
 
-def _usage(result: Mapping[str, object]) -> Usage | None:
+def _denied(result: Mapping[str, object]) -> tuple[str, ...]:
+    denials = tables(result.get("permission_denials"))
+    return tuple(
+        " ".join(part for part in (short(d.get("tool_name")), detail(d.get("tool_input"))) if part)
+        for d in denials[:20]
+    )
+
+
+def _usage(result: Mapping[str, object], model: str) -> Usage | None:
     usage = result.get("usage")
     if not isinstance(usage, dict):
         return None
-    cost = result.get("total_cost_usd")
     return Usage(
-        input_tokens=_count(usage.get("input_tokens")),
-        output_tokens=_count(usage.get("output_tokens")),
-        cache_read_tokens=_count(usage.get("cache_read_input_tokens")),
-        cache_write_tokens=_count(usage.get("cache_creation_input_tokens")),
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        input_tokens=count(usage.get("input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        cache_read_tokens=count(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=count(usage.get("cache_creation_input_tokens")),
+        cost_usd=amount(result.get("total_cost_usd")),
+        model=model,
     )
