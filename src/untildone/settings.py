@@ -5,12 +5,13 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from untildone.domain.errors import UserError
+from untildone.domain.value import dataclass
 
 PREFIX = "UNTILDONE_"
 # Set by the loop for its agents; a loop started inside an agent must not trip over them.

@@ -186,10 +186,13 @@ def test_an_identity_where_there_is_none(repo: Worktree, home: Path) -> None:
     assert repo.sh("log", "-1", "--format=%an <%ae>", commit) == "untildone <untildone@localhost>"
 
 
-def test_configuration(repo: Worktree, home: Path) -> None:
-    repo.sh("config", "core.excludesFile", "~/ignore")
-    assert repo.git().config("core.excludesFile") == str(home / "ignore")
-    assert repo.git().config("no.such") == ""
+def test_configuration(repo: Worktree) -> None:
+    repo.sh("config", "core.excludesFile", "~/ig nore")
+    repo.sh("config", "filter.Big.clean", "cat")
+    git = repo.git()
+    assert git.config("core.excludesfile") == "~/ig nore"
+    assert git.config("filter.Big.clean") == "cat"
+    assert git.config("no.such") == ""
 
 
 def test_a_stop_request_cuts_it_short(repo: Worktree) -> None:

@@ -67,7 +67,7 @@ def test_S001_R1_S1_slow_git_does_not_block_status_nor_a_signal(bench: Bench) ->
     bench.program(
         "git",
         "#!/bin/sh\n"
-        f'case " $* " in *" commit "*|*" commit-tree "*) '
+        f'case " $* " in *" commit "*|*" write-tree "*) '
         f"[ -e {mark} ] || {{ touch {mark}; sleep 3; }} ;; esac\n"
         f'exec {real} "$@"\n',
     )

@@ -6,10 +6,10 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.domain.agent import Ending
+from untildone.domain.value import dataclass
 
 CHUNK = 256 * 1024
 PIPE_SIZE = 1024 * 1024

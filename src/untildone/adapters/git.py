@@ -1,13 +1,15 @@
 """What we ask git and tell it to do: one method per question or verb, NUL-separated, C locale."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.durable import sync_folder
 from untildone.adapters.git_door import GitDoor, git_failed
+from untildone.adapters.git_files import commit_body, ref_in_file, store_commit
 from untildone.adapters.process import Captured
+from untildone.domain.value import dataclass
 
 RefUpdate = tuple[str, str, str | None]
 
@@ -51,6 +53,10 @@ class Git(GitDoor):
 
     def resolve(self, name: str) -> str:
         """The commit that a name stands for, or an empty string."""
+        if name.startswith(("refs/heads/", "refs/ralph/")) and not set(name) & set("^~:@ "):
+            found = ref_in_file(self._refs_root, name)
+            if found is not None:
+                return found
         answer = self.ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return os.fsdecode(answer.stdout).strip() if answer.ok else ""
 
@@ -152,11 +158,6 @@ class Git(GitDoor):
         """A commit's whole message."""
         return os.fsdecode(self.do("log", "-1", "--format=%B", commit))
 
-    def config(self, name: str) -> str:
-        """A configuration value, or an empty string."""
-        answer = self.ask("config", "--get", "--type=path", name)
-        return os.fsdecode(answer.stdout).strip() if answer.ok else ""
-
     def ignored_under(self, rules: Path, git_dir: Path, paths: Sequence[str]) -> tuple[str, ...]:
         """Which paths the ignore files below `rules` (and the run's excludes) match."""
         answer = self.ask(
@@ -193,7 +194,12 @@ class Git(GitDoor):
 
     def commit_tree(self, tree: str, parents: Iterable[str], message: str) -> str:
         """A commit of this tree; no hook runs and no branch moves."""
-        flags = [part for parent in parents for part in ("-p", parent)]
+        known = list(parents)
+        if self._who:
+            with contextlib.suppress(OSError):  # git says what is wrong
+                body = commit_body(tree, known, self._who, message)
+                return store_commit(self._refs_root / "objects", body)
+        flags = [part for parent in known for part in ("-p", parent)]
         return self._line("commit-tree", tree, *flags, stdin=message.encode())
 
     def update_refs(self, updates: Sequence[RefUpdate], why: str) -> None:

@@ -5,7 +5,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +13,7 @@ from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.process import Captured, Processes
 from untildone.domain.agent import Ending
 from untildone.domain.errors import Interrupted, StepError
+from untildone.domain.value import dataclass
 
 STEP_TIMEOUT_S = 600
 PATIENCE_S = 0.5
@@ -36,6 +36,10 @@ FLAGS = (
     "gc.auto=0",
     "maintenance.auto=false",
     "advice.addEmbeddedRepo=false",
+)
+# Settings with which the author of a commit, or its form, is for git to say.
+OWN_AUTHOR = (
+    *("author.name", "author.email", "committer.name", "committer.email", "i18n.commitencoding"),
 )
 FALLBACK_IDENTITY = {
     "GIT_AUTHOR_NAME": "untildone",
@@ -73,6 +77,8 @@ class GitDoor:
         # An agent's `git replace` must not make one of our checkpoints look like another commit.
         self._environment = clean_environment(os.environ) | {"GIT_NO_REPLACE_OBJECTS": "1"}
         self._refs_root = folder / ".git"
+        self._who = ""
+        self._config: dict[str, str] | None = None
         self._flags = [part for flag in FLAGS for part in ("-c", flag)]
 
     def use_excludes(self, path: Path) -> None:
@@ -109,8 +115,20 @@ class GitDoor:
 
     def use_fallback_identity_if_none(self) -> None:
         """Commit as the user, or as ourselves where git knows no identity."""
-        if not self.ask("var", "GIT_COMMITTER_IDENT").ok:
+        answer = self.ask("var", "GIT_COMMITTER_IDENT")
+        if not answer.ok:
             self._environment |= FALLBACK_IDENTITY
+            answer = self.ask("var", "GIT_COMMITTER_IDENT")
+        if not any(self.config(name) for name in OWN_AUTHOR):
+            self._who = os.fsdecode(answer.stdout).strip().rsplit(" ", 2)[0]
+
+    def config(self, name: str) -> str:
+        """A configuration value by its name in lower case, or an empty string; read once."""
+        if self._config is None:
+            rows = os.fsdecode(self.ask("config", "-z", "--list").stdout).split("\0")
+            parts = (row.partition("\n") for row in rows)
+            self._config = {key: value if given else "true" for key, given, value in parts}
+        return self._config.get(name, "")
 
     # -- the door ------------------------------------------------------------------------------
 

@@ -3,8 +3,10 @@
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
+
+from untildone.domain.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from untildone.adapters.child import Command, Pipes, Watch
 from untildone.adapters.tree import below, end_all, exists, send
 from untildone.domain.agent import Ending
+from untildone.domain.value import dataclass
 
 TERM_GRACE_S = 2.0
 PR_SET_CHILD_SUBREAPER = 36

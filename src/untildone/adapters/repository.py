@@ -10,6 +10,7 @@ from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.durable import replace_file
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import has_no_refs
 from untildone.adapters.process import Processes
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.run import Origin
@@ -18,6 +19,8 @@ REQUIRED = r"^filter\..*\.required$"
 STATE_FILE = ".claude/loop-state.json"
 EXCLUDE_LINE = f"/{STATE_FILE}*"
 LONGEST_NAME = 120
+# Names of which git's rules need not be asked.
+_PLAIN_NAME = re.compile(r"\w(?:[\w-]|\.(?!\.))*", re.ASCII)
 LOCK_WAIT_S = 1.0
 INDEX_WAIT_S = 3.0
 
@@ -158,7 +161,8 @@ def move_stale_locks(place: Place, aside: Path) -> tuple[str, ...]:
 def check_name(git: Git, change: str) -> None:
     """The change's name must be usable as a branch name."""
     legal = change and len(change.encode()) <= LONGEST_NAME and not change.startswith("-")
-    if not legal or not git.ask("check-ref-format", f"refs/heads/ralph/{change}").ok:
+    plain = legal and _PLAIN_NAME.fullmatch(change) and not change.endswith((".lock", "."))
+    if not plain and not (legal and git.ask("check-ref-format", f"refs/heads/ralph/{change}").ok):
         raise UserError(
             f"The change name cannot be used as a git branch name: {change!r}",
             hint=f"Use letters, digits, `.`, `_` and `-`, as in: {slug(change) or 'my-change'}",
@@ -182,7 +186,7 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
                 hint=f"Finish it, or undo it with `{abort}`, then start again.",
             )
     branch, commit = head_of(place.git_dir)
-    commit = git.resolve("HEAD")
+    commit = git.resolve(f"refs/heads/{branch}" if branch else "HEAD")
     if not commit:
         raise UserError(
             "This branch has no commit yet, so there is nothing to go back to",
@@ -259,6 +263,8 @@ def _refuse_missing_filters(git: Git) -> None:
 
 
 def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
+    if has_no_refs(place.common_dir, "refs/heads/ralph"):
+        return
     refs = git.refs("refs/heads/ralph", "refs/heads/ralph/")
     if "refs/heads/ralph" in refs:
         raise UserError(

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from untildone.adapters.child import Command
 from untildone.adapters.git_door import Place
 from untildone.adapters.process import Processes
 from untildone.domain.agent import Ending
+from untildone.domain.value import dataclass
 
 PROBE_WAIT_S = 10
 # What git obeys or what says where the repository is: an agent has no business in there.

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from untildone.adapters.child import Command
 from untildone.adapters.process import Processes
 from untildone.domain.agent import Usage
 from untildone.domain.errors import UserError
+from untildone.domain.value import dataclass
 
 USAGE_TIMEOUT_S = 20
 BYTES_PER_TOKEN = 4

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from untildone.domain import fact as f
@@ -22,6 +22,7 @@ from untildone.domain.policy import judge, wake_at
 from untildone.domain.prompt import Brief, render
 from untildone.domain.run import Done, Iteration, Lane, Origin, Outcome, Run, StopHow
 from untildone.domain.story import Story, StoryBook, StoryContext, checked
+from untildone.domain.value import dataclass
 from untildone.ports import (
     Agent,
     Checkpoint,

@@ -1,7 +1,6 @@
 """The run's memory: journal first, then the state file, then every window."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 from untildone.app import views
@@ -9,6 +8,7 @@ from untildone.app.bus import Bus
 from untildone.domain.event import Event
 from untildone.domain.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
 from untildone.domain.run import Run
+from untildone.domain.value import dataclass
 from untildone.ports import JournalStore, StateStore
 
 

@@ -1,11 +1,12 @@
 """What is asked of an agent and what it answers: plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
 from untildone.domain.promise import Promise
+from untildone.domain.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

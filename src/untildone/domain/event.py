@@ -1,13 +1,14 @@
 """Events: the public story of a run, derived from its facts; every window shows these."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import assert_never
 
 from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Notice
 from untildone.domain.machine import awaits_person
 from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status, StopHow
+from untildone.domain.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

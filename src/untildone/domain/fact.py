@@ -1,11 +1,11 @@
 """Facts: what happened in the world, one class each; folding them gives the run."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from untildone.domain.agent import Session, Trouble, Usage
 from untildone.domain.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.story import StoryBook, StoryKey
+from untildone.domain.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The little of Markdown that decides whether a line is the writer's own word."""
 
 import re
-from dataclasses import dataclass
+
+from untildone.domain.value import dataclass
 
 _MARKERS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
 _QUOTE = re.compile(_MARKERS + ">")

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from untildone.domain.markdown import Fence, is_quote, opened_fence, without_code
 from untildone.domain.plain_text import plain
+from untildone.domain.value import dataclass
 
 REASON_BYTES = 64 * 1024
 # A tag that is still open after this much text is prose about tags.

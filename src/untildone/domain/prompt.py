@@ -1,11 +1,11 @@
 """The prompt of one agent call: same input, same bytes."""
 
 import re
-from dataclasses import dataclass
 
 from untildone.domain.errors import UserError
 from untildone.domain.promise import neutralise
 from untildone.domain.story import Story, StoryContext
+from untildone.domain.value import dataclass
 
 TASKS_LIMIT = 60_000
 CONTEXT_LIMIT = 12_000

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from untildone.domain.value import dataclass
 
 PREFIX = "refs/ralph/"
 # Refs whose commits are ours and name their run, with the number of parts after the change.

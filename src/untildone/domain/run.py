@@ -1,11 +1,12 @@
 """A run and its iterations: everything that survives a restart of the process."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
 from untildone.domain.agent import Session, Trouble, Usage
 from untildone.domain.story import StoryBook, StoryKey
+from untildone.domain.value import dataclass
 
 
 class Status(StrEnum):

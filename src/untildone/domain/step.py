@@ -1,11 +1,11 @@
 """Steps: what the loop does next, one class each."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from untildone.domain.agent import Trouble
 from untildone.domain.run import Choice, Status
 from untildone.domain.story import Story
+from untildone.domain.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)

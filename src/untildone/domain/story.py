@@ -1,8 +1,9 @@
 """Stories and their tasks: what one agent call should finish."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from untildone.domain.errors import StoriesError
+from untildone.domain.value import dataclass
 
 StoryKey = tuple[str, str]
 

@@ -6,8 +6,6 @@ from untildone.adapters.agents.session import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.guard import Guard
-from untildone.adapters.checkpoints.linked import LinkedCheckpoint
-from untildone.adapters.checkpoints.stash import StashCheckpoint
 from untildone.adapters.journal import Journal
 from untildone.adapters.sandbox import Containment
 from untildone.adapters.terminal import Person
@@ -57,12 +55,16 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
 
 def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
     if plan.checkpoint == "stash":
+        from untildone.adapters.checkpoints.stash import StashCheckpoint
+
         git, folder = repo.git(repo.inbox.signalled), repo.folder(plan.run_id).path
         guard = Guard.of(plan.limits.max_file_mb)
         return StashCheckpoint(git, repo.place, folder, plan.change_id, origin, guard)
     closing = build_closing(repo, plan)
     user = user_place(repo.place)
     if user:
+        from untildone.adapters.checkpoints.linked import LinkedCheckpoint
+
         users = at(user).git(repo.inbox.signalled)
         return LinkedCheckpoint(closing.git, repo.place, plan.change_id, closing, users, user)
     return BranchCheckpoint(closing.git, repo.place, plan.change_id, closing)

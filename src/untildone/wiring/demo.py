@@ -6,7 +6,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -17,6 +16,7 @@ from untildone.adapters.wake import Wake
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.run import Run
+from untildone.domain.value import dataclass
 from untildone.settings import load
 from untildone.wiring.loop import Ended, Session
 from untildone.wiring.planning import Wanted

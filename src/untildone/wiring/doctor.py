@@ -5,7 +5,6 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.child import Command
@@ -21,6 +20,7 @@ from untildone.domain.agent import Ending
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, plain
 from untildone.domain.run import Run, Status
+from untildone.domain.value import dataclass
 from untildone.settings import Settings, environment, load
 from untildone.wiring import gc, leftover_worktrees, stale_lock, traces, weight
 from untildone.wiring.containment import INSTALL

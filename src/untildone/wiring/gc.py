@@ -5,7 +5,6 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from untildone.domain import retention
 from untildone.domain.errors import UserError
 from untildone.domain.retention import Recorded, Rule, SavedRef
 from untildone.domain.run import Run
+from untildone.domain.value import dataclass
 from untildone.settings import environment, load
 from untildone.wiring import weight
 from untildone.wiring.control import for_people

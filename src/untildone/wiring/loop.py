@@ -1,11 +1,9 @@
 """Running loops: start, resume, finish, done, restore."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
-from untildone.adapters.checkpoints.linked import LinkedCheckpoint
-from untildone.adapters.checkpoints.stash import forget
 from untildone.adapters.linked_worktree import user_of
 from untildone.adapters.repository import (
     STATE_FILE,
@@ -25,6 +23,7 @@ from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.event import Event, warning
 from untildone.domain.machine import begin
 from untildone.domain.run import Choice, Origin, Plan, Run, Status, Stop, StopHow
+from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.build import build_closing, build_ports
@@ -136,6 +135,9 @@ class Session:
 
     def restore(self, run: Run) -> tuple[str, ...]:
         """Everything back as it was before the run; returns where the present state is stored."""
+        from untildone.adapters.checkpoints.linked import LinkedCheckpoint
+        from untildone.adapters.checkpoints.stash import forget
+
         self._take_over(run.plan.change_id)
         if user_of(self.repository.place) and run.choice is Choice.CLEANUP:
             run = self._after_cleanup(run)

@@ -1,6 +1,6 @@
 """From settings and what is in the repository to a plan: source, done criterion, limits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from untildone.adapters.usage import split_command
 from untildone.domain.errors import UserError
 from untildone.domain.run import Done, Limits, Plan
 from untildone.domain.story import StoryBook, checked
+from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.registry import all_changes, change_exists, open_changes, story_source

@@ -4,9 +4,6 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 
-from untildone.adapters.agents.claude import Claude
-from untildone.adapters.agents.command import Command
-from untildone.adapters.agents.scripted import Scripted
 from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.stories.openspec import OpenSpec
 from untildone.adapters.stories.tasks_md import TasksMd
@@ -22,8 +19,12 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
     """The agent of this name."""
     match name:
         case "claude":
+            from untildone.adapters.agents.claude import Claude
+
             return Claude()
         case "command":
+            from untildone.adapters.agents.command import Command
+
             return Command(agent_cmd)
         case "scripted":
             if not script:
@@ -31,6 +32,8 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
                     "The scripted agent needs a script",
                     hint="Set `script` in untildone.toml or pass `--script FILE`.",
                 )
+            from untildone.adapters.agents.scripted import Scripted
+
             return Scripted(str((top / script).resolve()))
         case _:
             raise UserError(f"Unknown agent: {name}", hint=f"Known agents: {', '.join(AGENTS)}")

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -29,6 +28,7 @@ from untildone.domain.event import announce
 from untildone.domain.fact import Abandoned
 from untildone.domain.machine import apply
 from untildone.domain.run import Run
+from untildone.domain.value import dataclass
 from untildone.glance import is_unfinished
 
 

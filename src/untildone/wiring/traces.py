@@ -1,12 +1,12 @@
 """What a stash run leaves outside its folder: entries in the stash list, private commits."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from untildone.adapters.checkpoints.stash import archive_work, work_ref
 from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry
 from untildone.adapters.git_door import Place
 from untildone.domain.run import Choice, Run
+from untildone.domain.value import dataclass
 from untildone.wiring.repository import Repository, at
 
 

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import content
 
 
 def was_at(place: Place, commit: str, since: float) -> bool:

@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.durable import replace_file
+from untildone.adapters.git_files import content
 
 
 class Frozen:

@@ -4,10 +4,10 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.domain.plain_text import amount, plain
+from untildone.domain.value import dataclass
 
 HEAD_BYTES = 64 * 1024
 MIB = 1024 * 1024

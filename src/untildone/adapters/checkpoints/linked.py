@@ -6,10 +6,10 @@ import shutil
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.opening import Opening
-from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import content
 from untildone.adapters.operations import Operation, OperationLog, Stand
 from untildone.adapters.repository import head_of, head_ref, home
 from untildone.domain.errors import CloseRefused

@@ -2,17 +2,17 @@
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
-from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import content
 from untildone.adapters.operations import Stand
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.fact import Opened
 from untildone.domain.run import Origin
+from untildone.domain.value import dataclass
 
 USERS_INDEX = "index.orig"
 
@@ -82,9 +82,9 @@ class Opening:
 
     def _freeze_excludes(self, nested: tuple[str, ...]) -> None:
         """What is ignored now stays ignored, whatever an attempt does to ignore files."""
-        own = self._git.config("core.excludesFile")
+        own = self._git.config("core.excludesfile")
         xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
-        text = content(Path(own) if own else Path(xdg) / "git" / "ignore")
+        text = content(Path(own).expanduser() if own else Path(xdg) / "git" / "ignore")
         frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
         rules = self._snapshots.frozen
         rules.begin(text, frozen)

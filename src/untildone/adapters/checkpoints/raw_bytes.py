@@ -57,7 +57,7 @@ class RawBytes:
 
     def _converts(self, index: Path) -> bool:
         git = self._git
-        own = git.config("core.attributesFile") or "~/.config/git/attributes"
+        own = git.config("core.attributesfile") or "~/.config/git/attributes"
         files = (Path(own).expanduser(), self._place.common_dir / "info" / "attributes")
         if any(file.exists() for file in files) or git.config("core.autocrlf") in CONVERTS:
             return True

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from untildone.adapters.git import Git, Ref
 from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import content
 
 WATCHED = ("refs/heads/", "refs/tags/", "refs/stash", "refs/ralph/")
 
@@ -45,15 +46,6 @@ class KnownRefs:
         for folder in ("refs/heads", "refs/tags", "refs/ralph", "worktrees"):
             found |= _files(str(common / folder), only="HEAD" if folder == "worktrees" else "")
         return found
-
-
-def content(path: Path | str) -> bytes:
-    """What a file holds; nothing if it is not there."""
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - one per ref and story: pathlib is slower
-            return file.read()
-    except OSError:
-        return b""
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.checkpoints.drafts import Drafts
@@ -19,6 +18,7 @@ from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.process import Captured
 from untildone.adapters.repository import IN_PROGRESS, STATE_FILE, is_stale
 from untildone.domain.errors import StepError
+from untildone.domain.value import dataclass
 
 LOCK_WAIT_S = 2.0
 TRIES = 6

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.opening import USERS_INDEX
-from untildone.adapters.checkpoints.refs import content
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import Before, StashEntries
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
 from untildone.adapters.git import Git, Ref, RefUpdate
 from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import content
 from untildone.adapters.operations import Stand
 from untildone.adapters.repository import head_of, install_index
 from untildone.domain.errors import StepError, UserError, WorkAstray

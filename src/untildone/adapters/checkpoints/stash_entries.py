@@ -1,11 +1,11 @@
 """Entries `ralph:CHANGE:STORY` in the user's stash list, made without touching the tree."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.git import Git, Stash
 from untildone.domain.run import Origin
+from untildone.domain.value import dataclass
 
 MARK = "Untildone-Checkpoint: "
 

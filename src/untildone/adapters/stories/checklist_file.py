@@ -3,13 +3,13 @@
 import errno
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.durable import replace_file
 from untildone.adapters.stories import checklist, task_lines
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.story import Story, StoryBook, Task
+from untildone.domain.value import dataclass
 
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NAMED_AT_MOST = 10

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from untildone.adapters.stories import outline
 from untildone.domain.story import Story
+from untildone.domain.value import dataclass
 
 SCENARIOS_LIMIT = 6000
 _SECTION = re.compile(r"##\s+(.+)$")

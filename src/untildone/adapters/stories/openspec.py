@@ -3,13 +3,13 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.stories import delta_specs
 from untildone.adapters.stories.checklist_file import ChecklistFile
 from untildone.domain.errors import StoriesError
 from untildone.domain.story import Story, StoryBook, StoryContext
+from untildone.domain.value import dataclass
 
 NAME = "openspec"
 CHANGES = "openspec/changes"

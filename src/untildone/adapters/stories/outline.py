@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from untildone.adapters.stories import labels
 from untildone.adapters.stories.task_lines import BLANKS, TaskLine
+from untildone.domain.value import dataclass
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _QUOTE = r"[ \t>]*"

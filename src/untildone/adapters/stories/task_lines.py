@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+
+from untildone.domain.value import dataclass
 
 # JavaScript's \s: it has U+FEFF, and has neither U+0085 nor U+001C to U+001F as Python's has.
 BLANKS = (
