@@ -3,10 +3,8 @@
 import math
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import field, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +101,8 @@ def _files(top: Path | None, environ: Mapping[str, str]) -> list[tuple[Path, str
 
 
 def _read(path: Path, table: str) -> tuple[str, dict[str, object]]:
+    import tomllib  # noqa: PLC0415 - costs start-up time
+
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
@@ -177,6 +177,8 @@ def _line(text: str, key: str) -> int:
 
 
 def _near(word: object, known: "tuple[str, ...] | list[str]") -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - costs start-up time
+
     close = get_close_matches(str(word), known, n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
 

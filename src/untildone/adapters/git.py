@@ -185,8 +185,8 @@ class Git(GitDoor):
     # -- verbs ---------------------------------------------------------------------------------
 
     def add_all(self, *pathspec: str, index: Path | None = None) -> Captured:
-        """Record every file that is not ignored in the index."""
-        return self.ask("add", "-A", "--sparse", "--", ":/", *pathspec, index=index)
+        """Record every file that is not ignored in the index; says what it adds and removes."""
+        return self.ask("add", "-A", "-v", "--sparse", "--", ":/", *pathspec, index=index)
 
     def write_tree(self, index: Path | None = None) -> str:
         """The index as a tree."""

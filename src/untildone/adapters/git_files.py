@@ -8,6 +8,8 @@ import time
 import zlib
 from pathlib import Path
 
+Stamp = tuple[int, int, int]
+
 _COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
 _FASTEST = 1
 
@@ -19,6 +21,15 @@ def content(path: Path | str) -> bytes:
             return file.read()
     except OSError:
         return b""
+
+
+def stamp(path: Path) -> Stamp | None:
+    """What tells a file from one that was put in its place or written to."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def ref_in_file(common: Path, name: str) -> str | None:

@@ -1,7 +1,6 @@
 """From settings and what is in the repository to a plan: source, done criterion, limits."""
 
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 
 from untildone.adapters.repository import head_of, slug
@@ -170,6 +169,8 @@ def source_of(plan: Plan, top: Path) -> StorySource | None:
 def known_change(top: Path, change: str) -> None:
     if change_exists(top, change):
         return
+    from difflib import get_close_matches
+
     names = all_changes(top)
     near = get_close_matches(change, names, n=1)
     if near:

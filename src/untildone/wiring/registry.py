@@ -1,7 +1,6 @@
 """What there is to choose from: agents and story sources by name."""
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 
 from untildone.adapters.stories import openspec, tasks_md
@@ -43,6 +42,8 @@ def story_source(name: str, top: Path, change: str) -> StorySource | None:
     """The source that has this change, or None when none does."""
     if name != "auto":
         if name not in SOURCES:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, SOURCES, n=1)
             hint = f"Did you mean `{near[0]}`? " if near else ""
             raise UserError(

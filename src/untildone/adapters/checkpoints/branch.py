@@ -119,9 +119,9 @@ class BranchCheckpoint(Workspace):
         remarks = self._settled_remarks()
         refs = self._refs.now()
         tips = self._tips(refs)
-        if not only_changes and (astray := self.astray(checkpoint)):
+        if not only_changes and (astray := self._astray(checkpoint, refs)):
             raise WorkAstray(astray)
-        snapshot = self._snapshots.take(checkpoint)
+        snapshot = self._snapshots.take(checkpoint, listed=False)
         good = [tip for tip in tips if tip != checkpoint and git.is_ancestor(checkpoint, tip)]
         parent = good[0] if good else checkpoint
         commit = ""
@@ -135,12 +135,16 @@ class BranchCheckpoint(Workspace):
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
         self._refs.moved(self._ref, commit or parent)
+        self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, commit or parent, remarks)
 
     def astray(self, checkpoint: str) -> str:
         """Why saving this work would drop finished stories, or nothing."""
-        git, refs = self._git, self._refs.now()
+        return self._astray(checkpoint, self._refs.now())
+
+    def _astray(self, checkpoint: str, refs: dict[str, Ref]) -> str:
+        git = self._git
         head = self._head_commit(refs)
         if self._left_in_conflict():
             return HALF_DONE

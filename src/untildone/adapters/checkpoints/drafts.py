@@ -10,6 +10,7 @@ from pathlib import Path
 from untildone.adapters.durable import move_file
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import Stamp, stamp
 
 
 class Drafts:
@@ -26,6 +27,9 @@ class Drafts:
         self._stored = place.common_dir / "objects"
         self.index = self._folder / "index"
         self._clean = False
+        self._installed: Stamp | None = None
+        self._untouched = False
+        self._base = ""
 
     def begin(self) -> Git:
         """Git on a copy of the index; what it writes goes into the draft."""
@@ -34,14 +38,36 @@ class Drafts:
         self._clean = False
         self._objects.mkdir(parents=True, exist_ok=True)
         self.index.unlink(missing_ok=True)
+        index = self._git.index_of(self._place)
+        self._untouched = self._installed is not None and stamp(index) == self._installed
         with contextlib.suppress(FileNotFoundError):
             # With its times: git trusts stat data by the age of the index.
-            shutil.copy2(self._git.index_of(self._place), self.index)
+            _link_or_copy(index, self.index)
         return self._git.drafting(self._objects, self._stored, self.index)
 
     def drop(self) -> None:
         """Forget everything that was drafted."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def is_of(self, commit: str) -> bool:
+        """Whether the draft began with the index of this checkpoint, as we had installed it."""
+        return self._untouched and commit == self._base
+
+    def became(self, commit: str) -> None:
+        """What was installed last is now this checkpoint."""
+        self._base = commit
+
+    def install_all(self) -> None:
+        """Put every object and the index into the repository, as `install` does."""
+        names = [
+            f"{folder.name}{name}"
+            for folder in os.scandir(self._objects)
+            if len(folder.name) == 2
+            for name in os.listdir(folder.path)  # noqa: PTH208
+        ]
+        self.install(names, complete=True)
+        for folder in {name[:2] for name in names}:
+            os.rmdir(f"{self._objects}/{folder}")  # noqa: PTH106
 
     def install(self, objects: Iterable[str], *, complete: bool) -> None:
         """Put these objects and the index into the repository; others are dropped.
@@ -55,6 +81,7 @@ class Drafts:
         lock.touch(exist_ok=False)  # git's own protocol: who makes the lock may replace the index
         try:
             self.index.replace(index)
+            self._installed, self._base = stamp(index), ""
         finally:
             lock.unlink()
         self._clean = complete
@@ -77,3 +104,13 @@ class Drafts:
             if error.errno != errno.EXDEV:
                 raise
             move_file(Path(source), Path(target))
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    # Git never writes into an index, it puts a new one in its place: a second name is a copy.
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copy2(source, target)

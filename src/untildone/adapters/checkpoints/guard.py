@@ -24,8 +24,8 @@ NAMES = (
     (r"(client_secret|credentials).*\.json|.*service[-_]?account.*\.json", "a credentials file"),
     (r"(.*/)?\.aws/credentials|(.*/)?\.kube/config", "a credentials file"),
 )
-HARMLESS_NAMES = re.compile(r"\.env\.(.+\.)?(example|sample|template|dist)")
-PUBLIC = re.compile(rb"\s*-----BEGIN (CERTIFICATE|(\w+ )?PUBLIC KEY)|PK\x03\x04")
+HARMLESS_NAMES = r"\.env\.(.+\.)?(example|sample|template|dist)"
+PUBLIC = rb"\s*-----BEGIN (CERTIFICATE|(\w+ )?PUBLIC KEY)|PK\x03\x04"
 
 # A literal that every match holds (finding it is much cheaper), the shape, what it is.
 CONTENTS = (
@@ -52,10 +52,6 @@ CONTENTS = (
 )
 # A package manager's settings are a secret only with a password or a token written out.
 SETTINGS = {".npmrc": rb"_(authToken|auth|password)\s*=\s*[^\s$]", ".pypirc": rb"password\s*[:=]"}
-
-_NAMES = [(re.compile(shape, re.DOTALL), what) for shape, what in NAMES]
-_CONTENTS = [(literal, re.compile(shape), what) for literal, shape, what in CONTENTS]
-_SETTINGS = {name: re.compile(shape) for name, shape in SETTINGS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +128,10 @@ def secret(path: str, head: bytes) -> str:
     """What kind of secret a file is, by its name and its first bytes; empty if none."""
     lower = path.lower()
     name = lower.rpartition("/")[2]
-    if name in _SETTINGS and _SETTINGS[name].search(head):
+    if name in SETTINGS and re.search(SETTINGS[name], head):
         return "a package registry's password"
-    named = "" if HARMLESS_NAMES.fullmatch(name) else _by_name(lower, name)
-    if named and not PUBLIC.match(head):
+    named = "" if re.fullmatch(HARMLESS_NAMES, name) else _by_name(lower, name)
+    if named and not re.match(PUBLIC, head):
         return named
     return "" if b"\0" in head else _by_content(head)
 
@@ -148,15 +144,15 @@ def listed(flags: Iterable[Flag]) -> str:
 
 
 def _by_name(path: str, name: str) -> str:
-    for shape, what in _NAMES:
-        if shape.fullmatch(name) or shape.fullmatch(path):
+    for shape, what in NAMES:
+        if any(re.fullmatch(shape, text, re.DOTALL) for text in (name, path)):
             return what
     return ""
 
 
 def _by_content(head: bytes) -> str:
-    for literal, shape, what in _CONTENTS:
-        if literal in head and any(not _made_up(m[0]) for m in shape.finditer(head)):
+    for literal, shape, what in CONTENTS:
+        if literal in head and any(not _made_up(m[0]) for m in re.finditer(shape, head)):
             return what
     return ""
 

@@ -25,6 +25,11 @@ class RawBytes:
         self._file = run_folder / NAMES
         self._ref = f"refs/ralph/raw/{run_folder.name}"
 
+    @property
+    def kept(self) -> bool:
+        """Whether the repository converts files, so that their bytes are kept."""
+        return self._file.exists()
+
     def note_all(self, index: Path) -> None:
         """At the start: all files of this index, if the repository converts files at all."""
         if self._converts(index):
@@ -36,7 +41,7 @@ class RawBytes:
         paths = [change.path for change in changes if change.status != "D"]
         if any(path.rpartition("/")[2] == ".gitattributes" for path in paths):
             self._file.touch()
-        if paths and self._file.exists():
+        if paths and self.kept:
             self._note(tuple(f":(top,literal){path}" for path in paths), None)
 
     def put_back(self, tree: str) -> None:

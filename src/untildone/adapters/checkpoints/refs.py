@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from untildone.adapters.git import Git, Ref
 from untildone.adapters.git_door import Place
-from untildone.adapters.git_files import content
+from untildone.adapters.git_files import content, stamp
 
 WATCHED = ("refs/heads/", "refs/tags/", "refs/stash", "refs/ralph/")
 
@@ -42,18 +41,10 @@ class KnownRefs:
         common = self._place.common_dir
         single = ("HEAD", "refs/stash", "reftable/tables.list")
         found: Print = {name: content(common / name) for name in single}
-        found["packed-refs"] = _stamp(common / "packed-refs")
+        found["packed-refs"] = stamp(common / "packed-refs")
         for folder in ("refs/heads", "refs/tags", "refs/ralph", "worktrees"):
             found |= _files(str(common / folder), only="HEAD" if folder == "worktrees" else "")
         return found
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _files(folder: str, only: str) -> Iterator[tuple[str, bytes]]:

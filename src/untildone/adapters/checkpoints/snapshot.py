@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from untildone.adapters.checkpoints.drafts import Drafts
@@ -24,6 +24,7 @@ LOCK_WAIT_S = 2.0
 TRIES = 6
 LOCK_TRIES = 200
 MOST_NESTED = 200
+RULES = (".gitignore", ".gitattributes", ".gitmodules")
 BROKEN_INDEX = ("index file", "bad signature", "bad index")
 LEFT_OPEN = (*IN_PROGRESS, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "sequencer", "AUTO_MERGE")
 
@@ -87,9 +88,14 @@ class Snapshots:
         git.use_fallback_identity_if_none()
         return Snapshots(git, place, folder, guard, state_tracked=tracked)
 
-    def take(self, base: str, *, with_hidden: bool = False) -> Snapshot:
+    def saved(self, commit: str) -> None:
+        """What was taken last is this checkpoint."""
+        self._drafts.became(commit)
+
+    def take(self, base: str, *, with_hidden: bool = False, listed: bool = True) -> Snapshot:
         """Index and tree of everything in the worktree that the base's rules do not ignore.
 
+        Without `listed` the changes may be missing, which spares a comparison of trees.
         `with_hidden` also looks for what an attempt hid behind ignore rules of its own making.
         New files that the guard flags are left out. Unless the caller moves them (`with_hidden`),
         they stay where they are and are ignored from now on.
@@ -97,7 +103,12 @@ class Snapshots:
         self.clear_the_way()
         draft = self._drafts.begin()
         large = self.watch.large(draft)
-        orphans = self._add_all(draft, base, [flag.path for flag in large])
+        orphans, said = self._add_all(draft, base, [flag.path for flag in large])
+        ordinary = not (listed or with_hidden or large or orphans) and self._drafts.is_of(base)
+        if ordinary and self._nothing_odd(said):
+            tree = draft.write_tree()
+            self._install(self._drafts.install_all)
+            return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
         view = _View(draft, base)
         linked = [c.path for c in view.changes if _is_new_link(c)]
         nested = (*linked, *orphans)
@@ -117,11 +128,11 @@ class Snapshots:
             view.again()
             if not with_hidden:
                 self.frozen.add([flag.path for flag in flagged])
-        self._install(view)
+        self._install(lambda: self._drafts.install(view.objects, complete=view.looks == 1))
         if not with_hidden:
             self.raw.note(view.changes)
         remarks += [f"A nested git repository is kept as plain files: {p}" for p in nested]
-        remarks += map(_inside_submodule, self.submodules.changed())
+        remarks += self._inside_submodules()
         return Snapshot(view.tree, view.changes, nested, tuple(remarks), flagged)
 
     def add_users_files(
@@ -149,10 +160,10 @@ class Snapshots:
             lock = index.with_name("index.lock")
             if is_stale(lock, LOCK_WAIT_S):
                 self.move_aside(lock)
+        present = set(os.listdir(self._place.git_dir))  # noqa: PTH208 - names are all we want
         for name in LEFT_OPEN:
-            path = self._place.git_dir / name
-            if path.exists():
-                self.move_aside(path)
+            if name in present:
+                self.move_aside(self._place.git_dir / name)
 
     def in_the_way(self, now: str, target: str) -> tuple[str, ...]:
         """Files on disk that neither tree nor index know and that a checkout would overwrite."""
@@ -196,10 +207,26 @@ class Snapshots:
                 return target
         raise StepError(f"No room to move a file aside: {aside}")
 
-    def _install(self, view: _View) -> None:
+    def _inside_submodules(self) -> list[str]:
+        return [_inside_submodule(path) for path in self.submodules.changed()]
+
+    def _nothing_odd(self, said: bytes) -> bool:
+        """Whether git added and removed ordinary files only, none that the guard stops."""
+        if self.raw.kept:
+            return False
+        for line in filter(None, os.fsdecode(said).split("\n")):
+            verb, _, quoted = line.partition(" ")
+            path = quoted[1:-1]
+            if path.rpartition("/")[2] in RULES or self.frozen.covers(path):
+                return False
+            if verb != "remove" and not self.watch.is_ordinary(path):
+                return False
+        return True
+
+    def _install(self, install: Callable[[], None]) -> None:
         for _ in range(LOCK_TRIES):
             try:
-                self._drafts.install(view.objects, complete=view.looks == 1)
+                install()
             except FileExistsError:
                 self.clear_the_way()
                 pause(0.01)  # the user's own git commands take turns with us
@@ -207,7 +234,7 @@ class Snapshots:
                 return
         raise StepError(f"The index stays locked: {self._git.index_of(self._place)}.lock")
 
-    def _add_all(self, draft: Git, base: str, left_out: list[str]) -> tuple[str, ...]:
+    def _add_all(self, draft: Git, base: str, left_out: list[str]) -> tuple[tuple[str, ...], bytes]:
         orphans: list[str] = []
         tries = TRIES
         if not self._drafts.index.exists():
@@ -227,7 +254,7 @@ class Snapshots:
             self._drafts.index.with_name("index.lock").unlink(missing_ok=True)  # its `add` has died
             if tries < TRIES - 1 or any(words in said for words in BROKEN_INDEX):
                 self._new_index(draft, base)
-        return tuple(orphans)
+        return tuple(orphans), answer.stdout
 
     def _new_index(self, draft: Git, base: str) -> None:
         # It grows from the user's own index, which knows the files outside a sparse checkout.

@@ -1,6 +1,8 @@
 """New files that should stay out of git, found at the right moment and at a small price."""
 
+import os
 import shutil
+import stat
 
 from untildone.adapters.checkpoints.filters import unfiltered
 from untildone.adapters.checkpoints.frozen import Frozen
@@ -36,6 +38,16 @@ class Watch:
             return ()
         loose = (path for path in new if not self._frozen.covers(path))
         return unfiltered(draft, self.guard.larger(self._top, loose))
+
+    def is_ordinary(self, path: str) -> bool:
+        """Whether a file or link is there, and nothing about it is for the guard to stop."""
+        try:
+            mode = os.lstat(self._top / path).st_mode
+        except OSError:
+            return False
+        return stat.S_ISLNK(mode) or (
+            stat.S_ISREG(mode) and self.guard.look(self._top, path) is None
+        )
 
     def flagged(
         self, changes: tuple[Change, ...], large: tuple[Flag, ...]

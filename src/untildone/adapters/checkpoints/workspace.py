@@ -1,5 +1,6 @@
 """What every way of checkpointing shares: one ref of ours, snapshots, attempts, surroundings."""
 
+import os
 from pathlib import Path
 
 from untildone.adapters.checkpoints.attempts import Attempts
@@ -65,7 +66,7 @@ class Workspace:
         return commit, snapshot.remarks
 
     def _left_in_conflict(self) -> bool:
-        half_done = any((self._place.git_dir / name).exists() for name in IN_PROGRESS)
+        half_done = not IN_PROGRESS.keys().isdisjoint(os.listdir(self._place.git_dir))  # noqa: PTH208
         index = self._place.git_dir / "index"
         return half_done and bool(self._git.do("ls-files", "-u", "-z", index=index))
 
