@@ -1,0 +1,133 @@
+"""A checkpoint that is saved without comparing trees is the one that a full look would save."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.worktree import Worktree, made, shell_git
+from untildone.adapters.git import Change, Git
+
+SECRET = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEow" * 20 + "\n"
+
+
+def nested(repo: Worktree, *, commit: bool) -> None:
+    inner = repo.top / "inner"
+    inner.mkdir()
+    shell_git(inner, "init", "-q")
+    (inner / "x.txt").write_text("x\n")
+    if commit:
+        shell_git(inner, "add", "-A")
+        shell_git(inner, "commit", "-qm", "inner")
+
+
+def staged(repo: Worktree, name: str, text: str) -> None:
+    repo.write(name, text)
+    repo.sh("add", "-f", name)
+
+
+def hidden(repo: Worktree) -> None:
+    repo.write(".gitignore", "*.log\n")
+    repo.write("x.log", "x\n")
+
+
+def shown(repo: Worktree) -> None:
+    repo.write(".gitignore", "!build.tmp\n")
+
+
+def elsewhere(repo: Worktree) -> None:
+    repo.write("z.txt", "z\n")
+    repo.sh("add", "z.txt")
+    (repo.top / "z.txt").unlink()
+
+
+def folder_for_file(repo: Worktree) -> None:
+    (repo.top / "b.txt").unlink()
+    repo.write("b.txt/x", "")
+
+
+def converted(repo: Worktree) -> None:
+    repo.write(".gitattributes", "* text=auto\n")
+    (repo.top / "w").write_bytes(b"\r\n")
+
+
+def committed(repo: Worktree) -> None:
+    repo.write("m.txt", "m\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-qm", "m")
+
+
+DEEDS: dict[str, Callable[[Worktree], object]] = {
+    "nothing": lambda repo: None,
+    "an edit": lambda repo: repo.write("a.txt", "b\n"),
+    "a new file": lambda repo: repo.write("deep/er/n.txt", "n\n"),
+    "a deletion": lambda repo: (repo.top / "b.txt").unlink(),
+    "a renaming": lambda repo: (repo.top / "b.txt").rename(repo.top / "c.txt"),
+    "a mode": lambda repo: (repo.top / "a.txt").chmod(0o755),
+    "a link": lambda repo: (repo.top / "l").symlink_to("nowhere"),
+    "odd names": lambda repo: [
+        repo.write(n, "x") for n in ("it's", "new\nline", "ü ", "-v", "a'\nadd 'b")
+    ],
+    "a folder for a file": folder_for_file,
+    "a fifo": lambda repo: os.mkfifo(repo.top / "f"),
+    "a secret": lambda repo: repo.write("id_rsa", SECRET),
+    "a secret in a known file": lambda repo: repo.write("a.txt", SECRET),
+    "a staged secret": lambda repo: staged(repo, "id_rsa", SECRET),
+    "a staged file that is gone": elsewhere,
+    "a large file": lambda repo: repo.write("big.bin", "x" * 60 * 1024 * 1024),
+    "a look by git": lambda repo: repo.sh("status"),
+    "a new rule": hidden,
+    "a rule against a rule": shown,
+    "a staged ignored file": lambda repo: staged(repo, "build.tmp", "b\n"),
+    "attributes": converted,
+    "a repository": lambda repo: nested(repo, commit=True),
+    "a repository without a commit": lambda repo: nested(repo, commit=False),
+    "a commit": committed,
+    "an index that is gone": lambda repo: (repo.place.git_dir / "index").unlink(),
+}
+
+
+def story(repo: Worktree, deed: Callable[[Worktree], object], *, again: bool) -> tuple[str, ...]:
+    """Save a first story, then one with this deed, by the same process or by a new one."""
+    repo.write(".gitignore", "*.tmp\n")
+    repo.write("build.tmp", "mine\n")
+    repo.write("b.txt", "b\n")
+    checkpoint, opened = repo.open()
+    repo.write("first.txt", "1\n")
+    checkpoint.stand(opened.checkpoint, "1")
+    first = checkpoint.save(0, opened.checkpoint, "checkpoint: 1\n", only_changes=False)
+    checkpoint.stand(first.checkpoint, "2")
+    deed(repo)
+    if again:
+        checkpoint = repo.checkpoint()
+    checkpoint.commits(first.checkpoint)
+    second = checkpoint.save(0, first.checkpoint, "checkpoint: 2\n", only_changes=False)
+    repo.sh("fsck", "--strict")
+    tree = repo.sh("rev-parse", f"{second.checkpoint}^{{tree}}")
+    return tree, repo.sh("status", "--porcelain"), *second.remarks
+
+
+@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
+def test_it_makes_no_difference(tmp_path: Path, deed: Callable[[Worktree], object]) -> None:
+    quick = story(made(tmp_path / "quick"), deed, again=False)
+    full = story(made(tmp_path / "full"), deed, again=True)
+    assert quick == full
+
+
+@pytest.mark.parametrize(("deed", "looks"), [("a new file", 1), ("a look by git", 2)])
+def test_trees_are_compared_when_needed(
+    repo: Worktree, deed: str, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(Git, "diff_trees", _counted(Git.diff_trees, seen))
+    story(repo, DEEDS[deed], again=False)
+    assert len([new for new in seen if new]) - 1 == looks  # one is of the start
+
+
+def _counted(real: Callable[..., tuple[Change, ...]], seen: list[str]) -> Callable[..., object]:
+    def look(self: Git, old: str, new: str, **more: bool) -> tuple[Change, ...]:
+        seen.append(new)
+        return real(self, old, new, **more)
+
+    return look
