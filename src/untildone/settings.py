@@ -35,6 +35,9 @@ class Settings:
     agent: str = _doc("Agent: claude, command or scripted.", "claude")
     agent_cmd: str = _doc("Any program as agent: prompt on its standard input, text out.", "")
     model: str = _doc("Model, passed on to the agent.", "")
+    permissions: str = _doc("What the agent may do unasked: full, or edits of files.", "full")
+    fallback: str = _doc("AGENT or AGENT:MODEL that steps in instead of waiting for a limit.", "")
+    resume_session: bool = _doc("A retry goes on with the agent's own conversation.", False)  # noqa: FBT003 - a default
     script: str = _doc("Script file of the scripted agent.", "")
     max_retries: int = _doc("Retries after the first attempt of a story.", 3, least=0)
     max_iterations: int = _doc("Cap over the whole run; 0: from the number of stories.", 0, least=0)
@@ -59,6 +62,7 @@ CHOICES = {
     "done": ("", "tasks", "manual", "promise"),
     "checkpoint": ("branch", "stash", "worktree"),
     "on_complete": ("", "ask", "cleanup", "keep"),
+    "permissions": ("full", "edits"),
     "sandbox": ("auto", "bwrap", "off"),
 }
 FIELDS = {f.name: f for f in fields(Settings)}

@@ -16,6 +16,7 @@ from tests.fakes.plans import (
     ORIGIN,
     PLAIN,
     PLAN,
+    at,
     began,
     book,
     ended,
@@ -34,6 +35,7 @@ from untildone.domain.agent import (
     Intent,
     Kind,
     Reading,
+    Session,
     Trouble,
     Usage,
 )
@@ -46,6 +48,7 @@ from untildone.domain.errors import (
     WorkAstray,
 )
 from untildone.domain.event import Event
+from untildone.domain.promise import Promise
 from untildone.domain.run import (
     Choice,
     Done,
@@ -112,8 +115,8 @@ def test_what_the_agent_gets() -> None:
     loop.drive()
     prompts = loop.agent.prompts
     assert [replace(intent, asked=None) for intent in loop.agent.intents] == [
-        Intent(prompts[0], "/work", "scratch/1", "1", 1, "best"),
-        Intent(prompts[1], "/work", "scratch/2", "2", 1, "best"),
+        Intent(prompts[0], "/work", "scratch/1", "1", 1, "best", agent="scripted"),
+        Intent(prompts[1], "/work", "scratch/2", "2", 1, "best", agent="scripted"),
     ]
     assert loop.folder.prompts == {1: prompts[0], 2: prompts[1]}
     assert ("1.1" in prompts[0], "- [ ] a" in prompts[0], "- [ ] b" in prompts[0]) == (
@@ -130,7 +133,7 @@ def test_the_start_is_on_record_before_the_agent_runs() -> None:
 
     loop = FakeLoop((look, COMPLETE))
     loop.drive()
-    assert seen == [f.AttemptStarted(0, 1, "1", ("1", "First"), "logs/1")]
+    assert seen == [f.AttemptStarted(0, 1, "1", ("1", "First"), "logs/1", "scripted")]
 
 
 def test_failure_reason_is_in_exactly_one_prompt() -> None:
@@ -241,7 +244,7 @@ def test_a_limit_is_waited_out_and_uses_no_attempt() -> None:
     limit = said(error="limit", limit=OVERLOADED)
     loop = FakeLoop((limit, limit, COMPLETE, COMPLETE))
     run = loop.drive()
-    assert loop.human.waits == [30, 60]
+    assert loop.human.waits == [5, 10]
     assert [it.n for it in run.iterations] == [1, 2]
     assert [event["attempt"] for event in loop.record.of("iteration_started")] == [1, 1, 1, 1]
     assert [call for call in loop.checkpoint.calls if call[0] == "revert"] == [
@@ -252,6 +255,69 @@ def test_a_limit_is_waited_out_and_uses_no_attempt() -> None:
 
 
 OVERLOADED = Trouble(Kind.OVERLOADED, "overloaded")
+
+
+def test_what_a_call_at_a_limit_has_cost_is_counted() -> None:
+    limit = said(error="limit", limit=OVERLOADED, usage=Usage(7, 3, cost_usd=0.5))
+    run = FakeLoop((limit, limit, COMPLETE, COMPLETE)).drive()
+    assert (run.unattempted.total, run.unattempted.cost_usd) == (20, 1.0)
+    plain = FakeLoop((limit, COMPLETE), plan=replace(PLAIN, done=Done.PROMISE)).drive()
+    assert (plain.unattempted.total, len(plain.iterations)) == (10, 1)
+
+
+def test_another_agent_steps_in_instead_of_waiting() -> None:
+    limit = said(error="limit", limit=Trouble(Kind.QUOTA_EXHAUSTED, "used up", at(60)))
+    plan = replace(PLAN, model="best", fallback="codex:small")
+
+    def later(notify: Notify) -> AgentReport:
+        loop.clock.advance(100)
+        return COMPLETE
+
+    loop = FakeLoop((limit, later, COMPLETE), plan=plan)
+    run = loop.drive()
+    asked = [(intent.agent, intent.model) for intent in loop.agent.intents]
+    assert asked == [("scripted", "best"), ("codex", "small"), ("scripted", "best")]
+    assert [it.agent for it in run.iterations] == ["codex", "scripted"]
+    assert loop.human.waits == []
+    assert any("codex:small steps in" in str(e["message"]) for e in loop.record.of("warning"))
+
+
+def test_when_both_are_at_a_limit_it_waits() -> None:
+    limit = said(error="limit", limit=OVERLOADED)
+    plan = replace(PLAN, fallback="codex")
+    loop = FakeLoop((limit, limit, COMPLETE, COMPLETE), plan=plan)
+    loop.drive()
+    assert [intent.agent for intent in loop.agent.intents][:2] == ["scripted", "codex"]
+    assert len(loop.human.waits) == 1
+
+
+def test_who_is_not_logged_in_needs_a_person_and_uses_no_attempt() -> None:
+    login = said(error="Please run /login", limit=Trouble(Kind.NOT_LOGGED_IN, "not logged in"))
+    loop = FakeLoop((login,))
+    run = loop.drive()
+    assert (run.status, run.reason, run.error) == (Status.STUCK, Reason.ERROR, "Please run /login")
+    assert [(it.outcome, it.outcome_class) for it in run.iterations] == [
+        (Outcome.AGENT_ERROR, "not_logged_in")
+    ]
+    assert run.tally(run.iterations[0].story_key).spent == 0
+    assert "untildone agents" in str(loop.record.of("error")[0]["hint"])
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+def test_a_retry_goes_on_with_the_conversation_if_asked(resumes: bool) -> None:
+    plan = replace(PLAN, resume_session=resumes)
+    loop = FakeLoop((failed("no net"), COMPLETE, COMPLETE), plan=plan)
+    loop.drive()
+    wanted = Session("session") if resumes else None
+    assert [intent.resume for intent in loop.agent.intents] == [None, wanted, None]
+
+
+def test_denied_tools_are_told() -> None:
+    denied = AgentReport(Ending.EXITED, 0, Reading(Promise(complete=True), denied=("Write a.txt",)))
+    loop = FakeLoop((denied, COMPLETE, COMPLETE))
+    run = loop.drive()
+    assert run.iterations[0].outcome is Outcome.AGENT_ERROR
+    assert "Write a.txt" in str(loop.record.of("warning")[0]["message"])
 
 
 def test_stop_while_waiting() -> None:

@@ -27,7 +27,7 @@ from tests.fakes.plans import (
     won,
 )
 from untildone.domain import fact as f
-from untildone.domain.agent import AgentText, AgentTool, Kind, Trouble, Usage
+from untildone.domain.agent import AgentText, AgentTool, Kind, Permissions, Trouble, Usage
 from untildone.domain.event import Event, announce, noticed, warning
 from untildone.domain.machine import apply
 from untildone.domain.run import Choice, Done, Outcome, Plan, Reason, Status, Stop, StopHow
@@ -37,6 +37,8 @@ VERIFY = replace(PLAN, verify=("make test",))
 MANUAL = replace(PLAN, done=Done.MANUAL)
 ALL_DONE = book(story(1, done=True), story(2, done=True))
 ONE_ITERATION = replace(PLAN, limits=replace(LIMITS, max_iterations=1))
+WAITS = {"why": "usage limit", "until": at(60), "class": Kind.QUOTA_EXHAUSTED}
+WAIT = f.WaitStarted(0, at(60), "usage limit", Kind.QUOTA_EXHAUSTED)
 LIMIT = Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60))
 STOP = f.StopRequested(Stop(StopHow.NOW))
 SIGNAL = f.StopRequested(Stop(StopHow.NOW, 15))
@@ -65,6 +67,7 @@ def run_started(**more: object) -> Event:
         "max_iterations": 9,
         "max_retries": 2,
         "verify": (),
+        "permissions": Permissions.FULL,
         "sandbox": "off",
         "original_branch": "feature/x",
         "backup_ref": BACKUP,
@@ -81,6 +84,7 @@ def ended_event(
         "story_id": "1",
         "attempt": 1,
         "outcome": outcome,
+        "outcome_class": str(outcome),
         "reason": reason,
         "tokens_used": tokens,
         "commits": commits,
@@ -97,6 +101,7 @@ STARTED_1 = Event(
         "attempt": 1,
         "attempts_allowed": 3,
         "log_file": "logs/1",
+        "agent": "scripted",
     },
 )
 STARTED_PLAIN = Event(
@@ -108,6 +113,7 @@ STARTED_PLAIN = Event(
         "attempt": 1,
         "attempts_allowed": 1,
         "log_file": "logs/1",
+        "agent": "scripted",
     },
 )
 STORIES = [
@@ -138,11 +144,17 @@ EVENTS: dict[str, Told] = {
     "resumed": (PLAN, (OPENED,), f.Resumed(PLAN), (run_started(resumed=True),)),
     "resumed while it waits": (
         PLAN,
-        (OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit"), STOP),
+        (
+            OPENED,
+            loaded(),
+            *lost(limit=LIMIT),
+            WAIT,
+            STOP,
+        ),
         f.Resumed(PLAN),
         (
             run_started(resumed=True),
-            Event("waiting", {"why": "usage limit", "until": at(60)}),
+            Event("waiting", WAITS),
         ),
     ),
     "asked again": (
@@ -341,12 +353,17 @@ EVENTS: dict[str, Told] = {
     "a wait": (
         PLAN,
         (OPENED, loaded(), *lost(limit=LIMIT)),
-        f.WaitStarted(0, at(60), "usage limit"),
-        (Event("waiting", {"why": "usage limit", "until": at(60)}),),
+        WAIT,
+        (Event("waiting", WAITS),),
     ),
     "a wait is over": (
         PLAN,
-        (OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit")),
+        (
+            OPENED,
+            loaded(),
+            *lost(limit=LIMIT),
+            WAIT,
+        ),
         f.WaitOver(0),
         (),
     ),

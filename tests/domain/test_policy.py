@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.plans import NOW, at
-from untildone.domain.agent import AgentReport, Ending, Kind, Reading, Trouble
+from untildone.domain.agent import CUT_SHORT, AgentReport, Ending, Kind, Reading, Session, Trouble
 from untildone.domain.policy import judge, wake_at
 from untildone.domain.promise import Promise
 from untildone.domain.run import Outcome
@@ -72,11 +72,70 @@ VERDICTS: dict[str, tuple[AgentReport, Outcome, str]] = {
 @pytest.mark.parametrize("name", VERDICTS)
 def test_verdict(name: str) -> None:
     report, outcome, reason = VERDICTS[name]
-    assert judge(report) == (outcome, reason)
+    verdict = judge(report)
+    assert (verdict.outcome, verdict.reason) == (outcome, reason)
+
+
+SESSION = Session("s")
+BUSY = Trouble(Kind.OVERLOADED, "server error")
+LOGIN = Trouble(Kind.NOT_LOGGED_IN, "not logged in")
+HUNG = Trouble(Kind.HUNG, "no answer")
+CRASHED = Trouble(Kind.CRASHED, "crashed")
+TROUBLES: dict[str, tuple[AgentReport, Trouble | None]] = {
+    "of the stream": (AgentReport(Ending.EXITED, 1, Reading(error="x", trouble=LOGIN)), LOGIN),
+    "with exit 0": (
+        AgentReport(Ending.EXITED, 0, Reading(error="x", trouble=BUSY)),
+        BUSY,
+    ),
+    "an error of no kind": (AgentReport(Ending.EXITED, 1, Reading(error="x")), None),
+    "an exit code and no word": (AgentReport(Ending.EXITED, 3, Reading(COMPLETE)), CRASHED),
+    "no last event": (AgentReport(Ending.EXITED, 0, Reading(error=f"{CUT_SHORT}: x")), CRASHED),
+    "not started": (AgentReport(Ending.NOT_STARTED), Trouble(Kind.CRASHED, "not started")),
+    "silence after a start": (AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION)), HUNG),
+    "no end after a start": (AgentReport(Ending.TIMEOUT, -9, Reading(session=SESSION)), HUNG),
+    "silence without a start": (AgentReport(Ending.IDLE_TIMEOUT, -9), None),
+    "silence after a word": (
+        AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION), spoke=True),
+        None,
+    ),
+    "silence at a limit": (
+        AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION, trouble=BUSY), spoke=True),
+        BUSY,
+    ),
+    "complete": (exited(0, COMPLETE), None),
+    "failed": (exited(1, FAILED, "x"), None),
+}
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_trouble(name: str) -> None:
+    report, trouble = TROUBLES[name]
+    assert judge(report).trouble == trouble
+
+
+def test_an_agent_that_always_hangs_uses_up_attempts_in_the_end() -> None:
+    report = AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION))
+    assert [judge(report, strikes).trouble for strikes in range(5)] == [HUNG] * 3 + [None] * 2
 
 
 @pytest.mark.parametrize(
-    ("strikes", "seconds"), [(0, 30), (1, 60), (2, 120), (4, 480), (5, 900), (6, 900), (500, 900)]
+    ("denied", "outcome"),
+    [
+        (("WebSearch cats", "Read a.txt"), Outcome.COMPLETE),
+        (("Read a.txt", "Write b.txt"), Outcome.AGENT_ERROR),
+        (("Bash rm x",), Outcome.AGENT_ERROR),
+    ],
+)
+def test_complete_with_denied_writes_is_not_complete(
+    denied: tuple[str, ...], outcome: Outcome
+) -> None:
+    verdict = judge(AgentReport(Ending.EXITED, 0, Reading(COMPLETE, denied=denied)))
+    assert verdict.outcome is outcome
+    assert verdict.reason.endswith(denied[-1]) == (outcome is Outcome.AGENT_ERROR)
+
+
+@pytest.mark.parametrize(
+    ("strikes", "seconds"), [(0, 5), (1, 10), (2, 20), (7, 640), (8, 900), (9, 900), (500, 900)]
 )
 def test_back_off_doubles_up_to_a_bound(strikes: int, seconds: int) -> None:
     assert wake_at(Trouble(Kind.OVERLOADED, "overloaded"), strikes, NOW) - NOW == timedelta(
@@ -86,5 +145,14 @@ def test_back_off_doubles_up_to_a_bound(strikes: int, seconds: int) -> None:
 
 def test_a_stated_reset_is_believed_if_it_is_to_come() -> None:
     assert wake_at(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(3600)), 4, NOW) == at(3601)
-    assert wake_at(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(0)), 0, NOW) == at(30)
-    assert wake_at(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(-5)), 1, NOW) == at(60)
+    assert wake_at(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(0)), 0, NOW) == at(5)
+    assert wake_at(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(-5)), 1, NOW) == at(10)
+    assert wake_at(Trouble(Kind.RATE_LIMITED, "rate limit", after_s=20), 3, NOW) == at(21)
+
+
+def test_loops_do_not_all_wake_at_once() -> None:
+    waits = [
+        wake_at(BUSY, 1, NOW + timedelta(microseconds=us)) - NOW for us in (0, 400_000, 999_999)
+    ]
+    assert waits == sorted(set(waits))
+    assert waits[-1] < timedelta(seconds=14)

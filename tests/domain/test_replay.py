@@ -24,7 +24,7 @@ FACTS: list[f.Fact] = [
     f.Started(replace(PLAN, verify=("a", "b"), limits=replace(LIMITS, timeout_min=0.5))),
     f.Opened(ORIGIN, "c0", "refs/ralph/backup/demo/r1", "refs/ralph/archive/demo/1", ("x",)),
     f.StoriesLoaded(3, 1, done=False),
-    f.AttemptStarted(0, 2, "1", ("1", "Log in"), "logs/2"),
+    f.AttemptStarted(0, 2, "1", ("1", "Log in"), "logs/2", "codex", "m1", Session("s0")),
     f.AttemptEnded(
         *(0, Outcome.FAILED, "why", ("a1", "a2"), Usage(1, 2, 3, 4, 0.5, estimated=True)),
         *(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60.125)), Session("s1", Usage(9))),
@@ -35,7 +35,8 @@ FACTS: list[f.Fact] = [
     f.Verified(0, passed=False, reason="red\n\u2028 \U0001f600"),
     f.Saved(0, "c1", "c1", ("boxes",)),
     f.Reverted(0, "refs/ralph/attempts/demo/1/1", ("moved",)),
-    f.WaitStarted(0, at(61), "limit"),
+    f.WaitStarted(0, at(61), "limit", Kind.HUNG),
+    f.SteppedIn(0, "codex", "m1", at(61), "limit"),
     f.WaitOver(0),
     f.PersonDone(),
     f.StopRequested(Stop(StopHow.AFTER_STORY)),

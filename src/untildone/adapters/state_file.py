@@ -33,7 +33,7 @@ class StateFile:
                 self._foreign = {k: v for k, v in data.items() if k not in known}
 
     def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> None:
-        """Replace the file by temp file, fsync and rename."""
+        """Replace the file by temp file, fsync and rename; totals are of all calls."""
         settled = max(len(iterations) - 1, 0)  # the last entry may still change
         if settled < len(self._encoded):
             self._encoded, self._tokens, self._cost = [], 0, None
@@ -46,6 +46,8 @@ class StateFile:
             rows = [*rows, _dump(self._entry(last))]
             tokens += last.usage.total if last.usage else 0
             cost = _plus(cost, last)
+        cost = _sum(cost, head.get("unattempted_cost_usd"))
+        tokens += _number(head.get("unattempted_tokens"))
         totals = {"total_tokens": tokens, "total_cost_usd": cost}
         fields = codec.encode({**self._foreign, **head, **totals})
         parts = [_dump(fields)[:-1], b', "iterations": [', *_separated(rows), b"]}\n"]
@@ -88,5 +90,12 @@ def _dump(value: object) -> bytes:
 
 
 def _plus(cost: float | None, iteration: Iteration) -> float | None:
-    more = iteration.usage.cost_usd if iteration.usage else None
-    return cost if more is None else round((cost or 0.0) + more, 6)
+    return _sum(cost, iteration.usage.cost_usd if iteration.usage else None)
+
+
+def _sum(cost: float | None, more: object) -> float | None:
+    return round((cost or 0.0) + more, 6) if isinstance(more, float) else cost
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

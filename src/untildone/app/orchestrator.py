@@ -3,11 +3,12 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import assert_never
 
 from untildone.domain import fact as f
 from untildone.domain import step as s
-from untildone.domain.agent import Intent, Notice
+from untildone.domain.agent import Intent, Notice, Trouble
 from untildone.domain.errors import (
     CloseRefused,
     Interrupted,
@@ -18,7 +19,7 @@ from untildone.domain.errors import (
 )
 from untildone.domain.event import Event, announce, noticed, warning
 from untildone.domain.machine import apply, next_steps
-from untildone.domain.policy import judge, wake_at
+from untildone.domain.policy import Verdict, judge, wake_at
 from untildone.domain.prompt import Brief, render
 from untildone.domain.run import Done, Iteration, Lane, Origin, Outcome, Run, StopHow
 from untildone.domain.story import Story, StoryBook, StoryContext, checked
@@ -174,32 +175,52 @@ class Orchestrator:
         ports.folder.keep_prompt(step.n, prompt)
         key = story.key if story else ("", "")
         ports.meter.start()
-        self.record(f.AttemptStarted(step.lane, step.n, story_id, key, log_file))
+        now = ports.clock.now()
+        agent, model = self._whom(lane, now)
+        resume = self.run.conversation(key, agent) if plan.resume_session else None
+        self.record(
+            f.AttemptStarted(step.lane, step.n, story_id, key, log_file, agent, model, resume)
+        )
         intent = Intent(
             prompt=prompt,
             cwd=ports.cwd,
             scratch=ports.folder.scratch(step.n),
             story_id=story_id,
             attempt=step.attempt,
-            model=plan.model,
-            asked=ports.clock.now(),
+            model=model,
+            permissions=plan.permissions,
+            resume=resume,
+            asked=now,
+            agent=agent,
         )
         report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
-        outcome, reason = judge(report)
-        reading = report.reading
+        verdict = judge(report, lane.strikes)
         commits = ports.checkpoint.commits(lane.checkpoint)
-        lost = self._lost(story, lane.checkpoint) if story and outcome is Outcome.COMPLETE else ""
+        complete = verdict.outcome is Outcome.COMPLETE
+        lost = self._lost(story, lane.checkpoint) if story and complete else ""
         if lost:
-            outcome, reason = Outcome.VERIFY_FAILED, lost
+            verdict = Verdict(Outcome.VERIFY_FAILED, lost)
+        for denied in report.reading.denied:
+            self.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
         return f.AttemptEnded(
             step.lane,
-            outcome,
-            reason,
+            verdict.outcome,
+            verdict.reason,
             commits,
-            reading.usage,
-            reading.trouble,
-            reading.session,
+            report.reading.usage,
+            verdict.trouble,
+            report.reading.session,
+            report.ending,
+            report.exit_code,
+            report.spoke,
         )
+
+    def _whom(self, lane: Lane, now: datetime) -> tuple[str, str]:
+        """The agent to call and its model: the stand-in until the usual one is past its limit."""
+        other = lane.stand_in
+        if other and now < other.until:
+            return other.agent, other.model
+        return self.run.plan.agent, self.run.plan.model
 
     def _lost(self, story: Story, checkpoint: str) -> str:
         """Why this work could not be saved as the story's; worth a retry with this reason."""
@@ -288,12 +309,22 @@ class Orchestrator:
         now = self.ports.clock.now()
         if step.until is None:
             assert step.limit is not None
-            return f.WaitStarted(step.lane, wake_at(step.limit, step.strikes, now), step.limit.why)
+            return self._begin_wait(step.lane, step.limit, step.strikes, now)
         left = (step.until - now).total_seconds()
         if left <= 0:
             return f.WaitOver(step.lane)
         self.ports.human.wait_until(left)
         return None
+
+    def _begin_wait(self, lane_id: int, limit: Trouble, strikes: int, now: datetime) -> f.Fact:
+        until = wake_at(limit, strikes, now)
+        plan, other = self.run.plan, self.run.lanes[lane_id].stand_in
+        works = other is not None and now < other.until
+        if plan.fallback and not works:
+            agent, _, model = plan.fallback.partition(":")
+            self.tell(warning(f"{plan.agent}: {limit.why}; {plan.fallback} steps in"))
+            return f.SteppedIn(lane_id, agent, model, until, limit.why)
+        return f.WaitStarted(lane_id, until, limit.why, limit.kind)
 
 
 def _said(error: UntildoneError) -> str:

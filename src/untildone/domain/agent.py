@@ -31,6 +31,20 @@ class Usage:
         """Input plus output; cache tokens are kept apart."""
         return self.input_tokens + self.output_tokens
 
+    def plus(self, other: "Usage") -> "Usage":
+        """The sum; the cost is what is known of it."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            sum(costs) if costs else None,
+            self.estimated or other.estimated,
+            self.reasoning_tokens + other.reasoning_tokens,
+            other.model or self.model,
+        )
+
 
 class Permissions(StrEnum):
     """What the agent may do without being asked: everything, or edit files in the worktree."""
@@ -56,6 +70,7 @@ class Intent:
 
     `cwd` and `scratch` are folder paths; `scratch` is private to this call (never in the worktree).
     `resume` is the conversation to go on with; None is a fresh one. `asked` is when it starts.
+    `agent` names whom to ask.
     """
 
     prompt: str
@@ -67,6 +82,7 @@ class Intent:
     permissions: Permissions = Permissions.FULL
     resume: Session | None = None
     asked: datetime | None = None
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +118,16 @@ class AgentTool:
 Notice = AgentText | AgentTool
 
 
+# How the error of a stream begins that has no last event.
+CUT_SHORT = "ended without its result event"
+
+
 class Kind(StrEnum):
-    """What kind of trouble an agent reports."""
+    """What kind of trouble an agent has."""
 
     AGENT_ERROR = "agent_error"
+    CRASHED = "crashed"
+    HUNG = "hung"
     NOT_LOGGED_IN = "not_logged_in"
     RATE_LIMITED = "rate_limited"
     QUOTA_EXHAUSTED = "quota_exhausted"
@@ -115,7 +137,7 @@ class Kind(StrEnum):
     REFUSED = "refused"
 
 
-PASSING = (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED, Kind.OVERLOADED)
+PASSING = (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED, Kind.OVERLOADED, Kind.HUNG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +187,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """One agent call, after its whole process group is gone."""
+    """One agent call, after its whole process group is gone.
+
+    `spoke` says that there was a word or a deed of the agent, and not only of its program.
+    """
 
     ending: Ending
     exit_code: int | None = None
     reading: Reading = Reading()
+    spoke: bool = False

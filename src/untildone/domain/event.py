@@ -5,9 +5,9 @@ from dataclasses import field
 from typing import assert_never
 
 from untildone.domain import fact as f
-from untildone.domain.agent import AgentText, AgentTool, Notice
+from untildone.domain.agent import AgentText, AgentTool, Kind, Notice
 from untildone.domain.machine import awaits_person
-from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status, StopHow
+from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status, StopHow, Waiting
 from untildone.domain.value import dataclass
 
 
@@ -59,8 +59,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield _run_started(after, resumed=True)
             for lane in after.lanes:
                 if lane.waiting:
-                    data = {"why": lane.waiting.why, "until": lane.waiting.until}
-                    yield Event("waiting", data)
+                    yield _waiting(lane.waiting)
         case f.AskedAgain():
             yield _run_started(after, resumed=True)
             yield Event("complete", {"reason": after.reason, "options": ["cleanup", "keep"]})
@@ -81,7 +80,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
         case f.Reverted():
             yield from _reverted(before, fact, after)
         case f.WaitStarted():
-            yield Event("waiting", {"why": fact.why, "until": fact.until})
+            yield _waiting(Waiting(fact.until, fact.why, fact.kind))
         case f.Refused():
             yield Event("error", {"message": fact.message, "hint": fact.hint, "reason": "refused"})
         case f.StepFailed():
@@ -91,6 +90,11 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield from map(warning, fact.remarks)
         case _:
             return
+
+
+def _waiting(waiting: Waiting) -> Event:
+    data = {"why": waiting.why, "until": waiting.until, "class": waiting.kind}
+    return Event("waiting", data)
 
 
 def _run_started(run: Run, *, resumed: bool) -> Event:
@@ -107,6 +111,7 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "max_iterations": plan.limits.max_iterations,
             "max_retries": plan.limits.max_retries,
             "verify": plan.verify,
+            "permissions": plan.permissions,
             "sandbox": "bwrap" if plan.contained else "off",
             "original_branch": run.origin.label if run.origin else "",
             "backup_ref": run.backup_ref,
@@ -141,6 +146,7 @@ def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
             "attempt": iteration.attempt,
             "attempts_allowed": iteration.attempts_allowed,
             "log_file": iteration.log_file,
+            "agent": iteration.agent or run.plan.agent,
         },
     )
 
@@ -156,6 +162,7 @@ def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
                 "story_id": iteration.story_id,
                 "attempt": iteration.attempt,
                 "outcome": iteration.outcome,
+                "outcome_class": iteration.outcome_class,
                 "reason": iteration.reason,
                 "tokens_used": iteration.usage.total if iteration.usage else 0,
                 "commits": iteration.commits,
@@ -179,7 +186,19 @@ def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
     yield Event("reverted", {"story_id": story_id, "saved_ref": fact.saved_ref})
     if iteration.limit or iteration.outcome is Outcome.INTERRUPTED:
         return
-    if after.reason is Reason.MAX_RETRIES:
+    if iteration.trouble and iteration.trouble.kind is Kind.NOT_LOGGED_IN:
+        agent = iteration.agent or after.plan.agent
+        yield Event(
+            "error",
+            {
+                "message": f"The agent `{agent}` is not logged in; no attempt was used up",
+                "story_id": story_id,
+                "reason": iteration.reason,
+                "hint": f"Log in (`untildone agents` says how), then "
+                f"`untildone resume {after.plan.change_id}`",
+            },
+        )
+    elif after.reason is Reason.MAX_RETRIES:
         yield Event(
             "error",
             {

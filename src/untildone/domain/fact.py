@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from untildone.domain.agent import Session, Trouble, Usage
+from untildone.domain.agent import Ending, Kind, Session, Trouble, Usage
 from untildone.domain.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.story import StoryBook, StoryKey
 from untildone.domain.value import dataclass
@@ -47,6 +47,9 @@ class AttemptStarted:
     story_id: str
     story_key: StoryKey
     log_file: str
+    agent: str = ""
+    model: str = ""
+    resumes: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,9 @@ class AttemptEnded:
     usage: Usage | None = None
     trouble: Trouble | None = None
     session: Session | None = None
+    ending: Ending = Ending.EXITED
+    exit_code: int | None = None
+    spoke: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,18 @@ class WaitStarted:
     """A limit is being waited out."""
 
     lane: int
+    until: datetime
+    why: str
+    kind: Kind = Kind.OVERLOADED
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedIn:
+    """Another agent works until the usual one is past its limit."""
+
+    lane: int
+    agent: str
+    model: str
     until: datetime
     why: str
 
@@ -208,6 +226,7 @@ Fact = (
     | Saved
     | Reverted
     | WaitStarted
+    | SteppedIn
     | WaitOver
     | PersonDone
     | StopRequested

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from untildone.domain import fact as f
 from untildone.domain import verdict
+from untildone.domain.agent import Kind
 from untildone.domain.run import (
     Done,
     Iteration,
@@ -13,6 +14,7 @@ from untildone.domain.run import (
     Reason,
     Run,
     Stage,
+    StandIn,
     Status,
     Tally,
     Waiting,
@@ -58,6 +60,7 @@ def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
         attempts_allowed=allowed,
         story_key=fact.story_key,
         log_file=fact.log_file,
+        agent=fact.agent,
     )
     return _lane(run, fact.lane, iteration=iteration)
 
@@ -109,6 +112,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
     assert iteration is not None
     run = _lane(run, fact.lane, iteration=None, checkpoint=fact.checkpoint)
     if iteration.limit:
+        run = _unattempted(run, iteration)
         return verdict.stop_now(_lane(run, fact.lane, limit=iteration.limit))
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
     finished = run.finished if run.plan.plain else run.finished | {iteration.story_key}
@@ -130,9 +134,11 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
     iteration = run.lanes[fact.lane].iteration
     assert iteration is not None
     if iteration.limit:
-        return verdict.stop_now(_lane(run, fact.lane, iteration=None, limit=iteration.limit))
+        run = _lane(_unattempted(run, iteration), fact.lane, iteration=None, limit=iteration.limit)
+        return verdict.stop_now(run)
     before = run.tally(iteration.story_key)
-    if iteration.outcome is Outcome.INTERRUPTED:
+    needs_person = iteration.trouble is not None and iteration.trouble.kind is Kind.NOT_LOGGED_IN
+    if iteration.outcome is Outcome.INTERRUPTED or needs_person:
         tally = replace(before, calls=before.calls + 1)
     else:
         reason = iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else ""
@@ -144,6 +150,8 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
         tallies=run.tallies | {iteration.story_key: tally},
     )
     run = _lane(run, fact.lane, iteration=None, strikes=0)
+    if needs_person:
+        return verdict.end(replace(run, error=iteration.reason), Status.STUCK, Reason.ERROR)
     if tally.spent > run.plan.limits.max_retries:
         return verdict.end(run, Status.STUCK, Reason.MAX_RETRIES)
     return verdict.stop_now(run)
@@ -152,8 +160,14 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
 def wait_started(run: Run, fact: f.WaitStarted) -> Run:
     """A limit is being waited out."""
     strikes = run.lanes[fact.lane].strikes + 1
-    waiting = Waiting(fact.until, fact.why)
+    waiting = Waiting(fact.until, fact.why, fact.kind)
     return _lane(run, fact.lane, waiting=waiting, limit=None, strikes=strikes)
+
+
+def stepped_in(run: Run, fact: f.SteppedIn) -> Run:
+    """On with the story at once, by another agent."""
+    stand_in = StandIn(fact.agent, fact.model, fact.until)
+    return _lane(run, fact.lane, limit=None, stand_in=stand_in)
 
 
 def wait_over(run: Run, fact: f.WaitOver) -> Run:
@@ -256,6 +270,11 @@ def taken_back(now: Run, then: Run) -> Run:
 
 
 # ---------------------------------------------------------------------------------------------
+
+
+def _unattempted(run: Run, iteration: Iteration) -> Run:
+    usage = iteration.usage
+    return replace(run, unattempted=run.unattempted.plus(usage)) if usage else run
 
 
 def _lane(run: Run, lane_id: int, **changes: object) -> Run:

@@ -99,6 +99,8 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm 
             return fold.reverted(run, fact)
         case f.WaitStarted():
             return fold.wait_started(run, fact)
+        case f.SteppedIn():
+            return fold.stepped_in(run, fact)
         case f.WaitOver():
             return fold.wait_over(run, fact)
         case f.PersonDone():

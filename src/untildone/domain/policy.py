@@ -3,48 +3,88 @@
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from untildone.domain.agent import AgentReport, Ending, Trouble
+from untildone.domain.agent import CUT_SHORT, AgentReport, Ending, Kind, Trouble
 from untildone.domain.run import Outcome
+from untildone.domain.value import dataclass
 
-FIRST_WAIT_S = 30
+FIRST_WAIT_S = 5
 LONGEST_WAIT_S = 15 * 60
+JITTER = 0.25
 AFTER_RESET_S = 1
+FREE_HANGS = 3
 REASON_BYTES = 4000
+# Tools that only look: without one of them the work may be done all the same.
+LOOKING = ("Glob", "Grep", "LS", "Read", "WebFetch", "WebSearch", "web_fetch", "web_search")
 
 
-def judge(report: AgentReport) -> tuple[Outcome, str]:
-    """The outcome of an agent call and its reason, in the contract's order of precedence."""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of an agent call, its reason, and the trouble behind it if there was one."""
+
+    outcome: Outcome
+    reason: str = ""
+    trouble: Trouble | None = None
+
+
+def judge(report: AgentReport, strikes: int = 0) -> Verdict:
+    """How a call went, in the contract's order of precedence.
+
+    `strikes` are the calls in a row before this one that came to nothing by no fault of the agent.
+    """
     match report.ending:
         case Ending.INTERRUPTED:
-            return Outcome.INTERRUPTED, "the loop was stopped during this attempt"
+            return Verdict(Outcome.INTERRUPTED, "the loop was stopped during this attempt")
         case Ending.TIMEOUT:
-            return Outcome.TIMEOUT, "the hard time limit of the iteration was reached"
+            reason = "the hard time limit of the iteration was reached"
+            return Verdict(Outcome.TIMEOUT, reason, _unanswered(report, strikes))
         case Ending.IDLE_TIMEOUT:
-            return Outcome.IDLE_TIMEOUT, "the agent was silent for too long"
+            reason = "the agent was silent for too long"
+            return Verdict(Outcome.IDLE_TIMEOUT, reason, _unanswered(report, strikes))
         case Ending.NOT_STARTED:
-            return Outcome.AGENT_ERROR, report.reading.error or "the agent could not be started"
+            reason = report.reading.error or "the agent could not be started"
+            return Verdict(Outcome.AGENT_ERROR, reason, Trouble(Kind.CRASHED, "not started"))
         case Ending.EXITED:
             return _judge_exit(report)
         case _:
             assert_never(report.ending)
 
 
-def _judge_exit(report: AgentReport) -> tuple[Outcome, str]:
-    reading = report.reading
+def _unanswered(report: AgentReport, strikes: int) -> Trouble | None:
+    """The trouble of a call that ran out of time, if it was not the agent's own."""
+    known = report.reading.trouble
+    if known and known.passing:
+        return known  # its program waits for what we can wait for ourselves
+    # Its program runs, but no word came from the model: nothing was attempted.
+    began = report.reading.session is not None and not report.spoke
+    return Trouble(Kind.HUNG, "no answer") if began and strikes < FREE_HANGS else None
+
+
+def _judge_exit(report: AgentReport) -> Verdict:
+    reading, code = report.reading, report.exit_code
     if reading.promise and not reading.promise.complete:
-        return Outcome.FAILED, reading.promise.reason
-    if reading.error:
-        return Outcome.AGENT_ERROR, reading.error
-    if report.exit_code:
-        return Outcome.AGENT_ERROR, f"the agent exited with code {report.exit_code}"
+        return Verdict(Outcome.FAILED, reading.promise.reason)
+    if reading.error or code:
+        reason = reading.error or f"the agent exited with code {code}"
+        crashed = reading.error.startswith(CUT_SHORT) or (code and not reading.error)
+        gone = Trouble(Kind.CRASHED, "crashed") if crashed else None
+        return Verdict(Outcome.AGENT_ERROR, reason, reading.trouble or gone)
+    missed = [tool for tool in reading.denied if tool.partition(" ")[0] not in LOOKING]
+    if reading.promise and missed:
+        reason = f"COMPLETE, but these tools were denied: {', '.join(missed)}"
+        return Verdict(Outcome.AGENT_ERROR, reason)
     if reading.promise:
-        return Outcome.COMPLETE, ""
-    return Outcome.NO_PROMISE, "the agent ended without a promise"
+        return Verdict(Outcome.COMPLETE)
+    return Verdict(Outcome.NO_PROMISE, "the agent ended without a promise")
 
 
 def wake_at(limit: Trouble, strikes: int, now: datetime) -> datetime:
-    """When to call again: the stated reset, else a back-off that doubles up to a bound."""
+    """When to call again: the stated reset, else a back-off that doubles up to a bound.
+
+    Several loops on one account should not all wake at once: the back-off is stretched a little,
+    by a part of a second that differs between them.
+    """
     until = now + timedelta(seconds=limit.after_s) if limit.after_s else limit.until
     if until and until > now:
         return until + timedelta(seconds=AFTER_RESET_S)
-    return now + timedelta(seconds=min(FIRST_WAIT_S * 2**strikes, LONGEST_WAIT_S))
+    seconds = min(FIRST_WAIT_S * 2 ** min(strikes, 20), LONGEST_WAIT_S)
+    return now + timedelta(seconds=seconds * (1 + JITTER * now.microsecond / 1_000_000))

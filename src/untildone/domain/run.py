@@ -4,7 +4,7 @@ from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
-from untildone.domain.agent import Session, Trouble, Usage
+from untildone.domain.agent import Kind, Permissions, Session, Trouble, Usage
 from untildone.domain.story import StoryBook, StoryKey
 from untildone.domain.value import dataclass
 
@@ -92,7 +92,8 @@ class Limits:
 class Plan:
     """What was decided before the run began, flags included; `resume` starts from it.
 
-    `sandbox` is what was asked for, `contained` what this machine made of it.
+    `sandbox` is what was asked for, `contained` what this machine made of it. `fallback` is the
+    agent (`NAME` or `NAME:MODEL`) that steps in while the usual one is at a limit.
     """
 
     change_id: str
@@ -112,6 +113,9 @@ class Plan:
     usage_cmd: str = ""
     prompt_template: str = ""
     configured_max: int = 0
+    permissions: Permissions = Permissions.FULL
+    fallback: str = ""
+    resume_session: bool = False
     sandbox: str = "off"
     sandbox_network: bool = True
     sandbox_writable: tuple[str, ...] = ()
@@ -157,6 +161,14 @@ class Iteration:
     done_check: bool = False
     trouble: Trouble | None = None
     session: Session | None = None
+    agent: str = ""
+
+    @property
+    def outcome_class(self) -> str:
+        """What came of it in one word: finer than the outcome, for statistics and for people."""
+        if self.trouble and self.outcome is not Outcome.COMPLETE:
+            return self.trouble.kind
+        return Kind.HUNG if self.timed_out else self.outcome or ""
 
     @property
     def limit(self) -> Trouble | None:
@@ -184,6 +196,16 @@ class Waiting:
 
     until: datetime
     why: str
+    kind: Kind = Kind.OVERLOADED
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """The agent that works while the usual one is at a limit."""
+
+    agent: str
+    model: str
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +226,15 @@ class Lane:
     limit: Trouble | None = None
     waiting: Waiting | None = None
     strikes: int = 0
+    stand_in: StandIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of the loop over a change, from its start to the chosen ending."""
+    """One execution of the loop over a change, from its start to the chosen ending.
+
+    `unattempted` is what calls have cost that ended at a limit and were no attempts.
+    """
 
     plan: Plan
     started_at: datetime
@@ -231,6 +257,7 @@ class Run:
     error: str = ""
     story_count: int = 0
     finished_count: int = 0
+    unattempted: Usage = Usage()
 
     @property
     def ended(self) -> bool:
@@ -252,3 +279,8 @@ class Run:
     def tally(self, key: StoryKey) -> Tally:
         """Calls and spent attempts of a story."""
         return self.tallies.get(key, Tally())
+
+    def conversation(self, key: StoryKey, agent: str) -> Session | None:
+        """The last conversation of this agent about a story."""
+        known = (it for it in reversed(self.iterations) if (it.story_key, it.agent) == (key, agent))
+        return next((it.session for it in known if it.session), None)

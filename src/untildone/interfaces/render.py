@@ -78,7 +78,8 @@ def _run_started(event: EventObject) -> str:
     how = "going on with" if event.get("resumed") else "run of"
     what = f"{event['change_id']} with {event['agent']} (from {event['original_branch']})"
     sandbox = f", sandbox: {event['sandbox']}" if event.get("sandbox") else ""
-    return f"▶ {how} {what}{sandbox}"
+    granted = f", permissions: {event['permissions']}" if event.get("permissions") else ""
+    return f"▶ {how} {what}{granted}{sandbox}"
 
 
 def _stories_loaded(event: EventObject) -> str:

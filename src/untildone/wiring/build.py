@@ -17,7 +17,7 @@ from untildone.app.orchestrator import Ports
 from untildone.app.record import RunRecord
 from untildone.domain.errors import UserError
 from untildone.domain.run import Origin, Plan, Run
-from untildone.ports import Checkpoint
+from untildone.ports import Checkpoint, Dialect
 from untildone.wiring.containment import sandbox_of
 from untildone.wiring.planning import source_of
 from untildone.wiring.registry import dialect
@@ -36,7 +36,10 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     stop_now = repo.inbox.stop_now
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
     held = Containment(marks, sandbox_of(plan, repo.place))
-    speaker = dialect(plan.agent, plan.agent_cmd, plan.script, top)
+
+    def speaker(name: str) -> Dialect:
+        return dialect(name, plan.agent_cmd, plan.script, top)
+
     return Ports(
         agent=AgentSession(repo.processes, speaker, held, repo.home / "agent.json", stop_now),
         source=source_of(plan, top),

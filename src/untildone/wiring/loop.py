@@ -31,7 +31,7 @@ from untildone.wiring.containment import settled
 from untildone.wiring.flagged import refuse_flagged
 from untildone.wiring.leftover_worktrees import sweep
 from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
-from untildone.wiring.registry import dialect
+from untildone.wiring.registry import check_agents
 from untildone.wiring.repository import Repository, at
 from untildone.wiring.worktrees import holder, move_out, put_away, refuse_ignored, user_place
 
@@ -80,7 +80,7 @@ class Session:
                 "Every box of tasks.md is ticked; nothing was changed. `--done manual` runs anyway."
             )
             return Ended(0, None, text)
-        dialect(plan.agent, plan.agent_cmd, plan.script, repo.place.top).check()
+        check_agents(plan, repo.place.top)
         if not wanted.include_flagged:
             refuse_flagged(repo, git, plan.limits.max_file_mb, at_terminal=self.at_terminal)
         if stopped := self._signalled_early():
@@ -257,7 +257,7 @@ class Session:
         if waiting_for_choice:
             loop.record(f.AskedAgain(replace(new_plan, limits=plan.limits)))
         else:
-            dialect(new_plan.agent, new_plan.agent_cmd, new_plan.script, top).check()
+            check_agents(new_plan, top)
             new_plan, warnings = settled(new_plan, self.repository.processes, top)
             if not any(lane.iteration for lane in loop.run.lanes):
                 checkpoint, remarks = loop.adopt()

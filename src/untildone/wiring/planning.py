@@ -6,6 +6,7 @@ from pathlib import Path
 from untildone.adapters.repository import head_of, slug
 from untildone.adapters.stories.tasks_md import TasksMd
 from untildone.adapters.usage import split_command
+from untildone.domain.agent import Permissions
 from untildone.domain.errors import UserError
 from untildone.domain.run import Done, Limits, Plan
 from untildone.domain.story import StoryBook, checked
@@ -119,6 +120,9 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         usage_cmd=settings.usage_cmd,
         prompt_template=settings.prompt_template,
         configured_max=settings.max_iterations,
+        permissions=Permissions(settings.permissions),
+        fallback=settings.fallback,
+        resume_session=settings.resume_session,
         sandbox=settings.sandbox,
         sandbox_network=settings.sandbox_network,
         sandbox_writable=settings.sandbox_writable,
@@ -142,8 +146,10 @@ def renewed(
     more = iterations(configured, retries, open_stories)
     limits = replace(limits, **changed, max_iterations=current + more)
     texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
-    texts += ["sandbox", "sandbox_network", "sandbox_writable"]
+    texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
     over = {name: getattr(settings, name) for name in texts if name in given}
+    if "permissions" in given:
+        over["permissions"] = Permissions(settings.permissions)
     if "done" in given:
         over["done"] = Done(settings.done)
     if over.get("agent_cmd"):

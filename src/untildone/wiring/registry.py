@@ -6,7 +6,9 @@ from pathlib import Path
 from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.stories.openspec import OpenSpec
 from untildone.adapters.stories.tasks_md import TasksMd
+from untildone.domain.agent import Intent
 from untildone.domain.errors import StoriesError, UserError
+from untildone.domain.run import Plan
 from untildone.ports import Dialect, StorySource
 
 SOURCES: dict[str, Callable[[Path, str], StorySource]] = {"openspec": OpenSpec, "tasks-md": TasksMd}
@@ -36,6 +38,15 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
             return Scripted(str((top / script).resolve()))
         case _:
             raise UserError(f"Unknown agent: {name}", hint=f"Known agents: {', '.join(AGENTS)}")
+
+
+def check_agents(plan: Plan, top: Path) -> None:
+    """Every agent that the plan may call can be started, as it is to be called."""
+    names = (plan.agent, plan.fallback.partition(":")[0])
+    for name in filter(None, names):
+        agent = dialect(name, plan.agent_cmd, plan.script, top)
+        agent.check()
+        agent.invocation(Intent("", "", "", permissions=plan.permissions))
 
 
 def story_source(name: str, top: Path, change: str) -> StorySource | None:

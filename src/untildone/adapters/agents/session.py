@@ -40,21 +40,22 @@ class AgentSession:
     def __init__(
         self,
         processes: Processes,
-        dialect: Dialect,
+        dialects: Callable[[str], Dialect],
         containment: Containment,
         pid_file: Path,
         stop_now: Callable[[], bool],
     ) -> None:
         self._processes = processes
-        self._dialect = dialect
+        self._dialects = dialects
         self._containment = containment
         self._pid_file = pid_file
         self._stop_now = stop_now
 
     def run(self, intent: Intent, limits: Limits, log_file: str, notify: Notify) -> AgentReport:
         """Run the agent to its end and read what it said."""
-        invocation = self._dialect.invocation(intent)
-        reader = self._dialect.reader(intent)
+        dialect = self._dialects(intent.agent)
+        invocation = dialect.invocation(intent)
+        reader = dialect.reader(intent)
         dropped = {*REDIRECTS, *invocation.unset}
         environment = {k: v for k, v in os.environ.items() if k not in dropped}
         environment |= {
@@ -73,10 +74,13 @@ class AgentSession:
         held = self._containment.around(command, invocation.writable, intent.scratch)
         with open(log_file, "ab", buffering=0) as file:  # noqa: PTH123 - see RunFolder
             log = _Log(file)
+            spoke = False
 
             def heard(chunk: bytes) -> None:
+                nonlocal spoke
                 log.write(chunk)
                 for notice in reader.feed(chunk):
+                    spoke = True
                     notify(notice)
 
             ended = self._processes.run(held, heard, self._stop_now, self._note_pid, log.write)
@@ -84,7 +88,8 @@ class AgentSession:
         if ended.ending is Ending.NOT_STARTED:
             return AgentReport(ended.ending, None, Reading(error=ended.error))
         code = ended.exit_code if ended.ending is Ending.EXITED else None
-        return AgentReport(ended.ending, ended.exit_code, reader.finish(code, ended.stderr_tail))
+        reading = reader.finish(code, ended.stderr_tail)
+        return AgentReport(ended.ending, ended.exit_code, reading, spoke)
 
     def _note_pid(self, pid: int) -> None:
         note_agent(self._pid_file, pid)

@@ -26,10 +26,27 @@ ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 OPTIONS = [
     click.option("--source", help="Story source: auto, openspec, tasks-md.  [default: auto]"),
-    click.option("--agent", help="Agent: claude, command, scripted.  [default: claude]"),
+    click.option(
+        "--agent", help="Agent: `untildone agents` lists them.  [default: claude]", metavar="NAME"
+    ),
     click.option("--agent-cmd", help="Any program: prompt on its stdin, plain text on its stdout."),
     click.option("--script", help="Script file of the scripted agent."),
     click.option("--model", help="Model, passed on to the agent."),
+    click.option(
+        "--permissions",
+        type=click.Choice(["full", "edits"]),
+        help="What the agent may do unasked: everything, or edit files.  [default: full]",
+    ),
+    click.option(
+        "--fallback",
+        metavar="AGENT[:MODEL]",
+        help="Another agent that steps in while this one is at a limit, instead of waiting.",
+    ),
+    click.option(
+        "--resume-session/--fresh-session",
+        default=None,
+        help="A retry goes on with the agent's own conversation.  [default: fresh]",
+    ),
     click.option(
         "--max-retries",
         type=click.IntRange(0),
