@@ -27,7 +27,8 @@ class Counter:
 def test_values() -> None:
     assert Point(1) == Point(1, 0)
     assert Point(1) != Point(2)
-    assert Point(1) != Named("1")
+    other: object = Named("1")
+    assert Point(1) != other
     assert len({Point(1), Point(1, 0), Point(0, 1)}) == 2
     assert repr(Point(1)) == "Point(x=1, y=0)"
     assert dataclasses.replace(Point(1), y=2) == Point(1, 2)

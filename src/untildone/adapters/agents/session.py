@@ -3,8 +3,8 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
+from untildone.adapters.agents.recording import Recording
 from untildone.adapters.child import Command
 from untildone.adapters.leftovers import note_agent
 from untildone.adapters.process import Processes
@@ -13,7 +13,6 @@ from untildone.domain.agent import AgentReport, Ending, Intent, Reading
 from untildone.domain.run import Limits
 from untildone.ports import Dialect, Notify
 
-LOG_LIMIT = 2 * 1024**3
 # Git's own list of variables that redirect it to another repository (`rev-parse --local-env-vars`).
 REDIRECTS = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -72,18 +71,17 @@ class AgentSession:
             idle_s=limits.idle_timeout_min * 60,
         )
         held = self._containment.around(command, invocation.writable, intent.scratch)
-        with open(log_file, "ab", buffering=0) as file:  # noqa: PTH123 - see RunFolder
-            log = _Log(file)
-            spoke = False
+        spoke = False
+        with Recording(log_file, intent.asked) as log:
 
             def heard(chunk: bytes) -> None:
                 nonlocal spoke
-                log.write(chunk)
+                log.out(chunk)
                 for notice in reader.feed(chunk):
                     spoke = True
                     notify(notice)
 
-            ended = self._processes.run(held, heard, self._stop_now, self._note_pid, log.write)
+            ended = self._processes.run(held, heard, self._stop_now, self._note_pid, log.err)
         self._pid_file.unlink(missing_ok=True)
         if ended.ending is Ending.NOT_STARTED:
             return AgentReport(ended.ending, None, Reading(error=ended.error))
@@ -93,20 +91,3 @@ class AgentSession:
 
     def _note_pid(self, pid: int) -> None:
         note_agent(self._pid_file, pid)
-
-
-class _Log:
-    """Raw bytes as they come, up to a bound that keeps a flood from filling the disk."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._left = LOG_LIMIT
-
-    def write(self, chunk: bytes) -> None:
-        """Store a chunk; past the bound, say so once and go on without."""
-        if self._left <= 0:
-            return
-        self._file.write(chunk)
-        self._left -= len(chunk)
-        if self._left <= 0:
-            self._file.write(b"\n[untildone: the rest of the output is not stored]\n")

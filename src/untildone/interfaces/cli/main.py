@@ -26,6 +26,8 @@ COMMANDS = {
     "undo": ("work", "Take back the newest change that untildone made here."),
     "gc": ("gc", "Remove what ended runs have stored, once it is old."),
     "usage": ("look", "Tokens and cost of the recorded runs."),
+    "replay": ("record", "Read a recorded run once more and compare every decision."),
+    "report": ("record", "A recorded run in one file, for a bug report."),
     "init": ("setup", "Write a commented configuration file."),
     "doctor": ("setup", "Check git, agents, story sources and leftovers."),
     "demo": ("setup", "A complete run in a throw-away repository: no key, no network."),
