@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import checkpoint, growth, output, overhead, report, startup
+from bench import checkpoint, growth, output, overhead, parsing, report, startup
 from bench.measure import BenchError
 from bench.result import Failure, Result
 from bench.scene import Stage, stage
@@ -20,6 +20,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], list[Result]]] = {
     "late_iterations": growth.late_iterations,
     "memory": growth.memory,
     "output_1gb": output.output_1gb,
+    "stream_200mb": parsing.stream_200mb,
 }
 PAGE = Path("docs") / "benchmarks.md"
 

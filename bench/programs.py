@@ -67,6 +67,10 @@ class Programs:
         """The bare bounded reader around an agent."""
         return (sys.executable, "-I", _script("reader.py"), str(log), *agent)
 
+    def loads(self, stream: Path) -> tuple[str, ...]:
+        """`json.loads` on each line of a file."""
+        return (sys.executable, "-I", _script("loads.py"), str(stream))
+
     def _agent(self) -> tuple[str, ...]:
         if self.compiled:
             return (str(self.folder / "agent"),)

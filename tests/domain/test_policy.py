@@ -115,7 +115,7 @@ def test_trouble(name: str) -> None:
 
 def test_an_agent_that_always_hangs_uses_up_attempts_in_the_end() -> None:
     report = AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION))
-    assert [judge(report, strikes).trouble for strikes in range(5)] == [HUNG] * 3 + [None] * 2
+    assert [judge(report, strikes).trouble for strikes in range(5)] == [HUNG] * 2 + [None] * 3
 
 
 @pytest.mark.parametrize(

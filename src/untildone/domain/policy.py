@@ -11,7 +11,7 @@ FIRST_WAIT_S = 5
 LONGEST_WAIT_S = 15 * 60
 JITTER = 0.25
 AFTER_RESET_S = 1
-FREE_HANGS = 3
+FREE_HANGS = 2
 REASON_BYTES = 4000
 # Tools that only look: without one of them the work may be done all the same.
 LOOKING = ("Glob", "Grep", "LS", "Read", "WebFetch", "WebSearch", "web_fetch", "web_search")
