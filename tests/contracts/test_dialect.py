@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.agents.claude import Claude
+from untildone.adapters.agents.claude import CLAUDE
 from untildone.adapters.agents.command import Command
+from untildone.adapters.agents.program import Program
 from untildone.adapters.agents.scripted import Scripted
 from untildone.domain.agent import AgentText, AgentTool, Intent, Reading
 from untildone.domain.errors import AgentMissing
@@ -32,7 +33,7 @@ def claude(folder: Path, text: str) -> Dialect:
         {"type": "result", "subtype": "success", "is_error": False},
     )
     (folder / "stream").write_text("".join(json.dumps(event) + "\n" for event in events))
-    return Claude(_program(folder / "claude", f"cat > prompt; cat '{folder}/stream'"))
+    return Program(CLAUDE, _program(folder / "claude", f"cat > prompt; cat '{folder}/stream'"))
 
 
 def command(folder: Path, text: str) -> Dialect:
@@ -48,7 +49,7 @@ def scripted(folder: Path, text: str) -> Dialect:
 
 def missing(folder: Path) -> list[Dialect]:
     nowhere = str(folder / "nowhere")
-    return [Claude(nowhere), Command(nowhere), Scripted(nowhere)]
+    return [Program(CLAUDE, nowhere), Command(nowhere), Scripted(nowhere)]
 
 
 MAKERS: dict[str, Make] = {"claude": claude, "command": command, "scripted": scripted}
@@ -129,7 +130,10 @@ def test_the_same_intent_gives_the_same_call(make: Make, tmp_path: Path) -> None
     assert dialect.reader(intent) is not dialect.reader(intent)
 
 
-@pytest.mark.parametrize("noise", [b"\x00\xff" * 50_000, b"{" * 100_000, b"\n" * 100_000, b""])
+NOISE = {"bytes": b"\x00\xff" * 50_000, "{": b"{" * 100_000, "lines": b"\n" * 100_000, "": b""}
+
+
+@pytest.mark.parametrize("noise", NOISE.values(), ids=NOISE)
 def test_noise_is_no_promise_and_no_exception(make: Make, tmp_path: Path, noise: bytes) -> None:
     reader = make(tmp_path, "").reader(Intent("p", str(tmp_path), str(tmp_path)))
     for _ in range(3):

@@ -13,16 +13,15 @@ from untildone.ports import Dialect, StorySource
 
 SOURCES: dict[str, Callable[[Path, str], StorySource]] = {"openspec": OpenSpec, "tasks-md": TasksMd}
 RECOGNISES = {"openspec": openspec.recognises, "tasks-md": tasks_md.recognises}
-AGENTS = ("claude", "command", "scripted")
+PROGRAMS = ("claude",)
+AGENTS = (*PROGRAMS, "command", "scripted")
 
 
 def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
     """The agent of this name."""
     match name:
-        case "claude":
-            from untildone.adapters.agents.claude import Claude
-
-            return Claude()
+        case _ if name in PROGRAMS:
+            return _program(name)
         case "command":
             from untildone.adapters.agents.command import Command
 
@@ -38,6 +37,18 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
             return Scripted(str((top / script).resolve()))
         case _:
             raise UserError(f"Unknown agent: {name}", hint=f"Known agents: {', '.join(AGENTS)}")
+
+
+def _program(name: str) -> Dialect:
+    from untildone.adapters.agents.program import Program
+
+    match name:
+        case "claude":
+            from untildone.adapters.agents.claude import CLAUDE
+
+            return Program(CLAUDE)
+        case _:
+            raise AssertionError(name)
 
 
 def check_agents(plan: Plan, top: Path) -> None:

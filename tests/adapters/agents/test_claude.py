@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.agents.claude import Claude
+from untildone.adapters.agents.claude import CLAUDE
 from untildone.adapters.agents.lines import LINE_BYTES
+from untildone.adapters.agents.program import Program
 from untildone.adapters.agents.stream_json import StreamReader
 from untildone.domain.agent import (
     AgentText,
@@ -164,7 +165,7 @@ NOTICES: dict[str, list[Notice]] = {
 
 
 def read(stream: bytes, size: int = 0, stderr: bytes = b"") -> tuple[list[Notice], Reading]:
-    reader = StreamReader()
+    reader = StreamReader(Intent("p", "/w", "/s"))
     notices: list[Notice] = []
     for at in range(0, len(stream), size or len(stream) or 1):
         notices += reader.feed(stream[at : at + (size or len(stream))])
@@ -302,7 +303,7 @@ def test_tool_calls_are_shown_short_and_plain() -> None:
 
 
 def test_a_line_over_the_bound_is_dropped() -> None:
-    reader = StreamReader()
+    reader = StreamReader(Intent("p", "/w", "/s"))
     reader.feed(b'{"type":"result","x":"')
     for _ in range(LINE_BYTES // 65_536 + 2):
         reader.feed(b"x" * 65_536)
@@ -314,7 +315,7 @@ def test_a_line_over_the_bound_is_dropped() -> None:
 
 def test_the_call() -> None:
     root = {"IS_SANDBOX": "1"} if os.geteuid() == 0 else {}
-    agent = Claude(extra_args=("--max-turns", "9"))
+    agent = Program(CLAUDE, extra_args=("--max-turns", "9"))
     call = agent.invocation(Intent(prompt="Grüße\ud800", cwd="/w", scratch="/s", model="opus"))
     assert call == Invocation(
         argv=(
@@ -339,10 +340,10 @@ def test_the_call() -> None:
 def test_check_names_the_program_and_the_way_out(tmp_path: Path) -> None:
     program = tmp_path / "claude"
     with pytest.raises(AgentMissing) as missing:
-        Claude(str(program)).check()
+        Program(CLAUDE, str(program)).check()
     assert missing.value.message == f"The agent's program was not found: {program}"
     assert "npm install" in missing.value.hint
     assert "--agent-cmd" in missing.value.hint
     program.write_text("#!/bin/sh\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    Claude(str(program)).check()
+    Program(CLAUDE, str(program)).check()

@@ -42,4 +42,4 @@ class Scripted:
 
     def reader(self, intent: Intent) -> StreamReader:
         """A fresh reader for one call."""
-        return StreamReader(intent.asked)
+        return StreamReader(intent)

@@ -1,7 +1,6 @@
 """Claude's stream-json: one JSON object per line, read into notices and a Reading."""
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from untildone.adapters.agents.fields import amount, count, detail, short, string, table, tables
 from untildone.adapters.agents.lines import Lines, parsed
@@ -10,6 +9,7 @@ from untildone.adapters.agents.troubles import RATE_LIMIT, USAGE_LIMIT, epoch, o
 from untildone.domain.agent import (
     AgentText,
     AgentTool,
+    Intent,
     Kind,
     Notice,
     Reading,
@@ -41,8 +41,8 @@ _ENDED = {
 class StreamReader:
     """Reads stream-json: the main agent's own text and tools, then its result event."""
 
-    def __init__(self, asked: datetime | None = None) -> None:
-        self._asked = asked
+    def __init__(self, intent: Intent) -> None:
+        self._asked = intent.asked
         self._lines = Lines()
         self._talk = Talk()
         self._session_id = ""

@@ -1,0 +1,108 @@
+"""An agent program whose ways are data: its command line, its environment, its reader."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from untildone.domain.agent import Intent, Invocation, Permissions
+from untildone.domain.errors import AgentMissing
+from untildone.ports import OutputReader
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder that the program writes; `variable` moves it, or with `below` its parent."""
+
+    usual: str
+    variable: str = ""
+    below: str = ""
+
+    def path(self) -> str:
+        """Where it is for a child of this process."""
+        moved = os.environ.get(self.variable) if self.variable else ""
+        return os.path.join(moved, self.below) if moved else self.usual  # noqa: PTH118
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What makes the program work without asking, on its command line or in its environment."""
+
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How one program wants to be called; words are put together in the order of the fields.
+
+    The value follows the words of `model` and `resume`; a program without the latter cannot go on
+    with a conversation. `root_env` is for the child of root only. `unset` are the variables that
+    tell an agent that it runs inside another one.
+    """
+
+    name: str
+    install: str
+    reader: Callable[[Intent], OutputReader]
+    args: tuple[str, ...]
+    grants: Mapping[Permissions, Grant]
+    model: tuple[str, ...] = ("--model",)
+    resume: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    root_env: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+
+
+class Program:
+    """An agent on PATH that reads the whole prompt from its standard input."""
+
+    def __init__(self, ways: Ways, program: str = "", extra_args: tuple[str, ...] = ()) -> None:
+        self._ways = ways
+        self._program = program or ways.name
+        self._extra_args = extra_args
+
+    @property
+    def name(self) -> str:
+        """The name that `--agent` takes."""
+        return self._ways.name
+
+    def check(self) -> None:
+        """Raise AgentMissing if the program cannot be started."""
+        if shutil.which(self._program) is None:
+            raise AgentMissing(
+                f"The agent's program was not found: {self._program}",
+                hint=f"Install it with `{self._ways.install}`, "
+                "or name another program with `--agent-cmd`.",
+            )
+
+    def invocation(self, intent: Intent) -> Invocation:
+        """The program call for this intent."""
+        ways = self._ways
+        grant = ways.grants[intent.permissions]
+        model = (*ways.model, intent.model) if intent.model else ()
+        resume = (*ways.resume, intent.resume.id) if ways.resume and intent.resume else ()
+        return Invocation(
+            argv=(
+                self._program,
+                *ways.args,
+                *grant.args,
+                *model,
+                *self._extra_args,
+                *resume,
+                *ways.last,
+            ),
+            stdin=intent.prompt.encode("utf-8", "replace"),
+            env={**ways.env, **grant.env, **(ways.root_env if _is_root() else {})},
+            unset=ways.unset,
+            writable=tuple(place.path() for place in ways.places),
+        )
+
+    def reader(self, intent: Intent) -> OutputReader:
+        """A fresh reader for one call."""
+        return self._ways.reader(intent)
+
+
+def _is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
