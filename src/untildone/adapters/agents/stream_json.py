@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 
+from untildone.adapters.agents.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.fields import amount, count, detail, short, string, table, tables
-from untildone.adapters.agents.lines import Lines, parsed
-from untildone.adapters.agents.talk import Talk
 from untildone.adapters.agents.troubles import RATE_LIMIT, USAGE_LIMIT, epoch, of_error
 from untildone.domain.agent import (
-    AgentText,
-    AgentTool,
     Intent,
     Kind,
     Notice,
@@ -17,10 +14,6 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
-from untildone.domain.plain_text import plain
-
-_NOTICE_CHARS = 64 * 1024
-_ERROR_CHARS = 2000
 
 # What the program calls an error of the service; any other word is judged by status and text.
 _CALLED = {
@@ -38,13 +31,11 @@ _ENDED = {
 }
 
 
-class StreamReader:
+class StreamReader(EventReader):
     """Reads stream-json: the main agent's own text and tools, then its result event."""
 
     def __init__(self, intent: Intent) -> None:
-        self._asked = intent.asked
-        self._lines = Lines()
-        self._talk = Talk()
+        super().__init__(intent)
         self._session_id = ""
         self._model = ""
         self._result: Mapping[str, object] | None = None
@@ -53,14 +44,7 @@ class StreamReader:
         self._rejected: Trouble | None = None
         self._refused = False
 
-    def feed(self, chunk: bytes) -> list[Notice]:
-        """Take the next bytes of standard output; memory stays bounded whatever comes."""
-        return [notice for line in self._lines.split(chunk) for notice in self._read(line)]
-
-    def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
-        """The output is over; the exit code is judged elsewhere."""
-        for line in self._lines.rest():
-            self._read(line)
+    def _reading(self, stderr_tail: bytes) -> Reading:
         error = self._error(stderr_tail)
         result = self._result or {}
         if not error and not self._talk.heard:
@@ -74,12 +58,11 @@ class StreamReader:
             denied=_denied(result),
         )
 
-    def _read(self, line: bytes) -> list[Notice]:
-        event = parsed(line)
+    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
         self._session_id = self._session_id or string(event.get("session_id"))
         match event.get("type"):
             case "assistant" if event.get("parent_tool_use_id") is None:
-                return self._hear(event)
+                return self._listen(event)
             case "system" if event.get("subtype") == "api_retry":
                 self._status, self._called = event.get("error_status"), string(event.get("error"))
             case "system" if event.get("subtype") == "init":
@@ -92,7 +75,7 @@ class StreamReader:
                 pass
         return []
 
-    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+    def _listen(self, event: Mapping[str, object]) -> list[Notice]:
         message = table(event.get("message"))
         if event.get("error") or message.get("model") == "<synthetic>":
             # Written by the program in the agent's name, to report an error of the service.
@@ -104,26 +87,20 @@ class StreamReader:
         notices: list[Notice] = []
         for block in _blocks(message.get("content")):
             text = string(block.get("text")) if block.get("type") == "text" else ""
-            self._talk.say(string(message.get("id")), text)
-            if text.strip():
-                notices.append(AgentText(plain(text[:_NOTICE_CHARS])))
-            elif block.get("type") == "tool_use":
-                notices.append(AgentTool(short(block.get("name")), detail(block.get("input"))))
+            notices += self._say(string(message.get("id")), text)
+            if block.get("type") == "tool_use":
+                notices.append(tool(block.get("name"), block.get("input")))
         return notices
 
     def _error(self, stderr_tail: bytes) -> str:
         if self._result is None:
-            lost = " (a line over 16 MiB was dropped)" if self._lines.dropped else ""
-            said = plain(stderr_tail.decode("utf-8", "replace")).split("\n")
-            last = next((line.strip() for line in reversed(said) if line.strip()), "")
-            return f"ended without its result event{lost}{last and ': '}{last}"[:_ERROR_CHARS]
+            return self._cut_short(stderr_tail)
         subtype = string(self._result.get("subtype"))
         if not self._result.get("is_error") and not subtype.startswith("error"):
             return "the model refused to go on" if self._refused else ""
         errors = self._result.get("errors")
         listed = [e for e in errors if isinstance(e, str)] if isinstance(errors, list) else []
-        text = "; ".join(listed) or string(self._result.get("result")) or subtype
-        return plain(text[:_ERROR_CHARS]).strip() or "reported an error without a message"
+        return error_text("; ".join(listed), string(self._result.get("result")), subtype)
 
     def _trouble(self, error: str) -> Trouble | None:
         result = self._result or {}
@@ -135,7 +112,7 @@ class StreamReader:
         status = result.get("api_error_status") or self._status
         called = _CALLED.get(self._called)
         said = error if self._result else ""
-        found = called if status is None and called else of_error(said, status, self._asked)
+        found = called if status is None and called else of_error(said, status, self._intent.asked)
         if found is None or found.kind is Kind.AGENT_ERROR:
             found = called or found
         limited = found is not None and found.kind in (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED)

@@ -1,0 +1,60 @@
+"""What every reader of JSON lines does, whatever the events are called."""
+
+from collections.abc import Mapping
+
+from untildone.adapters.agents.fields import detail, short
+from untildone.adapters.agents.lines import Lines, parsed
+from untildone.adapters.agents.talk import Talk
+from untildone.domain.agent import AgentText, AgentTool, Intent, Notice, Reading
+from untildone.domain.plain_text import plain
+
+NOTICE_CHARS = 64 * 1024
+ERROR_CHARS = 2000
+
+
+class EventReader:
+    """Hands each event to `_hear` as it comes and asks `_reading` when the output is over."""
+
+    def __init__(self, intent: Intent) -> None:
+        self._intent = intent
+        self._talk = Talk()
+        self._lines = Lines()
+
+    def feed(self, chunk: bytes) -> list[Notice]:
+        """Take the next bytes of standard output; memory stays bounded whatever comes."""
+        return [notice for line in self._lines.split(chunk) for notice in self._hear(parsed(line))]
+
+    def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
+        """The output is over; the exit code alone proves nothing and is judged elsewhere."""
+        for line in self._lines.rest():
+            self._hear(parsed(line))
+        return self._reading(stderr_tail)
+
+    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+        raise NotImplementedError
+
+    def _reading(self, stderr_tail: bytes) -> Reading:
+        raise NotImplementedError
+
+    def _say(self, message_id: str, text: str) -> list[Notice]:
+        """The agent's own text; a message may come in pieces under one id."""
+        self._talk.say(message_id, text)
+        return [AgentText(plain(text[:NOTICE_CHARS]))] if text.strip() else []
+
+    def _cut_short(self, stderr_tail: bytes) -> str:
+        """The error of a stream without its last event, with the program's last words."""
+        lost = " (a line over 16 MiB was dropped)" if self._lines.dropped else ""
+        said = plain(stderr_tail.decode("utf-8", "replace")).split("\n")
+        last = next((line.strip() for line in reversed(said) if line.strip()), "")
+        return f"ended without its result event{lost}{last and ': '}{last}"[:ERROR_CHARS]
+
+
+def tool(name: object, arguments: object) -> AgentTool:
+    """The notice of a tool call."""
+    return AgentTool(short(name), detail(arguments))
+
+
+def error_text(*candidates: str) -> str:
+    """The first of these that says something, fit to be shown."""
+    texts = (plain(text[:ERROR_CHARS]).strip() for text in candidates)
+    return next(filter(None, texts), "reported an error without a message")
