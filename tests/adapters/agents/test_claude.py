@@ -1,4 +1,3 @@
-import json
 import os
 import stat
 from dataclasses import replace
@@ -7,8 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.agents import streams
+from tests.adapters.agents.streams import (
+    COMPLETE,
+    DONE,
+    FAILED,
+    INTENT,
+    LOGIN,
+    NEW,
+    NO_RESULT,
+    RATE,
+    SERVER,
+    SIZES,
+    USED_UP,
+    check_capture,
+    lines,
+    recorded,
+)
 from untildone.adapters.agents.claude import CLAUDE
-from untildone.adapters.agents.lines import LINE_BYTES
+from untildone.adapters.agents.lines import LINE_BYTES, parsed
 from untildone.adapters.agents.program import Program
 from untildone.adapters.agents.stream_json import StreamReader
 from untildone.domain.agent import (
@@ -18,6 +34,7 @@ from untildone.domain.agent import (
     Invocation,
     Kind,
     Notice,
+    Permissions,
     Reading,
     Session,
     Trouble,
@@ -26,14 +43,6 @@ from untildone.domain.agent import (
 from untildone.domain.errors import AgentMissing
 from untildone.domain.promise import Promise
 
-CAPTURES = Path(__file__).parents[2] / "captures" / "claude"
-DONE = "<promise>COMPLETE</promise>"
-COMPLETE = Promise(complete=True)
-LOGIN = Trouble(Kind.NOT_LOGGED_IN, "not logged in")
-SERVER = Trouble(Kind.OVERLOADED, "server error")
-RATE = Trouble(Kind.RATE_LIMITED, "rate limit")
-USED_UP = Trouble(Kind.QUOTA_EXHAUSTED, "usage limit")
-NO_RESULT = "ended without its result event"
 NOTHING = Usage(cost_usd=0.0)
 TEMPORARY = (
     "This is a server-side issue, usually temporary — try again in a moment. "
@@ -51,16 +60,24 @@ def aborted(reason: str) -> str:
     return f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={reason}"
 
 
-# What each recorded stream says; the session id is in the stream and compared apart.
+LIMITED = Reading(
+    error="API Error: Request rejected (429) · This request would exceed your account's "
+    "rate limit. Please try again later.",
+    usage=NOTHING,
+    trouble=RATE,
+)
+# What each recorded stream says, apart from session and model.
 READINGS = {
     "2.1.197/http401": Reading(error=NO_RESULT, trouble=LOGIN),
     "2.1.197/ok": Reading(COMPLETE, usage=used(2400, 90, 0.015799999999999998)),
+    "2.1.197/resume": Reading(COMPLETE, usage=used(2400, 90, 0.015799999999999998)),
     "2.1.197/rlwarn_oauth": Reading(COMPLETE, usage=used(2400, 90, 0.00948)),
     "2.1.197/sig_GKILL_toolsleep": Reading(error=NO_RESULT),
     "2.1.197/sig_INT_slow": Reading(error=NO_RESULT),
     "2.1.197/sig_INT_toolsleep": Reading(
         error=aborted("tool_use"), usage=used(1200, 45, 0.007899999999999999)
     ),
+    "2.1.197/sig_TERM_toolsleep": Reading(error=NO_RESULT),
     "2.1.197/usage_limit_oauth": Reading(
         error="You've hit your limit · resets 11:44pm (UTC)",
         usage=NOTHING,
@@ -72,7 +89,7 @@ READINGS = {
     ),
     "2.1.325/budget": Reading(
         error="Reached maximum budget ($0.02)",
-        usage=used(3600, 135, 0.02504),
+        usage=used(4800, 180, 0.02504),
         trouble=Trouble(Kind.BUDGET, "the agent's own budget is used up"),
     ),
     "2.1.325/close": Reading(
@@ -83,9 +100,7 @@ READINGS = {
     ),
     "2.1.325/die": Reading(COMPLETE, usage=used(14400, 56, 0.06543999999999998)),
     "2.1.325/empty_stdin": Reading(error=NO_RESULT),
-    "2.1.325/failed": Reading(
-        Promise(complete=False, reason="no access to database"), usage=used(2400, 90, 0.01252)
-    ),
+    "2.1.325/failed": Reading(FAILED, usage=used(2400, 90, 0.01252)),
     "2.1.325/hang_short_timeout": Reading(error="Request timed out", usage=NOTHING, trouble=SERVER),
     "2.1.325/hangmid": Reading(COMPLETE, usage=used(2400, 46, 0.00626)),
     "2.1.325/hangmid_watchdog": Reading(
@@ -100,12 +115,8 @@ READINGS = {
     "2.1.325/http401_maxretries0": Reading(
         error="Invalid API key · Fix external API key", usage=NOTHING, trouble=LOGIN
     ),
-    "2.1.325/http429": Reading(
-        error="API Error: Request rejected (429) · This request would exceed your account's "
-        "rate limit. Please try again later.",
-        usage=NOTHING,
-        trouble=RATE,
-    ),
+    "2.1.325/http429": LIMITED,
+    "2.1.325/http429_maxretries2": LIMITED,
     "2.1.325/http429_once": Reading(COMPLETE, usage=used(2400, 90, 0.01252)),
     "2.1.325/http500": Reading(
         error=f"API Error: 500 fake error. {TEMPORARY}",
@@ -130,6 +141,7 @@ READINGS = {
         usage=NOTHING,
         trouble=SERVER,
     ),
+    "2.1.325/resume": Reading(COMPLETE, usage=used(2400, 90, 0.01252)),
     "2.1.325/resume_bad_id": Reading(
         error="No conversation found with session ID: 00000000-0000-4000-8000-000000000000",
         usage=NOTHING,
@@ -140,6 +152,8 @@ READINGS = {
     "2.1.325/sig_GTERM_slow": Reading(error=NO_RESULT),
     "2.1.325/sig_GTERM_toolsleep": Reading(error=NO_RESULT),
     "2.1.325/sig_INT_slow": Reading(error=aborted("null"), usage=NOTHING),
+    "2.1.325/sig_TERM_slow": Reading(error=NO_RESULT),
+    "2.1.325/sig_TERM_toolsleep": Reading(error=NO_RESULT),
     "2.1.325/sseerror": Reading(COMPLETE, usage=used(2400, 46, 0.00626)),
     "2.1.325/tool_exit_nonzero": Reading(COMPLETE, usage=used(2400, 90, 0.01252)),
     "2.1.325/usage_limit_oauth": Reading(
@@ -164,16 +178,8 @@ NOTICES: dict[str, list[Notice]] = {
 }
 
 
-def read(stream: bytes, size: int = 0, stderr: bytes = b"") -> tuple[list[Notice], Reading]:
-    reader = StreamReader(Intent("p", "/w", "/s"))
-    notices: list[Notice] = []
-    for at in range(0, len(stream), size or len(stream) or 1):
-        notices += reader.feed(stream[at : at + (size or len(stream))])
-    return notices, reader.finish(0, stderr)
-
-
-def lines(*events: object) -> bytes:
-    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+def read(output: bytes, stderr: bytes = b"") -> tuple[list[Notice], Reading]:
+    return streams.read(StreamReader, output, stderr=stderr)
 
 
 def says(text: str, message_id: str = "m1", **more: object) -> dict[str, object]:
@@ -190,22 +196,18 @@ RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "
 
 
 def test_every_capture_has_a_reading() -> None:
-    found = {str(p.relative_to(CAPTURES).with_suffix("")) for p in CAPTURES.rglob("*.jsonl")}
-    assert found == set(READINGS)
+    assert recorded("claude") == sorted(READINGS)
 
 
-@pytest.mark.parametrize("size", [0, 1, 1000])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("capture", READINGS)
 def test_recorded_streams(capture: str, size: int) -> None:
-    stream = (CAPTURES / f"{capture}.jsonl").read_bytes()
-    ids = [json.loads(line)["session_id"] for line in stream.splitlines()[:1]]
     expected = READINGS[capture]
-    session = ids[0] if ids else ""
-    notices, reading = read(stream, size)
-    usage = replace(reading.usage, model="") if reading.usage else None
-    assert replace(reading, usage=usage) == replace(
-        expected, session=Session(session) if session else None
-    )
+    opening = parsed(streams.stream("claude", capture).partition(b"\n")[0])
+    model = str(opening.get("model", ""))
+    usage = replace(expected.usage, model=model) if expected.usage else None
+    whole = replace(expected, usage=usage, session=NEW if opening else None)
+    notices = check_capture("claude", CLAUDE.reader, capture, whole, size)
     assert notices == NOTICES.get(capture, notices)
 
 
@@ -286,7 +288,7 @@ def test_a_limit_that_did_not_stop_the_agent_is_none() -> None:
 
 def test_the_last_words_on_standard_error_explain_a_missing_result() -> None:
     stderr = b"warning\nError: \x1b[31mInput must be provided\n\n"
-    assert read(b"", stderr=stderr)[1].error == f"{NO_RESULT}: Error: Input must be provided"
+    assert read(b"", stderr)[1].error == f"{NO_RESULT}: Error: Input must be provided"
 
 
 def test_tool_calls_are_shown_short_and_plain() -> None:
@@ -303,7 +305,7 @@ def test_tool_calls_are_shown_short_and_plain() -> None:
 
 
 def test_a_line_over_the_bound_is_dropped() -> None:
-    reader = StreamReader(Intent("p", "/w", "/s"))
+    reader = StreamReader(INTENT)
     reader.feed(b'{"type":"result","x":"')
     for _ in range(LINE_BYTES // 65_536 + 2):
         reader.feed(b"x" * 65_536)
@@ -313,16 +315,63 @@ def test_a_line_over_the_bound_is_dropped() -> None:
     )
 
 
-def test_the_call() -> None:
+def test_several_results_of_one_call_are_added_up() -> None:
+    def result(tokens: int, basis: str = "list") -> dict[str, object]:
+        row = {"inputTokens": tokens, "outputTokens": 1, "costUSD": 0.5, "costBasis": basis}
+        usage = {"input_tokens": tokens}
+        return {**RESULT, "usage": usage, "model_usage_since_last_result": {"m": row, "odd": 3}}
+
+    two = lines(result(10), result(5))
+    assert read(two)[1].usage == Usage(15, 2)
+    assert read(lines(result(10, "unknown")))[1].usage == Usage(10, 1)
+
+
+def test_sub_agents_and_prices() -> None:
+    def result(**rows: object) -> bytes:
+        return lines({**RESULT, "usage": {"input_tokens": 3}, "modelUsage": rows})
+
+    one = {"inputTokens": 2, "outputTokens": 4, "thinkingTokens": 1, "costUSD": 0.25}
+    guess = {**one, "costBasis": "unknown"}
+    assert read(result(a=one, b=one))[1].usage == Usage(4, 8, cost_usd=0.5, reasoning_tokens=2)
+    assert read(result(a=one, b=guess))[1].usage == Usage(4, 8, reasoning_tokens=2)
+
+
+@pytest.mark.parametrize("flaw", [{"is_error": None}, {"subtype": "unheard of"}, {"is_error": 0}])
+def test_only_a_success_is_one(flaw: dict[str, object]) -> None:
+    assert read(lines(says(DONE), {**RESULT, **flaw}))[1].error
+
+
+def test_a_tool_that_was_not_allowed_is_named() -> None:
+    denial = {"tool_name": "Write", "tool_use_id": "1", "tool_input": {"file_path": "/w/a"}}
+    reading = read(lines(says(DONE), {**RESULT, "permission_denials": [denial, 3]}))[1]
+    assert reading.denied == ("Write /w/a", "")
+
+
+@pytest.mark.parametrize(
+    ("intent", "words"),
+    [
+        (INTENT, ("--dangerously-skip-permissions", "--max-turns", "9")),
+        (
+            Intent("p", "/w", "/s", permissions=Permissions.EDITS),
+            ("--permission-mode", "acceptEdits", "--max-turns", "9"),
+        ),
+        (
+            Intent("Grüße\ud800", "/w", "/s", model="opus", resume=Session("s1")),
+            (
+                *("--dangerously-skip-permissions", "--model", "opus", "--max-turns", "9"),
+                *("--resume", "s1"),
+            ),
+        ),
+    ],
+)
+def test_the_call(intent: Intent, words: tuple[str, ...]) -> None:
     root = {"IS_SANDBOX": "1"} if os.geteuid() == 0 else {}
-    agent = Program(CLAUDE, extra_args=("--max-turns", "9"))
-    call = agent.invocation(Intent(prompt="Grüße\ud800", cwd="/w", scratch="/s", model="opus"))
-    assert call == Invocation(
+    assert Program(CLAUDE, extra_args=("--max-turns", "9")).invocation(intent) == Invocation(
         argv=(
             *("claude", "-p", "--output-format", "stream-json", "--verbose"),
-            *("--dangerously-skip-permissions", "--model", "opus", "--max-turns", "9"),
+            *("--include-partial-messages", *words),
         ),
-        stdin="Grüße?".encode(),
+        stdin=intent.prompt.encode("utf-8", "replace"),
         env={
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "CLAUDE_CODE_DISABLE_TERMINAL_TITLE": "1",
@@ -331,10 +380,10 @@ def test_the_call() -> None:
             "DISABLE_TELEMETRY": "1",
             **root,
         },
-        unset=call.unset,
+        unset=CLAUDE.unset,
         writable=("~/.claude", "~/.claude.json"),
     )
-    assert {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"} <= set(call.unset)
+    assert {"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"} <= set(CLAUDE.unset)
 
 
 def test_check_names_the_program_and_the_way_out(tmp_path: Path) -> None:

@@ -8,7 +8,11 @@ CLAUDE = Ways(
     name="claude",
     install="npm install -g @anthropic-ai/claude-code",
     reader=StreamReader,
-    args=("-p", "--output-format", "stream-json", "--verbose"),
+    args=(
+        *("-p", "--output-format", "stream-json", "--verbose"),
+        # Without it nothing is printed during a long answer, and the agent seems to hang.
+        "--include-partial-messages",
+    ),
     grants={
         Permissions.FULL: Grant(("--dangerously-skip-permissions",)),
         Permissions.EDITS: Grant(("--permission-mode", "acceptEdits")),

@@ -4,16 +4,21 @@ from collections.abc import Mapping
 
 from untildone.adapters.agents.fields import detail, short
 from untildone.adapters.agents.lines import Lines, parsed
+from untildone.adapters.agents.spoken import spoken
 from untildone.adapters.agents.talk import Talk
-from untildone.domain.agent import AgentText, AgentTool, Intent, Notice, Reading
+from untildone.domain.agent import AgentTool, Intent, Notice, Reading
 from untildone.domain.plain_text import plain
 
-NOTICE_CHARS = 64 * 1024
 ERROR_CHARS = 2000
 
 
 class EventReader:
-    """Hands each event to `_hear` as it comes and asks `_reading` when the output is over."""
+    """Hands each event to `_hear` as it comes and asks `_reading` when the output is over.
+
+    Lines that begin with one of `_skipped` are not even parsed.
+    """
+
+    _skipped: tuple[bytes, ...] = ()
 
     def __init__(self, intent: Intent) -> None:
         self._intent = intent
@@ -22,13 +27,16 @@ class EventReader:
 
     def feed(self, chunk: bytes) -> list[Notice]:
         """Take the next bytes of standard output; memory stays bounded whatever comes."""
-        return [notice for line in self._lines.split(chunk) for notice in self._hear(parsed(line))]
+        return [notice for line in self._lines.split(chunk) for notice in self._read(line)]
 
     def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
         """The output is over; the exit code alone proves nothing and is judged elsewhere."""
         for line in self._lines.rest():
-            self._hear(parsed(line))
+            self._read(line)
         return self._reading(stderr_tail)
+
+    def _read(self, line: bytes) -> list[Notice]:
+        return [] if line.startswith(self._skipped) else self._hear(parsed(line))
 
     def _hear(self, event: Mapping[str, object]) -> list[Notice]:
         raise NotImplementedError
@@ -39,7 +47,7 @@ class EventReader:
     def _say(self, message_id: str, text: str) -> list[Notice]:
         """The agent's own text; a message may come in pieces under one id."""
         self._talk.say(message_id, text)
-        return [AgentText(plain(text[:NOTICE_CHARS]))] if text.strip() else []
+        return spoken(text)
 
     def _cut_short(self, stderr_tail: bytes) -> str:
         """The error of a stream without its last event, with the program's last words."""

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from untildone.domain.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing
@@ -21,7 +22,7 @@ class Place:
     def path(self) -> str:
         """Where it is for a child of this process."""
         moved = os.environ.get(self.variable) if self.variable else ""
-        return os.path.join(moved, self.below) if moved else self.usual  # noqa: PTH118
+        return str(Path(moved, self.below)) if moved else self.usual
 
 
 @dataclass(frozen=True, slots=True)

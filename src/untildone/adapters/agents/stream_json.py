@@ -1,9 +1,11 @@
 """Claude's stream-json: one JSON object per line, read into notices and a Reading."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from untildone.adapters.agents.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.fields import amount, count, detail, short, string, table, tables
+from untildone.adapters.agents.totals import added, larger
 from untildone.adapters.agents.troubles import RATE_LIMIT, USAGE_LIMIT, epoch, of_error
 from untildone.domain.agent import (
     Intent,
@@ -32,13 +34,19 @@ _ENDED = {
 
 
 class StreamReader(EventReader):
-    """Reads stream-json: the main agent's own text and tools, then its result event."""
+    """Reads stream-json: the main agent's own text and tools, then its result event.
+
+    Pieces of a message show that the agent is alive; what they say comes again as a whole.
+    """
+
+    _skipped = (b'{"type":"stream_event",',)
 
     def __init__(self, intent: Intent) -> None:
         super().__init__(intent)
         self._session_id = ""
         self._model = ""
         self._result: Mapping[str, object] | None = None
+        self._used: Usage | None = None
         self._status: object = None
         self._called = ""
         self._rejected: Trouble | None = None
@@ -52,9 +60,9 @@ class StreamReader(EventReader):
         return Reading(
             promise=self._talk.promise(),
             error=error,
-            usage=_usage(result, self._model),
+            usage=replace(self._used, model=self._model) if self._used else None,
             trouble=self._trouble(error) if error else None,
-            session=Session(self._session_id) if self._session_id else None,
+            session=self._session(),
             denied=_denied(result),
         )
 
@@ -63,17 +71,46 @@ class StreamReader(EventReader):
         match event.get("type"):
             case "assistant" if event.get("parent_tool_use_id") is None:
                 return self._listen(event)
-            case "system" if event.get("subtype") == "api_retry":
-                self._status, self._called = event.get("error_status"), string(event.get("error"))
             case "system" if event.get("subtype") == "init":
                 self._model = string(event.get("model"))
+            case "system":
+                self._status, self._called = self._retried(event)
             case "rate_limit_event":
                 self._rejected = _rejection(table(event.get("rate_limit_info")))
             case "result":
                 self._result = event
+                self._used = self._count(event)
             case _:
                 pass
         return []
+
+    def _retried(self, event: Mapping[str, object]) -> tuple[object, str]:
+        """Status and name of the error after which the program tries again."""
+        if event.get("subtype") != "api_retry":
+            return self._status, self._called
+        return event.get("error_status"), string(event.get("error"))
+
+    def _count(self, result: Mapping[str, object]) -> Usage | None:
+        """What this call has used up to this result; there may be several."""
+        since = _by_model(result.get("model_usage_since_last_result"))
+        if since is not None and self._used is not None:
+            return added(self._used, since)
+        usage = result.get("usage")
+        if not isinstance(usage, dict):
+            return since or self._used
+        main = Usage(
+            input_tokens=count(usage.get("input_tokens")),
+            output_tokens=count(usage.get("output_tokens")),
+            cache_read_tokens=count(usage.get("cache_read_input_tokens")),
+            cache_write_tokens=count(usage.get("cache_creation_input_tokens")),
+            cost_usd=amount(result.get("total_cost_usd")),
+        )
+        models = since or _by_model(result.get("modelUsage"))
+        # One leaves out sub-agents and the call that broke the budget, the other broken streams.
+        return main if models is None else larger(models, main)
+
+    def _session(self) -> Session | None:
+        return Session(self._session_id) if self._session_id else None
 
     def _listen(self, event: Mapping[str, object]) -> list[Notice]:
         message = table(event.get("message"))
@@ -96,11 +133,13 @@ class StreamReader(EventReader):
         if self._result is None:
             return self._cut_short(stderr_tail)
         subtype = string(self._result.get("subtype"))
-        if not self._result.get("is_error") and not subtype.startswith("error"):
+        if self._result.get("is_error") is False and subtype == "success":
             return "the model refused to go on" if self._refused else ""
         errors = self._result.get("errors")
         listed = [e for e in errors if isinstance(e, str)] if isinstance(errors, list) else []
-        return error_text("; ".join(listed), string(self._result.get("result")), subtype)
+        message = string(table(self._result.get("error")).get("message"))
+        said = string(self._result.get("result"))
+        return error_text("; ".join(listed), message, said, subtype)
 
     def _trouble(self, error: str) -> Trouble | None:
         result = self._result or {}
@@ -143,15 +182,24 @@ def _denied(result: Mapping[str, object]) -> tuple[str, ...]:
     )
 
 
-def _usage(result: Mapping[str, object], model: str) -> Usage | None:
-    usage = result.get("usage")
-    if not isinstance(usage, dict):
+def _by_model(models: object) -> Usage | None:
+    """The sum over all models, those of sub-agents too; no cost if one of the prices is a guess."""
+    rows = tables(list(table(models).values()))
+    costs = [
+        None if row.get("costBasis") == "unknown" else amount(row.get("costUSD")) for row in rows
+    ]
+    known = [cost for cost in costs if cost is not None]
+    if not rows:
         return None
     return Usage(
-        input_tokens=count(usage.get("input_tokens")),
-        output_tokens=count(usage.get("output_tokens")),
-        cache_read_tokens=count(usage.get("cache_read_input_tokens")),
-        cache_write_tokens=count(usage.get("cache_creation_input_tokens")),
-        cost_usd=amount(result.get("total_cost_usd")),
-        model=model,
+        input_tokens=_sum(rows, "inputTokens"),
+        output_tokens=_sum(rows, "outputTokens"),
+        cache_read_tokens=_sum(rows, "cacheReadInputTokens"),
+        cache_write_tokens=_sum(rows, "cacheCreationInputTokens"),
+        reasoning_tokens=_sum(rows, "thinkingTokens"),
+        cost_usd=sum(known) if len(known) == len(rows) else None,
     )
+
+
+def _sum(rows: list[Mapping[str, object]], key: str) -> int:
+    return sum(count(row.get(key)) for row in rows)

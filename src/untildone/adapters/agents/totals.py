@@ -17,7 +17,7 @@ def share(totals: Usage, resumed: Session | None) -> Usage:
         cache_read_tokens=totals.cache_read_tokens - before.cache_read_tokens,
         cache_write_tokens=totals.cache_write_tokens - before.cache_write_tokens,
         reasoning_tokens=totals.reasoning_tokens - before.reasoning_tokens,
-        cost_usd=_added(totals.cost_usd, before.cost_usd),
+        cost_usd=_rest(totals.cost_usd, before.cost_usd),
         model=totals.model,
     )
     counted = (
@@ -27,5 +27,39 @@ def share(totals: Usage, resumed: Session | None) -> Usage:
     return totals if min(counted) < 0 else rest
 
 
-def _added(total: float | None, before: float | None) -> float | None:
+def kept(totals: Usage | None, resumed: Session | None) -> Usage | None:
+    """The totals to go on from; a call that broke down may have none to tell."""
+    return totals if totals and totals.total else resumed.totals if resumed else totals
+
+
+def added(one: Usage | None, other: Usage) -> Usage:
+    """The sum of two shares; the cost is unknown if one of the two is."""
+    if one is None:
+        return other
+    costs = (one.cost_usd, other.cost_usd)
+    return Usage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cache_read_tokens=one.cache_read_tokens + other.cache_read_tokens,
+        cache_write_tokens=one.cache_write_tokens + other.cache_write_tokens,
+        reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
+        cost_usd=None if costs[0] is None or costs[1] is None else costs[0] + costs[1],
+        model=other.model or one.model,
+    )
+
+
+def larger(one: Usage, other: Usage) -> Usage:
+    """Of two countings of the same call, each of which leaves something out; the cost of one."""
+    return Usage(
+        input_tokens=max(one.input_tokens, other.input_tokens),
+        output_tokens=max(one.output_tokens, other.output_tokens),
+        cache_read_tokens=max(one.cache_read_tokens, other.cache_read_tokens),
+        cache_write_tokens=max(one.cache_write_tokens, other.cache_write_tokens),
+        reasoning_tokens=max(one.reasoning_tokens, other.reasoning_tokens),
+        cost_usd=one.cost_usd,
+        model=one.model,
+    )
+
+
+def _rest(total: float | None, before: float | None) -> float | None:
     return None if total is None else total - (before or 0.0)

@@ -50,8 +50,11 @@ _IN = re.compile(
 )
 _SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(ms|mil|[dhms])", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "mil": 0.001, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = rf"({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})(?:st|nd|rd|th)?,?(?: (\d{{4}}),?)?(?: at)? "
 _AT = re.compile(
-    r"(?:try again at|resets?(?: at)?) (\d{1,2})(?::(\d\d))? ?([ap]m)?(?: ?\((utc)\))?",
+    rf"(?:try again at|resets?(?: at)?) (?:{_DATE})?"
+    r"(\d{1,2})(?::(\d\d))? ?([ap]m)?(?: ?\((utc)\))?",
     re.IGNORECASE,
 )
 
@@ -153,14 +156,18 @@ def _span(message: str) -> float | None:
 
 def _time_of_day(message: str, asked: datetime | None) -> datetime | None:
     found = _AT.search(message)
-    if not found or asked is None or not (found[2] or found[3]):
+    if not found or asked is None or not (found[5] or found[6]):
         return None
-    hour, minute, half = int(found[1]), int(found[2] or 0), (found[3] or "").lower()
+    hour, half = int(found[4]), (found[6] or "").lower()
     if half:
         hour = hour % 12 + (12 if half == "pm" else 0)
-    if hour > 23 or minute > 59:
+    here = asked.astimezone(UTC if found[7] else None)
+    try:
+        then = here.replace(hour=hour, minute=int(found[5] or 0), second=0, microsecond=0)
+        if found[1]:
+            month = _MONTHS.index(found[1].lower()) + 1
+            return then.replace(int(found[3] or here.year), month, int(found[2]))
+    except ValueError:
         return None
-    here = asked.astimezone(UTC) if found[4] else asked
-    then = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
     # A reset that is just over is of today; one long past is of tomorrow.
     return then if then > here - timedelta(hours=1) else then + timedelta(days=1)
