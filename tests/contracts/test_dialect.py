@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.agents.claude import CLAUDE
+from untildone.adapters.agents.codex import CODEX
 from untildone.adapters.agents.command import Command
-from untildone.adapters.agents.program import Program
+from untildone.adapters.agents.gemini import GEMINI
+from untildone.adapters.agents.program import Program, Ways
+from untildone.adapters.agents.qwen import QWEN
 from untildone.adapters.agents.scripted import Scripted
 from untildone.domain.agent import AgentText, AgentTool, Intent, Reading
 from untildone.domain.errors import AgentMissing
@@ -26,14 +29,42 @@ def _program(path: Path, body: str) -> str:
     return str(path)
 
 
-def claude(folder: Path, text: str) -> Dialect:
+def _claude_events(text: str) -> list[object]:
     message = {"id": "m", "content": [{"type": "text", "text": text}]}
-    events = (
+    return [
         {"type": "assistant", "message": message},
         {"type": "result", "subtype": "success", "is_error": False},
-    )
-    (folder / "stream").write_text("".join(json.dumps(event) + "\n" for event in events))
-    return Program(CLAUDE, _program(folder / "claude", f"cat > prompt; cat '{folder}/stream'"))
+    ]
+
+
+def _codex_events(text: str) -> list[object]:
+    item = {"id": "item_0", "type": "agent_message", "text": text}
+    return [{"type": "item.completed", "item": item}, {"type": "turn.completed", "usage": {}}]
+
+
+def _gemini_events(text: str) -> list[object]:
+    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
+    message = {"type": "message", "role": "assistant", "delta": True}
+    said: list[object] = [{**message, "content": piece} for piece in pieces]
+    return [*said, {"type": "result", "status": "success"}]
+
+
+# A program on PATH, and the events in which it says a text and ends well.
+PROGRAMS: dict[str, tuple[Ways, Callable[[str], list[object]]]] = {
+    "claude": (CLAUDE, _claude_events),
+    "codex": (CODEX, _codex_events),
+    "gemini": (GEMINI, _gemini_events),
+    "qwen": (QWEN, _claude_events),
+}
+
+
+def _prints(ways: Ways, events: Callable[[str], list[object]]) -> Make:
+    def make(folder: Path, text: str) -> Dialect:
+        stream = folder / "stream"
+        stream.write_text("".join(json.dumps(event) + "\n" for event in events(text)))
+        return Program(ways, _program(folder / ways.name, f"cat > prompt; cat '{stream}'"))
+
+    return make
 
 
 def command(folder: Path, text: str) -> Dialect:
@@ -49,10 +80,15 @@ def scripted(folder: Path, text: str) -> Dialect:
 
 def missing(folder: Path) -> list[Dialect]:
     nowhere = str(folder / "nowhere")
-    return [Program(CLAUDE, nowhere), Command(nowhere), Scripted(nowhere)]
+    programs: list[Dialect] = [Program(ways, nowhere) for ways, _ in PROGRAMS.values()]
+    return [*programs, Command(nowhere), Scripted(nowhere)]
 
 
-MAKERS: dict[str, Make] = {"claude": claude, "command": command, "scripted": scripted}
+MAKERS: dict[str, Make] = {
+    **{name: _prints(*how) for name, how in PROGRAMS.items()},
+    "command": command,
+    "scripted": scripted,
+}
 PROMPT = "Grüße.\n" + "Long.\n" * 100_000
 
 

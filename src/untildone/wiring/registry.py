@@ -13,7 +13,7 @@ from untildone.ports import Dialect, StorySource
 
 SOURCES: dict[str, Callable[[Path, str], StorySource]] = {"openspec": OpenSpec, "tasks-md": TasksMd}
 RECOGNISES = {"openspec": openspec.recognises, "tasks-md": tasks_md.recognises}
-PROGRAMS = ("claude",)
+PROGRAMS = ("claude", "codex", "gemini", "qwen")
 AGENTS = (*PROGRAMS, "command", "scripted")
 
 
@@ -47,6 +47,18 @@ def _program(name: str) -> Dialect:
             from untildone.adapters.agents.claude import CLAUDE
 
             return Program(CLAUDE)
+        case "codex":
+            from untildone.adapters.agents.codex import CODEX
+
+            return Program(CODEX)
+        case "gemini":
+            from untildone.adapters.agents.gemini import GEMINI
+
+            return Program(GEMINI)
+        case "qwen":
+            from untildone.adapters.agents.qwen import QWEN
+
+            return Program(QWEN)
         case _:
             raise AssertionError(name)
 

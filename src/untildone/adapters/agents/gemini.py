@@ -1,0 +1,155 @@
+"""Gemini CLI, called without a terminal: its ways and its stream-json."""
+
+from collections.abc import Mapping
+
+from untildone.adapters.agents.api_error import told
+from untildone.adapters.agents.event_reader import EventReader, error_text, tool
+from untildone.adapters.agents.fields import count, string, table
+from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.spoken import Fragments
+from untildone.adapters.agents.troubles import of_error
+from untildone.domain.agent import (
+    AgentTool,
+    Intent,
+    Kind,
+    Notice,
+    Permissions,
+    Reading,
+    Session,
+    Trouble,
+    Usage,
+)
+
+_DENIED = 20
+_NOT_ALLOWED = ("policy_violation", "execution_denied")
+_ENDED = {"FatalTurnLimitedError": Trouble(Kind.BUDGET, "the agent's own turns are used up")}
+
+
+class GeminiReader(EventReader):
+    """Joins the model's fragments between two tool calls; the prompt is echoed and not heard.
+
+    An answer that breaks off is asked for again, and its fragments are repeated.
+    """
+
+    def __init__(self, intent: Intent) -> None:
+        super().__init__(intent)
+        self._fragments = Fragments()
+        self._message = 0
+        self._session_id = ""
+        self._model = ""
+        self._complaint = ""
+        self._calls: dict[str, AgentTool] = {}
+        self._denied: list[str] = []
+        self._result: Mapping[str, object] | None = None
+
+    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+        match event.get("type"):
+            case "message" if event.get("role") == "assistant":
+                return self._piece(event)
+            case "init":
+                self._session_id = string(event.get("session_id"))
+                self._model = string(event.get("model"))
+            case "tool_use":
+                return [*self._next_message(), self._call(event)]
+            case "tool_result":
+                self._answer(event)
+            case "error" if event.get("severity") == "error":
+                self._complaint = string(event.get("message"))
+            case "result":
+                self._result = event
+                return self._fragments.flush()
+            case _:
+                pass
+        return []
+
+    def _piece(self, event: Mapping[str, object]) -> list[Notice]:
+        before = [] if event.get("delta") is True else self._next_message()
+        message_id, text = str(self._message), string(event.get("content"))
+        if text:
+            self._talk.say(message_id, text)
+        return [*before, *self._fragments.add(message_id, text)]
+
+    def _next_message(self) -> list[Notice]:
+        self._message += 1
+        self._talk.say(str(self._message), "")
+        return self._fragments.flush()
+
+    def _call(self, event: Mapping[str, object]) -> AgentTool:
+        call = tool(event.get("tool_name"), event.get("parameters"))
+        self._calls = {string(event.get("tool_id")): call}
+        return call
+
+    def _answer(self, event: Mapping[str, object]) -> None:
+        call = self._calls.get(string(event.get("tool_id")))
+        why = string(table(event.get("error")).get("type"))
+        if why in _NOT_ALLOWED and len(self._denied) < _DENIED:
+            self._denied.append(f"{call.tool} {call.detail}".strip() if call else why)
+
+    def _reading(self, stderr_tail: bytes) -> Reading:
+        error, trouble = self._outcome(stderr_tail)
+        return Reading(
+            promise=self._talk.promise(),
+            error=error,
+            usage=_usage(table(self._result).get("stats"), self._model),
+            trouble=trouble,
+            session=Session(self._session_id) if self._session_id else None,
+            denied=tuple(self._denied),
+        )
+
+    def _outcome(self, stderr_tail: bytes) -> tuple[str, Trouble | None]:
+        if self._result is None:
+            return self._cut_short(stderr_tail), None
+        if self._result.get("status") == "success":
+            return "", None
+        error = table(self._result.get("error"))
+        said, status = told(string(error.get("message")) or self._complaint)
+        ended = _ENDED.get(string(error.get("type")))
+        return error_text(said), ended or of_error(said, status, self._intent.asked)
+
+
+def _usage(stats: object, asked_for: str) -> Usage | None:
+    """The tokens of this call; thoughts are counted in the total only."""
+    if not isinstance(stats, dict):
+        return None
+    given, answered = count(stats.get("input_tokens")), count(stats.get("output_tokens"))
+    thoughts = max(count(stats.get("total_tokens")) - given - answered, 0)
+    read = count(stats.get("cached"))
+    models = table(stats.get("models"))
+    tokens = {name: count(table(models[name]).get("total_tokens")) for name in models}
+    most = max(tokens, key=tokens.__getitem__, default="")
+    return Usage(
+        input_tokens=max(given - read, 0),
+        output_tokens=answered + thoughts,
+        cache_read_tokens=read,
+        reasoning_tokens=thoughts,
+        model=most if tokens.get(most) else asked_for,
+    )
+
+
+GEMINI = Ways(
+    name="gemini",
+    install="npm install -g @google/gemini-cli",
+    reader=GeminiReader,
+    args=("--output-format", "stream-json"),
+    grants={
+        Permissions.FULL: Grant(("--approval-mode", "yolo")),
+        Permissions.EDITS: Grant(("--approval-mode", "auto_edit")),
+    },
+    model=("-m",),
+    resume=("--resume",),
+    # It would start itself a second time for more memory, and the first would ignore signals.
+    env={
+        "GEMINI_CLI_NO_RELAUNCH": "true",
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "GEMINI_TELEMETRY_ENABLED": "false",
+    },
+    unset=(
+        "GEMINI_CLI",
+        "GEMINI_CLI_IDE_AUTH_TOKEN",
+        "GEMINI_CLI_IDE_PID",
+        "GEMINI_CLI_IDE_SERVER_PORT",
+        "GEMINI_CLI_IDE_WORKSPACE_PATH",
+        "GEMINI_PTY_INFO",
+    ),
+    places=(Place("~/.gemini", "GEMINI_CLI_HOME", ".gemini"),),
+)

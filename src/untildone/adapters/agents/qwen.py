@@ -1,0 +1,72 @@
+"""Qwen Code, called without a terminal: its ways, and where its stream-json differs."""
+
+from collections.abc import Mapping
+
+from untildone.adapters.agents.api_error import told
+from untildone.adapters.agents.fields import count, table
+from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.stream_json import StreamReader
+from untildone.adapters.agents.totals import kept, share
+from untildone.domain.agent import Intent, Permissions, Session, Usage
+
+
+class QwenReader(StreamReader):
+    """Reads Claude's stream-json as Qwen writes it: numbers are of the whole conversation."""
+
+    def __init__(self, intent: Intent) -> None:
+        super().__init__(intent)
+        self._totals: Usage | None = None
+
+    def _retried(self, event: Mapping[str, object]) -> tuple[object, str]:
+        # Only a retry that waits for a limit says how long.
+        waits = event.get("subtype") == "retry" and table(event.get("data")).get("delayMs")
+        return (None, "rate_limit") if waits else (self._status, self._called)
+
+    def _count(self, result: Mapping[str, object]) -> Usage | None:
+        usage = result.get("usage")
+        if not isinstance(usage, dict):
+            return None
+        read = count(usage.get("cache_read_input_tokens"))
+        self._totals = Usage(
+            input_tokens=max(count(usage.get("input_tokens")) - read, 0),
+            output_tokens=count(usage.get("output_tokens")),
+            cache_read_tokens=read,
+        )
+        return share(self._totals, self._intent.resume)
+
+    def _session(self) -> Session | None:
+        totals = kept(self._totals, self._intent.resume)
+        return Session(self._session_id, totals) if self._session_id else None
+
+    def _error(self, stderr_tail: bytes) -> str:
+        return told(super()._error(stderr_tail))[0]
+
+
+QWEN = Ways(
+    name="qwen",
+    install="npm install -g @qwen-code/qwen-code",
+    reader=QwenReader,
+    args=("--output-format", "stream-json", "--include-partial-messages"),
+    grants={
+        Permissions.FULL: Grant(("--approval-mode", "yolo")),
+        Permissions.EDITS: Grant(("--approval-mode", "auto-edit")),
+    },
+    model=("-m",),
+    resume=("--resume",),
+    env={
+        "QWEN_CODE_NO_RELAUNCH": "true",
+        "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
+        "QWEN_TELEMETRY_ENABLED": "false",
+        "QWEN_USAGE_STATISTICS_ENABLED": "false",
+    },
+    unset=(
+        "QWEN_CODE",
+        "QWEN_CODE_CLI",
+        "QWEN_CODE_IDE_SERVER_PORT",
+        "QWEN_CODE_IDE_WORKSPACE_PATH",
+        "QWEN_CODE_LAUNCHER_PID",
+        "QWEN_CODE_PROJECT_DIR",
+        "QWEN_CODE_SESSION_ID",
+    ),
+    places=(Place("~/.qwen", "QWEN_HOME"),),
+)
