@@ -32,7 +32,7 @@ class Settings:
     """Everything that can be configured; each field's `doc` is what `init` writes beside it."""
 
     source: str = _doc("Story source: auto, openspec or tasks-md.", "auto")
-    agent: str = _doc("Agent: claude, command or scripted.", "claude")
+    agent: str = _doc("Agent: a program by its name, command or scripted.", "claude")
     agent_cmd: str = _doc("Any program as agent: prompt on its standard input, text out.", "")
     model: str = _doc("Model, passed on to the agent.", "")
     permissions: str = _doc("What the agent may do unasked: full, or edits of files.", "full")
@@ -58,7 +58,10 @@ class Settings:
 
 
 CHOICES = {
-    "agent": ("claude", "command", "scripted"),
+    "agent": (
+        *("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider"),
+        *("command", "scripted"),
+    ),
     "done": ("", "tasks", "manual", "promise"),
     "checkpoint": ("branch", "stash", "worktree"),
     "on_complete": ("", "ask", "cleanup", "keep"),

@@ -129,7 +129,8 @@ FILES: dict[str, tuple[str, str]] = {
     "small": ("stall_threshold = 0\n", ":1: `stall_threshold` must be at least 1, not 0"),
     "word": (
         'agent = "claud"\n',
-        ":1: `agent` must be one of claude, command, scripted, not 'claud'; did you mean `claude`?",
+        ":1: `agent` must be one of claude, codex, gemini, qwen, goose, pi, opencode, aider, "
+        "command, scripted, not 'claud'; did you mean `claude`?",
     ),
     "done": ('done = "x"\n', ":1: `done` must be one of tasks, manual, promise, not 'x'"),
     "broken": ('agent = "x"\n= 3\n', ":2: this is not valid TOML: Invalid statement"),
