@@ -1,0 +1,81 @@
+"""Streams that are cut or corrupted anywhere: never an exception, never a false COMPLETE."""
+
+import copy
+import random
+
+import pytest
+
+from tests.adapters.agents.streams import DONE, INTENT, Reader, lines, read, recorded, stream
+from untildone.adapters.agents.claude import CLAUDE
+from untildone.adapters.agents.codex import CODEX
+from untildone.adapters.agents.gemini import GEMINI
+from untildone.adapters.agents.qwen import QWEN
+from untildone.domain.agent import Reading
+
+SAID = {"id": "m", "content": [{"type": "text", "text": DONE}]}
+ITEM = {"id": "item_9", "type": "agent_message", "text": DONE}
+# How each agent says COMPLETE; put into a stream that fails, it must not count.
+COMPLETES: dict[str, object] = {
+    "claude": {"type": "assistant", "message": SAID},
+    "codex": {"type": "item.completed", "item": ITEM},
+    "gemini": {"type": "message", "role": "assistant", "content": DONE, "delta": True},
+    "qwen": {"type": "assistant", "message": SAID},
+}
+READERS: dict[str, Reader] = {ways.name: ways.reader for ways in (CLAUDE, CODEX, GEMINI, QWEN)}
+CAPTURES = [(agent, name) for agent in READERS for name in recorded(agent)]
+CORRUPTIONS = 100
+
+
+def done(reading: Reading) -> bool:
+    """Whether the loop would take this for COMPLETE."""
+    return reading.promise is not None and reading.promise.complete and not reading.error
+
+
+@pytest.mark.parametrize(("agent", "name"), CAPTURES)
+def test_a_stream_that_is_cut_is_not_complete(agent: str, name: str) -> None:
+    whole = stream(agent, name)
+    end = len(whole.rstrip())
+    reader, start = READERS[agent](INTENT), 0
+    while start < end:
+        stop = whole.find(b"\n", start) + 1 or end
+        for cut in range(start, min(stop, end)):
+            # The reader so far goes on with a part of the line, as if the output ended there.
+            there = copy.deepcopy(reader)
+            there.feed(whole[start:cut])
+            assert not done(there.finish(0, b"")), whole[:cut]
+        reader.feed(whole[start:stop])
+        start = stop
+
+
+@pytest.mark.parametrize(("agent", "name"), CAPTURES)
+def test_a_stream_that_is_corrupted_is_not_made_complete(agent: str, name: str) -> None:
+    whole = stream(agent, name)
+    reading = read(READERS[agent], whole)[1]
+    if reading.error:
+        *before, last = whole.splitlines(keepends=True) or [b""]
+        whole = b"".join((*before, lines(COMPLETES[agent]), last))
+    dice = random.Random(name)
+    for _ in range(CORRUPTIONS):
+        corrupt = spoiled(whole, dice)
+        read_again = read(READERS[agent], corrupt, size=dice.choice((0, 7, 4096)))[1]
+        assert done(reading) or not done(read_again), corrupt
+
+
+def spoiled(whole: bytes, dice: random.Random) -> bytes:
+    """The stream with a flipped, lost, doubled or foreign piece, or with its lines shuffled."""
+    at, size = dice.randrange(len(whole) + 1), dice.choice((1, 1, 2, 30, 300))
+    piece = whole[at : at + size]
+    match dice.randrange(5):
+        case 0:
+            piece = bytes(byte ^ (1 << dice.randrange(8)) for byte in piece)
+        case 1:
+            piece = b""
+        case 2:
+            piece *= 2
+        case 3:
+            piece = dice.randbytes(size)
+        case _:
+            rows = whole.splitlines(keepends=True)
+            dice.shuffle(rows)
+            return b"".join(rows)
+    return whole[:at] + piece + whole[at + size :]
