@@ -286,6 +286,15 @@ def test_a_limit_that_did_not_stop_the_agent_is_none() -> None:
     assert read(lines(rejected, says(DONE), RESULT))[1] == Reading(COMPLETE)
 
 
+def test_a_refusal_is_no_error_of_the_service() -> None:
+    refusal = {"type": "system", "subtype": "model_refusal_no_fallback"}
+    said = "API Error: the safeguards flagged this message"
+    failed = {**RESULT, "is_error": True, "result": said}
+    refused = Trouble(Kind.REFUSED, "the model refused")
+    assert read(lines(refusal, failed))[1] == Reading(error=said, trouble=refused)
+    assert read(lines(refusal, says("Well then."), RESULT))[1] == Reading()
+
+
 def test_the_last_words_on_standard_error_explain_a_missing_result() -> None:
     stderr = b"warning\nError: \x1b[31mInput must be provided\n\n"
     assert read(b"", stderr)[1].error == f"{NO_RESULT}: Error: Input must be provided"

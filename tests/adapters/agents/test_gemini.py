@@ -42,6 +42,8 @@ WAIT = (
     "AI Studio, or switch to another /auth method"
 )
 EXHAUSTED = "Resource has been exhausted (e.g. check quota).\nSuggested retry after {}s.\n" + WAIT
+INVALID = Trouble(Kind.AGENT_ERROR, "error 400")
+REFUSED = Trouble(Kind.REFUSED, "the model refused")
 OVERLOAD = "The model is overloaded. Please try again later."
 UNFINISHED = "Model stream ended without a finish reason."
 
@@ -68,7 +70,7 @@ READINGS = {
     "empty_stdin": Reading(error=NO_RESULT),
     "eof": failed(UNFINISHED, SERVER, used(4)),
     "failed": Reading(FAILED, usage=used(2), session=NEW),
-    "http400": failed("fake error", Trouble(Kind.AGENT_ERROR, "error 400")),
+    "http400": failed("fake error", INVALID),
     "http401": failed("fake error", LOGIN),
     "http429": failed(EXHAUSTED.format(1), replace(RATE, after_s=1.0)),
     "http429_attempts2": failed(EXHAUSTED.format(1), replace(RATE, after_s=1.0)),
@@ -158,6 +160,22 @@ def test_only_the_agents_own_text_counts(events: list[object], promise: Promise 
 def test_only_a_success_is_one(status: object) -> None:
     reading = read(GeminiReader, lines(says(DONE), {"type": "result", "status": status}))[1]
     assert reading.error == "reported an error without a message"
+
+
+@pytest.mark.parametrize(
+    ("message", "trouble"),
+    [
+        ('{"error":{"code":400,"message":"API key not valid. Please pass a valid one."}}', LOGIN),
+        ('{"error":{"code":400,"message":"connection is no field"}}', INVALID),
+        ("The model response was blocked due to safety settings.", REFUSED),
+        ("Unterminated string in JSON at position 33 (line 1 column 34)", SERVER),
+        ("I have no words for it", None),
+    ],
+)
+def test_errors_of_the_service(message: str, trouble: Trouble | None) -> None:
+    error = {"type": "unknown", "message": f"[API Error: {message}]"}
+    result = {"type": "result", "status": "error", "error": error}
+    assert read(GeminiReader, lines(says(DONE), result))[1].trouble == trouble
 
 
 def test_fragments_are_shown_as_lines() -> None:

@@ -21,7 +21,7 @@ from untildone.domain.agent import (
 )
 
 _DENIED = 20
-_NOT_ALLOWED = ("policy_violation", "execution_denied")
+_NOT_ALLOWED = "policy_violation"
 _ENDED = {"FatalTurnLimitedError": Trouble(Kind.BUDGET, "the agent's own turns are used up")}
 
 
@@ -82,7 +82,7 @@ class GeminiReader(EventReader):
     def _answer(self, event: Mapping[str, object]) -> None:
         call = self._calls.get(string(event.get("tool_id")))
         why = string(table(event.get("error")).get("type"))
-        if why in _NOT_ALLOWED and len(self._denied) < _DENIED:
+        if why == _NOT_ALLOWED and len(self._denied) < _DENIED:
             self._denied.append(f"{call.tool} {call.detail}".strip() if call else why)
 
     def _reading(self, stderr_tail: bytes) -> Reading:

@@ -73,6 +73,8 @@ class StreamReader(EventReader):
                 return self._listen(event)
             case "system" if event.get("subtype") == "init":
                 self._model = string(event.get("model"))
+            case "system" if string(event.get("subtype")).startswith("model_refusal"):
+                self._refused = True
             case "system":
                 self._status, self._called = self._retried(event)
             case "rate_limit_event":

@@ -36,10 +36,12 @@ _LOAD = re.compile(
     r"overloaded|service unavailable|internal server error|bad gateway|gateway time"
     r"|connection|socket|econn\w+|etimedout|epipe|network error|fetch failed|terminated$"
     r"|stream (?:disconnected|ended|closed|idle)|timed? ?out|error sending request|server error"
-    r"|try again in a moment",
+    r"|try again in a moment|malformed response|in json at position",
     re.IGNORECASE,
 )
-_REFUSAL = re.compile(r"refus(?:al|ed to)|content.(?:filter|policy)|usage policy", re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"refus(?:al|ed to)|content.(?:filter|policy)|usage policy|safety settings", re.IGNORECASE
+)
 _STATUS = re.compile(
     r"(?:^|status(?: code)?:? |error:? |\(|\[api error: )(4\d\d|5\d\d)\b", re.IGNORECASE
 )
@@ -102,8 +104,10 @@ def _by_status(code: int, message: str) -> Kind | None:
         return Kind.CONTEXT_OVERFLOW
     if code in (408, 409) or code >= 500:
         return Kind.OVERLOADED
-    if code == 400 and _QUOTA.search(message):
-        return Kind.QUOTA_EXHAUSTED
+    # Some services have only 400 for a wrong key or a credit that is used up.
+    meant = _by_words(message) if code == 400 else None
+    if meant in (Kind.QUOTA_EXHAUSTED, Kind.NOT_LOGGED_IN, Kind.REFUSED):
+        return meant
     return Kind.AGENT_ERROR if code else None
 
 
