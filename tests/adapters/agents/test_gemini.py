@@ -178,6 +178,14 @@ def test_errors_of_the_service(message: str, trouble: Trouble | None) -> None:
     assert read(GeminiReader, lines(says(DONE), result))[1].trouble == trouble
 
 
+def test_a_missing_login_is_told_on_standard_error() -> None:
+    stderr = b"YOLO mode is enabled.\nPlease set an Auth method.\n    at async route (x.js:1)\n"
+    assert GeminiReader(INTENT).finish(41, stderr) == Reading(
+        error=f"{NO_RESULT}: Please set an Auth method.", trouble=LOGIN
+    )
+    assert GeminiReader(INTENT).finish(55, b"").trouble is None
+
+
 def test_fragments_are_shown_as_lines() -> None:
     pieces = ["One", " two\nthr", "ee\n", "\n", "four"]
     events = lines(*map(says, pieces), uses(command="ls"), says("five"), ENDED)

@@ -129,6 +129,21 @@ def test_a_retry_that_waits_is_a_limit(data: object, trouble: Trouble | None) ->
     assert read(QwenReader, went_on)[1].trouble is None
 
 
+@pytest.mark.parametrize("code", [53, 55])
+def test_at_a_limit_of_its_own_it_just_ends(code: int) -> None:
+    trouble = QwenReader(INTENT).finish(code, b"").trouble
+    assert trouble
+    assert trouble.kind is Kind.BUDGET
+    ended = QwenReader(INTENT)
+    ended.feed(lines(GAVE_UP))
+    assert ended.finish(code, b"").trouble is None
+
+
+def test_no_login() -> None:
+    error = {"message": "No auth type is selected. Please configure an auth type."}
+    assert read(QwenReader, lines({**GAVE_UP, "error": error}))[1].trouble == LOGIN
+
+
 @pytest.mark.parametrize(
     ("intent", "words"),
     [

@@ -24,13 +24,15 @@ class EventReader:
         self._intent = intent
         self._talk = Talk()
         self._lines = Lines()
+        self._exit_code: int | None = None
 
     def feed(self, chunk: bytes) -> list[Notice]:
         """Take the next bytes of standard output; memory stays bounded whatever comes."""
         return [notice for line in self._lines.split(chunk) for notice in self._read(line)]
 
     def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
-        """The output is over; the exit code alone proves nothing and is judged elsewhere."""
+        """The output is over; an exit code explains an error, and proves no success."""
+        self._exit_code = exit_code
         for line in self._lines.rest():
             self._read(line)
         return self._reading(stderr_tail)
@@ -52,8 +54,9 @@ class EventReader:
     def _cut_short(self, stderr_tail: bytes) -> str:
         """The error of a stream without its last event, with the program's last words."""
         lost = " (a line over 16 MiB was dropped)" if self._lines.dropped else ""
-        said = plain(stderr_tail.decode("utf-8", "replace")).split("\n")
-        last = next((line.strip() for line in reversed(said) if line.strip()), "")
+        said = map(str.strip, plain(stderr_tail.decode("utf-8", "replace")).split("\n"))
+        # Where in its own code a program failed says nothing to anybody.
+        last = next((line for line in reversed([*said]) if line and line[:3] != "at "), "")
         return f"ended without its result event{lost}{last and ': '}{last}"[:ERROR_CHARS]
 
 

@@ -22,7 +22,9 @@ from untildone.domain.agent import (
 
 _DENIED = 20
 _NOT_ALLOWED = "policy_violation"
-_ENDED = {"FatalTurnLimitedError": Trouble(Kind.BUDGET, "the agent's own turns are used up")}
+_TURNS = Trouble(Kind.BUDGET, "the agent's own turns are used up")
+_ENDED = {"FatalTurnLimitedError": _TURNS}
+_EXITED = {41: Trouble(Kind.NOT_LOGGED_IN, "not logged in"), 53: _TURNS}
 
 
 class GeminiReader(EventReader):
@@ -98,7 +100,7 @@ class GeminiReader(EventReader):
 
     def _outcome(self, stderr_tail: bytes) -> tuple[str, Trouble | None]:
         if self._result is None:
-            return self._cut_short(stderr_tail), None
+            return self._cut_short(stderr_tail), _EXITED.get(self._exit_code or 0)
         if self._result.get("status") == "success":
             return "", None
         error = table(self._result.get("error"))

@@ -7,7 +7,13 @@ from untildone.adapters.agents.fields import count, table
 from untildone.adapters.agents.program import Grant, Place, Ways
 from untildone.adapters.agents.stream_json import StreamReader
 from untildone.adapters.agents.totals import kept, share
-from untildone.domain.agent import Intent, Permissions, Session, Usage
+from untildone.domain.agent import Intent, Kind, Permissions, Session, Trouble, Usage
+
+# At a limit of its own it just ends.
+_EXITED = {
+    53: Trouble(Kind.BUDGET, "the agent's own turns are used up"),
+    55: Trouble(Kind.BUDGET, "the agent's own time is used up"),
+}
 
 
 class QwenReader(StreamReader):
@@ -40,6 +46,10 @@ class QwenReader(StreamReader):
 
     def _error(self, stderr_tail: bytes) -> str:
         return told(super()._error(stderr_tail))[0]
+
+    def _trouble(self, error: str) -> Trouble | None:
+        ended = _EXITED.get(self._exit_code or 0) if self._result is None else None
+        return ended or super()._trouble(error)
 
 
 QWEN = Ways(

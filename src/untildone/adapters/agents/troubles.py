@@ -29,7 +29,7 @@ _CONTEXT = re.compile(
 _LOGIN = re.compile(
     r"not logged in|unauthori[sz]ed|authentication|invalid.{0,10}api.?key|incorrect api key"
     r"|api key not valid|missing (?:environment variable|api key)|no api key|please run /login"
-    r"|permission_denied|credentials",
+    r"|permission_denied|credentials|no auth type",
     re.IGNORECASE,
 )
 _LOAD = re.compile(
