@@ -60,6 +60,22 @@ def aborted(reason: str) -> str:
     return f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={reason}"
 
 
+MALFORMED = (
+    "API Error: API returned an empty or malformed response (HTTP 200) — check for a proxy "
+    "or gateway intercepting the request. Response: content-type event-stream, body looks "
+    "like JSON but does not parse, 42 bytes, request-id absent, server other, intermediary "
+    "headers transfer-encoding. This was the non-streaming retry of streaming request (no "
+    "Anthropic request-id), which failed with: stream_truncated, StreamTruncatedError, "
+    "StreamTruncated; 3 stream events received, first after 16 ms, none in the final 1 ms."
+)
+REFUSAL = (
+    "API Error: Opus 5.5's safeguards flagged this message "
+    "(https://www.anthropic.com/legal/aup). This sometimes happens with safe, normal "
+    "conversations. Claude Code can't respond to this message with Opus 5.5.\n\nTry "
+    "rephrasing the request in a new session or change your model.\n\nLearn more: "
+    "https://support.claude.com/en/articles/8106465\n\nMessage ID: "
+    "msg_000000000000000000000002"
+)
 LIMITED = Reading(
     error="API Error: Request rejected (429) · This request would exceed your account's "
     "rate limit. Please try again later.",
@@ -99,6 +115,11 @@ READINGS = {
         trouble=SERVER,
     ),
     "2.1.325/die": Reading(COMPLETE, usage=used(14400, 56, 0.06543999999999998)),
+    "2.1.325/edits_denied": Reading(
+        COMPLETE,
+        usage=Usage(2021, 89, 633, 239, 0.0111856),
+        denied=('Bash python3 -c "print(1)"',),
+    ),
     "2.1.325/empty_stdin": Reading(error=NO_RESULT),
     "2.1.325/failed": Reading(FAILED, usage=used(2400, 90, 0.01252)),
     "2.1.325/hang_short_timeout": Reading(error="Request timed out", usage=NOTHING, trouble=SERVER),
@@ -127,6 +148,14 @@ READINGS = {
         error=f"API Error: 529 Overloaded. {TEMPORARY}",
         usage=NOTHING,
         trouble=Trouble(Kind.OVERLOADED, "service overloaded"),
+    ),
+    "2.1.325/malformed": Reading(
+        error=MALFORMED, usage=Usage(1007, 1, 311, 113, 0.004675200000000001), trouble=SERVER
+    ),
+    "2.1.325/model_refusal": Reading(
+        error=REFUSAL,
+        usage=Usage(2021, 89, 633, 239, 0.0111856),
+        trouble=Trouble(Kind.REFUSED, "the model refused"),
     ),
     "2.1.325/noauth": Reading(
         error="Not logged in · Please run /login", usage=NOTHING, trouble=LOGIN

@@ -79,6 +79,11 @@ READINGS = {
     "hangmid": failed(NO_RESULT, SERVER),
     "hangmid_short_timeout": failed(f"{BROKEN}idle timeout waiting for SSE", SERVER),
     "http400": failed("fake error", None),
+    "http401": failed(
+        "unexpected status 401 Unauthorized: Incorrect API key provided: sk-x., "
+        "url: http://127.0.0.1:PORT/v1/responses",
+        LOGIN,
+    ),
     "http429": failed("exceeded retry limit, last status: 429 Too Many Requests", RATE),
     "http429_once": DONE_WELL,
     "http429_ra3600": failed(NO_RESULT, RATE),

@@ -62,6 +62,7 @@ DONE_WELL = Reading(COMPLETE, usage=used(2), session=NEW)
 STOPPED = Reading(error=NO_RESULT, session=NEW)
 READINGS = {
     "argv_prompt_stdin_left_open": DONE_WELL,
+    "bad_key": failed("API key not valid. Please pass a valid API key.", LOGIN),
     "ctx": failed(
         "The input token count (1500000) exceeds the maximum number of tokens allowed (1048576).",
         CONTEXT,
@@ -84,6 +85,11 @@ READINGS = {
         "maxSessionTurns in settings.json.",
         Trouble(Kind.BUDGET, "the agent's own turns are used up"),
         used(3),
+    ),
+    "model_refusal": failed(
+        "The model response was blocked due to safety settings.",
+        REFUSED,
+        Usage(1120, 43, 311, reasoning_tokens=11, model="gemini-2.5-pro"),
     ),
     "nopromise": Reading(usage=used(2), session=NEW),
     "ok": DONE_WELL,

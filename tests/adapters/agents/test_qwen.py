@@ -73,6 +73,11 @@ READINGS = {
     "0.24.4/nopromise": ended(None),
     "0.24.4/ok": ended(COMPLETE),
     "0.24.4/ok_no_permission_flag": ended(COMPLETE, 3),
+    "0.24.4/partial_messages": Reading(
+        COMPLETE,
+        usage=Usage(2260, 89, 633, model="scripted-1"),
+        session=Session("", Usage(2260, 89, 633)),
+    ),
     "0.24.4/quota": STOPPED,
     "0.24.4/resume": ended(COMPLETE, 4),
     "0.24.4/sig_GKILL_slow": STOPPED,
@@ -88,6 +93,10 @@ SAID: Notice = AgentText(f"I created hello.txt as asked.\n{DONE}")
 NOTICES: dict[str, list[Notice]] = {
     "0.24.4/ok": [AgentTool("write_file", "/repo/hello.txt"), SAID],
     "0.24.4/http429": [],
+    "0.24.4/partial_messages": [
+        AgentTool("write_file", "/repo/hello.txt"),
+        AgentText(f"The file is written.\n{DONE}"),
+    ],
 }
 RETRY = {"type": "system", "subtype": "retry"}
 GAVE_UP = {"type": "result", "subtype": "error_during_execution", "is_error": True}
