@@ -1,0 +1,1 @@
+"""The agents' own records: session files and databases, read and never written."""

@@ -1,0 +1,111 @@
+"""What one agent call left in session files: its own session, nobody else's."""
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from untildone.adapters.sessions.places import FILES, agents_of, size
+
+if TYPE_CHECKING:
+    from untildone.domain.spending import Spent
+
+HEAD_BYTES = 64 * 1024
+_RECORDED = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+class SessionWatch:
+    """Looks at the sizes before a call; reads what has grown only when it is asked to."""
+
+    def __init__(self, agent: str, top: Path, now: Callable[[], datetime]) -> None:
+        self.top = top
+        self._agent = agent
+        self._clock = now
+        self._sizes: dict[str, int] = {}
+        self._began: datetime | None = None
+
+    def start(self) -> None:
+        """Note what there is."""
+        self._began = self._clock()
+        self._sizes = dict(self._now())
+
+    def entries(self, session_id: str) -> "list[Spent]":
+        """The model calls since `start`: of this session, else of sessions that began since then.
+
+        A session that was there before and is not ours is a person's own.
+        """
+        from untildone.domain.spending import once  # noqa: PLC0415 - few come here
+
+        began = self._began
+        if began is None:
+            return []
+        found: dict[str, list[Spent]] = {}
+        for entry in self._read():
+            found.setdefault(entry.session_id, []).append(entry)
+        if session_id:
+            taken = found.get(session_id, [])
+        else:
+            ours = [own for own in found.values() if min(e.at for e in own) >= began]
+            taken = [e for own in ours if any(self._here(x.cwd) for x in own) for e in own]
+        return once(entry for entry in taken if entry.at >= began)
+
+    def growth(self, session_id: str) -> int:
+        """By how many bytes the files of this session have grown, told by name or by folder."""
+        grown = {path: now - self._sizes.get(path, 0) for path, now in self._grown()}
+        if session_id:
+            return sum(more for path, more in grown.items() if _is_named(path, session_id))
+        new = [path for path in grown if path not in self._sizes and self._is_of(path)]
+        if not new and self._agent not in FILES:
+            # Such a program tells no session: it may have gone on with one.
+            new = [path for path in grown if self._is_of(path)]
+        return sum(grown[path] for path in new)
+
+    def _read(self) -> "Iterator[Spent]":
+        from untildone.adapters.sessions.formats import entries  # noqa: PLC0415 - few come here
+
+        grown = {path for path, _ in self._grown()}
+        for agent in agents_of(self._agent):
+            for path in FILES[agent]():
+                if path in grown or _is_database(path):
+                    with contextlib.suppress(OSError):
+                        yield from entries(agent, Path(path))
+
+    def _grown(self) -> Iterator[tuple[str, int]]:
+        for path, now in self._now():
+            if now > self._sizes.get(path, 0):
+                yield path, now
+
+    def _now(self) -> Iterator[tuple[str, int]]:
+        for agent in agents_of(self._agent):
+            for path in FILES[agent]():
+                if not _is_database(path):
+                    yield path, size(path)
+
+    def _here(self, folder: str) -> bool:
+        tops = {self.top, self.top.resolve()}
+        if folder.startswith("sha256:"):
+            import hashlib  # noqa: PLC0415 - one agent needs it
+
+            digests = {hashlib.sha256(str(top).encode()).hexdigest() for top in tops}
+            return folder.removeprefix("sha256:") in digests
+        return bool(folder) and any(Path(folder).is_relative_to(top) for top in tops)
+
+    def _is_of(self, name: str) -> bool:
+        """Whether a file is of this folder: as it records, else as its own folder is named."""
+        path = Path(name)
+        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+            if found := _RECORDED.search(file.read(HEAD_BYTES)):
+                return self._here(json.loads(found[1]))
+        plain = {re.sub("[^A-Za-z0-9]", "-", str(top)) for top in (self.top, self.top.resolve())}
+        return any(re.sub("[^A-Za-z0-9]", "-", part) in plain for part in path.parts)
+
+
+def _is_named(path: str, session_id: str) -> bool:
+    return Path(path).stem.endswith(session_id) or f"/{session_id}/" in path
+
+
+def _is_database(path: str) -> bool:
+    return path.endswith(".db")
