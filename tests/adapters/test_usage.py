@@ -4,12 +4,14 @@ import json
 import os
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.plans import NOW
 from untildone.adapters.process import Processes
+from untildone.adapters.sessions.watch import SessionWatch
 from untildone.adapters.usage import UsageMeter
 from untildone.domain.agent import Usage
 from untildone.domain.errors import UserError
@@ -19,7 +21,8 @@ EMPTY = Usage(0, 0, cost_usd=0.25)
 
 
 def meter(processes: Processes, top: Path, command: str = "") -> UsageMeter:
-    return UsageMeter(processes, top, command, lambda: NOW, lambda: False)
+    sessions = SessionWatch(("claude",), top, lambda: NOW)
+    return UsageMeter(processes, sessions, command, lambda: NOW, lambda: False)
 
 
 def program(folder: Path, name: str, *answers: str) -> str:
@@ -41,8 +44,16 @@ def session_file(home: Path, top: Path, name: str = "s1") -> Path:
     return folder / f"{name}.jsonl"
 
 
-def message(number: str, request: str = "r", **usage: int) -> str:
-    data = {"requestId": request, "message": {"id": number, "usage": usage}}
+def message(number: str, request: str = "r", model: str = "", **usage: int) -> str:
+    data = {
+        "timestamp": NOW.isoformat(),
+        "requestId": request,
+        "message": {
+            "id": number,
+            "usage": {"input_tokens": 0, "output_tokens": 0, **usage},
+            **({"model": model} if model else {}),
+        },
+    }
     return json.dumps(data) + "\n"
 
 
@@ -124,11 +135,21 @@ def test_the_agents_own_numbers(processes: Processes, tmp_path: Path) -> None:
     assert ours.measure(EMPTY, "") == (EMPTY, [])
 
 
+def test_a_cost_that_the_agent_does_not_tell(processes: Processes, tmp_path: Path) -> None:
+    ours = meter(processes, tmp_path)
+    ours.start()
+    known = Usage(1_000_000, model="claude-haiku-4-5")
+    assert ours.measure(known, "") == (replace(known, cost_usd=1.0), [])
+    unknown = Usage(1_000_000, model="claude-unheard-of")
+    assert ours.measure(unknown, "") == (unknown, [])
+
+
 def test_session_files_count_each_message_once(
     processes: Processes, home: Path, tmp_path: Path
 ) -> None:
     path = session_file(home, tmp_path)
-    path.write_text(message("m0", input_tokens=999))
+    earlier = message("m0", input_tokens=999).replace(NOW.isoformat(), "2026-01-01T00:00:00Z")
+    path.write_text(earlier)
     ours = meter(processes, tmp_path)
     ours.start()
     with path.open("a") as file:
@@ -139,18 +160,20 @@ def test_session_files_count_each_message_once(
     session_file(home, tmp_path, "other").write_text(message("m9", input_tokens=500))
     assert ours.measure(None, "s1") == (Usage(12, 5, 3, 4), [])
     assert ours.measure(EMPTY, "s1") == (Usage(12, 5, 3, 4), [])
+    assert ours.measure(None, "unheard") == (None, [])
 
 
-def test_without_a_session_all_that_grew_counts(
-    processes: Processes, home: Path, tmp_path: Path
-) -> None:
-    session_file(home, tmp_path, "old").write_text(message("m0", input_tokens=999))
+def test_recorded_calls_have_a_price(processes: Processes, home: Path, tmp_path: Path) -> None:
     ours = meter(processes, tmp_path)
     ours.start()
-    session_file(home, tmp_path, "a").write_text(message("m1", input_tokens=1))
-    session_file(home, tmp_path, "b").write_text(message("m2", input_tokens=2))
-    assert ours.measure(None, "") == (Usage(3), [])
-    assert ours.measure(None, "unknown") == (Usage(3), [])
+    path = session_file(home, tmp_path)
+    large = message("m1", model="claude-haiku-4-5", input_tokens=1_000_000)
+    path.write_text(large + message("m2", model="claude-opus-4-5", output_tokens=1_000_000))
+    both = Usage(1_000_000, 1_000_000, cost_usd=26.0, model="claude-haiku-4-5")
+    assert ours.measure(None, "s1") == (both, [])
+    path.write_text(large + message("m3", model="unheard", output_tokens=1))
+    half = Usage(1_000_000, 1, model="claude-haiku-4-5")
+    assert ours.measure(None, "s1") == (half, [])
 
 
 def test_growth_is_an_estimate(processes: Processes, home: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.journal import Journal
 from untildone.adapters.sandbox import Containment
+from untildone.adapters.sessions.watch import SessionWatch
 from untildone.adapters.terminal import Person
 from untildone.adapters.usage import UsageMeter
 from untildone.adapters.verify import ShellChecks
@@ -40,12 +41,14 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     def speaker(name: str) -> Dialect:
         return dialect(name, plan.agent_cmd, plan.script, top)
 
+    agents = (plan.agent, plan.fallback.partition(":")[0])
+    spent = SessionWatch(agents, top, repo.clock.now)
     return Ports(
         agent=AgentSession(repo.processes, speaker, held, repo.home / "agent.json", stop_now),
         source=source_of(plan, top),
         checkpoint=_checkpoint(repo, plan, origin),
         verifier=ShellChecks(repo.processes, held, top, stop_now),
-        meter=UsageMeter(repo.processes, top, plan.usage_cmd, lambda: run.started_at, stop_now),
+        meter=UsageMeter(repo.processes, spent, plan.usage_cmd, lambda: run.started_at, stop_now),
         mail=repo.inbox,
         human=person,
         record=RunRecord(Journal(folder.journal), state, bus, repo.head),

@@ -14,7 +14,7 @@ from untildone.domain.spending import Spent
 
 
 def watch(top: Path, agent: str = "claude") -> SessionWatch:
-    made = SessionWatch(agent, top, lambda: NOW)
+    made = SessionWatch((agent, ""), top, lambda: NOW)
     made.start()
     return made
 
@@ -44,7 +44,7 @@ def names(entries: list[Spent]) -> list[str]:
 
 
 def test_before_the_start_there_is_nothing(tmp_path: Path) -> None:
-    assert SessionWatch("claude", tmp_path, lambda: NOW).entries("s") == []
+    assert SessionWatch(("claude",), tmp_path, lambda: NOW).entries("s") == []
 
 
 def test_only_this_very_session(home: Path, tmp_path: Path) -> None:

@@ -62,9 +62,10 @@ FILES: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-def agents_of(agent: str) -> tuple[str, ...]:
-    """Whose records a call of this agent may leave; any program may call any agent."""
-    return (agent,) if agent in FILES else tuple(FILES)
+def recorders(agents: tuple[str, ...]) -> tuple[str, ...]:
+    """Whose records calls of these agents may leave; any program may call any agent."""
+    wanted = {name for name in agents if name}
+    return tuple(name for name in FILES if name in wanted or wanted - FILES.keys())
 
 
 def size(path: str) -> int:

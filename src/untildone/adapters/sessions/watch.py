@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from untildone.adapters.sessions.places import FILES, agents_of, size
+from untildone.adapters.sessions.places import FILES, recorders, size
 
 if TYPE_CHECKING:
     from untildone.domain.spending import Spent
@@ -20,9 +20,10 @@ _RECORDED = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 class SessionWatch:
     """Looks at the sizes before a call; reads what has grown only when it is asked to."""
 
-    def __init__(self, agent: str, top: Path, now: Callable[[], datetime]) -> None:
+    def __init__(self, agents: tuple[str, ...], top: Path, now: Callable[[], datetime]) -> None:
         self.top = top
-        self._agent = agent
+        self._agents = recorders(agents)
+        self._named = all(name in FILES for name in agents if name)
         self._clock = now
         self._sizes: dict[str, int] = {}
         self._began: datetime | None = None
@@ -58,7 +59,7 @@ class SessionWatch:
         if session_id:
             return sum(more for path, more in grown.items() if _is_named(path, session_id))
         new = [path for path in grown if path not in self._sizes and self._is_of(path)]
-        if not new and self._agent not in FILES:
+        if not new and not self._named:
             # Such a program tells no session: it may have gone on with one.
             new = [path for path in grown if self._is_of(path)]
         return sum(grown[path] for path in new)
@@ -67,7 +68,7 @@ class SessionWatch:
         from untildone.adapters.sessions.formats import entries  # noqa: PLC0415 - few come here
 
         grown = {path for path, _ in self._grown()}
-        for agent in agents_of(self._agent):
+        for agent in self._agents:
             for path in FILES[agent]():
                 if path in grown or _is_database(path):
                     with contextlib.suppress(OSError):
@@ -79,7 +80,7 @@ class SessionWatch:
                 yield path, now
 
     def _now(self) -> Iterator[tuple[str, int]]:
-        for agent in agents_of(self._agent):
+        for agent in self._agents:
             for path in FILES[agent]():
                 if not _is_database(path):
                     yield path, size(path)
