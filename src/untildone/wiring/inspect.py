@@ -1,17 +1,13 @@
 """Looking at runs, live or ended: state files, journals, stories, attempts."""
 
 import os
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from untildone.adapters import journal as journals
 from untildone.adapters.inbox import POLL_S
 from untildone.adapters.repository import home
-from untildone.adapters.run_folder import run_ids
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
@@ -117,44 +113,6 @@ def raw_output(repository: Repository, change: str, iteration: int | None) -> It
                 yield plain(chunk.decode(errors="replace"))
 
 
-def usage(repository: Repository, since: str) -> dict[str, Any]:
-    """Tokens and cost per run from the journals of all worktrees."""
-    start = _time(since)
-    rows = []
-    for root in homes(repository):
-        for run_id in run_ids(root):
-            run = replayed(root, run_id)
-            if run:
-                rows.append(_usage_row(run, start))
-    rows = [row for row in rows if row["iterations"]]
-    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
-    return {
-        "since": since or None,
-        "runs": rows,
-        "total_tokens": sum(row["total_tokens"] for row in rows),
-        "cost_usd": round(sum(costs), 6) if costs else None,
-    }
-
-
-def _usage_row(run: Run, start: datetime | None) -> dict[str, Any]:
-    taken = [it for it in run.iterations if start is None or it.started >= start]
-    used = [it.usage for it in taken if it.usage]
-    costs = [u.cost_usd for u in used if u.cost_usd is not None]
-    return {
-        "change_id": run.plan.change_id,
-        "run_id": run.plan.run_id,
-        "agent": run.plan.agent,
-        "iterations": len(taken),
-        "input_tokens": sum(u.input_tokens for u in used),
-        "output_tokens": sum(u.output_tokens for u in used),
-        "cache_read_tokens": sum(u.cache_read_tokens for u in used),
-        "cache_write_tokens": sum(u.cache_write_tokens for u in used),
-        "total_tokens": sum(u.total for u in used),
-        "estimated": any(u.estimated for u in used),
-        "cost_usd": round(sum(costs), 6) if costs else None,
-    }
-
-
 def _run(repository: Repository, change: str) -> Run:
     run = repository.needed(change) if change else repository.latest()
     if run is None:
@@ -173,15 +131,3 @@ def homes(repository: Repository) -> list[Path]:
 def replayed(root: Path, run_id: str) -> Run | None:
     """A run from its journal in one of our folders."""
     return replay(journals.replayed(root / "runs" / run_id / "journal.jsonl"))
-
-
-def _time(text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
-    except ValueError:
-        raise UserError(
-            f"This is not an ISO 8601 time: {text}", hint="--since 2026-01-31"
-        ) from None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

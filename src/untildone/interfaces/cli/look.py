@@ -1,4 +1,4 @@
-"""`status`, `stories`, `logs` and `usage`: looking without touching."""
+"""`status`, `stories` and `logs`: looking without touching."""
 
 import json
 import sys
@@ -81,27 +81,6 @@ def logs(change: str, iteration: int | None, follow: bool, raw: bool, as_json: b
             if text:
                 click.echo(text)
         sys.stdout.flush()
-    return 0
-
-
-@click.command()
-@click.option(
-    "--since", default="", help="Only iterations that started at or after this time (ISO)."
-)
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
-def usage(since: str, as_json: bool) -> int:  # noqa: FBT001 - click
-    """Tokens and cost of the runs recorded in this repository."""
-    rows = inspect.usage(here(), since)
-    if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
-        return 0
-    for row in rows["runs"]:
-        cost = "cost unknown" if row["cost_usd"] is None else f"${row['cost_usd']:.4f}"
-        mark = " (estimated)" if row["estimated"] else ""
-        click.echo(f"{row['change_id']}: {row['total_tokens']} tokens{mark}, {cost}")
-    total = rows["total_tokens"]
-    cost = "cost unknown" if rows["cost_usd"] is None else f"${rows['cost_usd']:.4f}"
-    click.echo(f"all runs: {total} tokens, {cost}")
     return 0
 
 

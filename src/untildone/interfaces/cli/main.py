@@ -25,7 +25,7 @@ COMMANDS = {
     "restore": ("work", "Put everything back exactly as it was before the run."),
     "undo": ("work", "Take back the newest change that untildone made here."),
     "gc": ("gc", "Remove what ended runs have stored, once it is old."),
-    "usage": ("look", "Tokens and cost of the recorded runs."),
+    "usage": ("usage", "Tokens and cost by day, change, agent or model."),
     "replay": ("record", "Read a recorded run once more and compare every decision."),
     "report": ("record", "A recorded run in one file, for a bug report."),
     "init": ("setup", "Write a commented configuration file."),
