@@ -26,7 +26,7 @@ from tests.fakes.plans import (
 )
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.app.orchestrator import NOTICE_BUDGET, Orchestrator
+from untildone.app.orchestrator import EVENT_SIZE, NOTICE_BUDGET, Orchestrator
 from untildone.domain import fact as f
 from untildone.domain.agent import (
     AgentReport,
@@ -621,14 +621,14 @@ def test_a_story_that_is_gone_is_saved_without_ticks() -> None:
 
 def test_an_agent_that_says_a_lot_is_cut_in_the_record() -> None:
     def talks(notify: Notify) -> AgentReport:
-        for text in ("x" * (NOTICE_BUDGET - 1), "last", "too much"):
+        for text in ("x" * (NOTICE_BUDGET - EVENT_SIZE - 1), "last", "too much"):
             notify(AgentText(text))
         return COMPLETE
 
     loop = FakeLoop((talks, COMPLETE))
     loop.drive()
     assert [len(str(event["text"])) for event in loop.record.of("agent_text")] == [
-        *(NOTICE_BUDGET - 1, 4),
+        *(NOTICE_BUDGET - EVENT_SIZE - 1, 4),
     ]
     assert loop.record.of("warning") == [
         {"message": "The agent says a lot; the rest is only in its log file"}

@@ -38,6 +38,7 @@ from untildone.ports import (
 )
 
 NOTICE_BUDGET = 512 * 1024
+EVENT_SIZE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +241,7 @@ class Orchestrator:
         def notify(notice: Notice) -> None:
             nonlocal left
             event = noticed(notice)
-            size = sum(len(str(value)) for value in event.data.values())
+            size = EVENT_SIZE + sum(len(str(value)) for value in event.data.values())
             if left > 0:
                 self.tell(event)
                 if left <= size:

@@ -6,7 +6,7 @@ from untildone.adapters.agents.fields import detail, short
 from untildone.adapters.agents.lines import Lines, parsed
 from untildone.adapters.agents.spoken import spoken
 from untildone.adapters.agents.talk import Talk
-from untildone.domain.agent import AgentTool, Intent, Notice, Reading
+from untildone.domain.agent import CUT_SHORT, AgentTool, Intent, Notice, Reading
 from untildone.domain.plain_text import plain
 
 ERROR_CHARS = 2000
@@ -57,7 +57,7 @@ class EventReader:
         said = map(str.strip, plain(stderr_tail.decode("utf-8", "replace")).split("\n"))
         # Where in its own code a program failed says nothing to anybody.
         last = next((line for line in reversed([*said]) if line and line[:3] != "at "), "")
-        return f"ended without its result event{lost}{last and ': '}{last}"[:ERROR_CHARS]
+        return f"{CUT_SHORT}{lost}{last and ': '}{last}"[:ERROR_CHARS]
 
 
 def tool(name: object, arguments: object) -> AgentTool:
