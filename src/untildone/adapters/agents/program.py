@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from untildone.domain.agent import Intent, Invocation, Permissions
-from untildone.domain.errors import AgentMissing
+from untildone.domain.errors import AgentMissing, UserError
 from untildone.ports import OutputReader
 
 
@@ -39,7 +39,7 @@ class Ways:
 
     The value follows the words of `model` and `resume`; a program without the latter cannot go on
     with a conversation. `root_env` is for the child of root only. `unset` are the variables that
-    tell an agent that it runs inside another one.
+    tell an agent that it runs inside another one. `adapt` does what cannot be said as data.
     """
 
     name: str
@@ -54,6 +54,11 @@ class Ways:
     root_env: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
+    adapt: Callable[[Intent, Invocation], Invocation] | None = None
+
+
+# The agents that have a way to edit files without running commands.
+EDITORS = ("aider", "claude", "codex", "gemini", "opencode", "pi", "qwen")
 
 
 class Program:
@@ -81,10 +86,10 @@ class Program:
     def invocation(self, intent: Intent) -> Invocation:
         """The program call for this intent."""
         ways = self._ways
-        grant = ways.grants[intent.permissions]
-        model = (*ways.model, intent.model) if intent.model else ()
+        grant = self._grant(intent.permissions)
+        model = (*ways.model, intent.model) if ways.model and intent.model else ()
         resume = (*ways.resume, intent.resume.id) if ways.resume and intent.resume else ()
-        return Invocation(
+        call = Invocation(
             argv=(
                 self._program,
                 *ways.args,
@@ -99,10 +104,21 @@ class Program:
             unset=ways.unset,
             writable=tuple(place.path() for place in ways.places),
         )
+        return ways.adapt(intent, call) if ways.adapt else call
 
     def reader(self, intent: Intent) -> OutputReader:
         """A fresh reader for one call."""
         return self._ways.reader(intent)
+
+    def _grant(self, permissions: Permissions) -> Grant:
+        grant = self._ways.grants.get(permissions)
+        if grant is None:
+            raise UserError(
+                f"The agent {self.name} cannot be held to `--permissions {permissions}`",
+                hint=f"Agents that can: {', '.join(EDITORS)}. Or allow it all: "
+                "`--permissions full`, with a sandbox around it.",
+            )
+        return grant
 
 
 def _is_root() -> bool:

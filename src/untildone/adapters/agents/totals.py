@@ -1,5 +1,7 @@
 """Numbers that an agent counts over a whole conversation, and one call's share of them."""
 
+from dataclasses import replace
+
 from untildone.domain.agent import Session, Usage
 
 
@@ -46,6 +48,14 @@ def added(one: Usage | None, other: Usage) -> Usage:
         cost_usd=None if costs[0] is None or costs[1] is None else costs[0] + costs[1],
         model=other.model or one.model,
     )
+
+
+def priced(usage: Usage | None) -> Usage | None:
+    """The usage with an unknown cost where tokens are said to have cost nothing.
+
+    That is what an agent says that knows no price for its model.
+    """
+    return replace(usage, cost_usd=None) if usage and usage.total and not usage.cost_usd else usage
 
 
 def larger(one: Usage, other: Usage) -> Usage:
