@@ -1,0 +1,188 @@
+"""goose, called without a terminal: its ways and its stream-json."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from untildone.adapters.agents.event_reader import EventReader, error_text, tool
+from untildone.adapters.agents.fields import amount, count, string, table, tables
+from untildone.adapters.agents.own_session import session_name
+from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.spoken import Fragments
+from untildone.adapters.agents.totals import kept, share
+from untildone.adapters.agents.troubles import of_error
+from untildone.domain.agent import (
+    Intent,
+    Invocation,
+    Kind,
+    Notice,
+    Permissions,
+    Reading,
+    Session,
+    Trouble,
+    Usage,
+)
+
+_TURNS = "I've reached the maximum number of actions"
+_RAN_INTO = "Ran into this error: "
+_ADVICE = "\n\nPlease re"
+# How goose begins what it says in the model's place: the only sign in a version that does not mark
+# the model's own messages.
+_COMPLAINTS = (
+    "Ran into this error",
+    "Network error: ",
+    "The model returned an empty response",
+    _TURNS,
+)
+# What goose calls an error of the service, and the HTTP status that stands for it.
+_CALLED = {
+    "Rate limit exceeded: ": 429,
+    "Authentication error: ": 401,
+    "Credits exhausted": 402,
+    "Context length exceeded": 413,
+}
+_REFUSAL = "Provider refused request"
+
+
+class GooseReader(EventReader):
+    """Joins the model's fragments per message; what goose says in its place is an error."""
+
+    def __init__(self, intent: Intent) -> None:
+        super().__init__(intent)
+        self._fragments = Fragments()
+        self._started = False
+        self._marked = False
+        self._model = ""
+        self._aside = ""
+        self._error = ""
+        self._complete: Mapping[str, object] | None = None
+
+    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+        match event.get("type"):
+            case "message":
+                self._started, self._complete = True, None
+                message = table(event.get("message"))
+                return self._listen(message) if message.get("role") == "assistant" else []
+            case "complete":
+                self._complete = event
+                return self._fragments.flush()
+            case "error":
+                self._error = error_text(string(event.get("error")))
+                return self._fragments.flush()
+            case _:
+                return []
+
+    def _listen(self, message: Mapping[str, object]) -> list[Notice]:
+        inference = table(table(message.get("metadata")).get("inference"))
+        if inference:
+            self._marked, self._aside = True, ""
+            self._model = string(inference.get("requestedModel")) or self._model
+        message_id = string(message.get("id"))
+        notices: list[Notice] = []
+        for block in tables(message.get("content")):
+            text = string(block.get("text")) if block.get("type") == "text" else ""
+            if complaint := _complaint(block) or ("" if inference else _stated(text)):
+                self._error = complaint
+            elif self._marked and not inference:
+                self._aside = text
+            else:
+                self._talk.say(message_id, text)
+                notices += self._fragments.add(message_id, text)
+            if block.get("type") == "toolRequest":
+                call = table(table(block.get("toolCall")).get("value"))
+                notices += self._fragments.flush()
+                notices.append(tool(call.get("name"), call.get("arguments")))
+        return notices
+
+    def _reading(self, stderr_tail: bytes) -> Reading:
+        said = self._error or self._aside
+        error = _bare(said) if said else ""
+        if not error and self._complete is None:
+            error = self._cut_short(stderr_tail)
+        totals = _totals(self._complete, self._model)
+        resumed = self._intent.resume
+        begun = self._started or self._complete is not None
+        return Reading(
+            promise=self._talk.promise(),
+            error=error,
+            usage=share(totals, resumed) if totals else None,
+            trouble=self._trouble(error) if said else None,
+            session=Session(session_name(self._intent), kept(totals, resumed)) if begun else None,
+        )
+
+    def _trouble(self, error: str) -> Trouble | None:
+        if error.startswith(_REFUSAL):
+            return Trouble(Kind.REFUSED, "the model refused")
+        if error.startswith(_TURNS):
+            return Trouble(Kind.BUDGET, "the agent's own turns are used up")
+        called = next((name for name in _CALLED if error.startswith(name)), "")
+        return of_error(error.removeprefix(called), _CALLED.get(called), self._intent.asked)
+
+
+def _complaint(block: Mapping[str, object]) -> str:
+    """An error that goose marks as one."""
+    if block.get("type") == "error":
+        return error_text(string(block.get("message")))
+    if block.get("notificationType") == "creditsExhausted":
+        return f"Credits exhausted: {string(block.get('msg'))}"
+    return ""
+
+
+def _stated(text: str) -> str:
+    """An error that goose states in the place of the model."""
+    return text if text.startswith(_COMPLAINTS) else ""
+
+
+def _bare(error: str) -> str:
+    """The error without the words that goose puts around it."""
+    said = error.removeprefix(_RAN_INTO).partition(_ADVICE)[0]
+    return error_text(f"{said.removesuffix('..')}." if said.endswith("..") else said)
+
+
+def _totals(complete: Mapping[str, object] | None, model: str) -> Usage | None:
+    """What goose has counted for the whole session; its input has the cached tokens in it."""
+    if complete is None:
+        return None
+    read = count(complete.get("cache_read_input_tokens"))
+    written = count(complete.get("cache_write_input_tokens"))
+    return Usage(
+        input_tokens=max(count(complete.get("input_tokens")) - read - written, 0),
+        output_tokens=count(complete.get("output_tokens")),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        cost_usd=amount(complete.get("cost_usd")),
+        model=model,
+    )
+
+
+def _adapt(intent: Intent, call: Invocation) -> Invocation:
+    """Name the session; `PROVIDER/MODEL` is cut at the first slash, as the other agents do it."""
+    provider, slash, model = intent.model.partition("/")
+    words = ("--provider", provider, "--model", model) if slash else ("--model", intent.model)
+    return replace(
+        call,
+        argv=(
+            *call.argv,
+            *(words if intent.model else ()),
+            *(("--resume",) if intent.resume else ()),
+            *("--name", session_name(intent)),
+        ),
+    )
+
+
+GOOSE = Ways(
+    name="goose",
+    install="brew install block-goose-cli",
+    reader=GooseReader,
+    args=("run", "-q", "--output-format", "stream-json", "-i", "-"),
+    # The modes that ask end a run without a terminal, and no other keeps it from running commands.
+    grants={Permissions.FULL: Grant(env={"GOOSE_MODE": "auto"})},
+    model=(),
+    adapt=_adapt,
+    env={"GOOSE_TELEMETRY_OFF": "1", "GOOSE_TELEMETRY_ENABLED": "false"},
+    unset=("AGENT_SESSION_ID", "GOOSE_TERMINAL"),
+    places=(
+        Place("~/.config/goose", "XDG_CONFIG_HOME", "goose"),
+        Place("~/.local/share/goose", "XDG_DATA_HOME", "goose"),
+        Place("~/.local/state/goose", "XDG_STATE_HOME", "goose"),
+    ),
+)
