@@ -1,0 +1,122 @@
+"""pi, called without a terminal: its ways and its JSON events."""
+
+from collections.abc import Mapping
+
+from untildone.adapters.agents.event_reader import EventReader, error_text, tool
+from untildone.adapters.agents.fields import amount, count, string, table, tables
+from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.totals import added, priced
+from untildone.adapters.agents.troubles import of_error
+from untildone.domain.agent import Intent, Notice, Permissions, Reading, Session, Usage
+
+_FINE = ("stop", "toolUse")
+
+
+class PiReader(EventReader):
+    """Reads whole messages; the run is over when the agent's end follows its last start.
+
+    The prompt is echoed as a message of the user. A message that broke off is asked for again.
+    """
+
+    # These repeat the message so far with every word. With its keys in another order such a line
+    # is parsed and means nothing.
+    _skipped = (
+        b'{"type":"message_update",',
+        b'{"type":"message_start",',
+        b'{"type":"tool_execution_update",',
+        b'{"type":"turn_end",',
+    )
+
+    def __init__(self, intent: Intent) -> None:
+        super().__init__(intent)
+        self._session_id = ""
+        self._messages = 0
+        self._usage: Usage | None = None
+        self._error = ""
+        self._stopped = False
+        self._ended = False
+        self._dropped = 0
+
+    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+        match event.get("type"):
+            case "session":
+                self._session_id = string(event.get("id"))
+            case "agent_start":
+                self._ended = False
+            case "agent_end":
+                self._ended = True
+                told = [m for m in tables(event.get("messages")) if m.get("role") == "assistant"]
+                self._error = _failure(told[-1] if told else {})
+            case "message_end":
+                message = table(event.get("message"))
+                return self._listen(message) if message.get("role") == "assistant" else []
+            case _:
+                pass
+        return []
+
+    def _listen(self, message: Mapping[str, object]) -> list[Notice]:
+        self._usage = added(self._usage, _usage(message))
+        self._ended, self._dropped = False, self._lines.dropped
+        self._stopped = message.get("stopReason") == "stop"
+        self._error = _failure(message)
+        if self._error:
+            return []
+        self._messages += 1
+        notices: list[Notice] = []
+        for block in tables(message.get("content")):
+            text = string(block.get("text")) if block.get("type") == "text" else ""
+            notices += self._say(str(self._messages), text)
+            if block.get("type") == "toolCall":
+                notices.append(tool(block.get("name"), block.get("arguments")))
+        return notices
+
+    def _reading(self, stderr_tail: bytes) -> Reading:
+        error = self._error
+        # The last event repeats all messages: that of a long run may be too long to be read.
+        over = self._ended or (self._stopped and self._lines.dropped > self._dropped)
+        # It writes the conversation down with the first answer.
+        known = self._session_id if self._usage else ""
+        return Reading(
+            promise=self._talk.promise(),
+            error=error or ("" if over else self._cut_short(stderr_tail)),
+            usage=priced(self._usage),
+            trouble=of_error(error, None, self._intent.asked) if error else None,
+            session=Session(known) if known else None,
+        )
+
+
+def _failure(message: Mapping[str, object]) -> str:
+    """Why the message broke off, if it did."""
+    reason = string(message.get("stopReason"))
+    if reason in _FINE:
+        return ""
+    return error_text(string(message.get("errorMessage")), f"the answer broke off: {reason}")
+
+
+def _usage(message: Mapping[str, object]) -> Usage:
+    usage = table(message.get("usage"))
+    return Usage(
+        input_tokens=count(usage.get("input")),
+        output_tokens=count(usage.get("output")),
+        cache_read_tokens=count(usage.get("cacheRead")),
+        cache_write_tokens=count(usage.get("cacheWrite")),
+        cost_usd=amount(table(usage.get("cost")).get("total")),
+        model=string(message.get("model")),
+    )
+
+
+PI = Ways(
+    name="pi",
+    install="npm install -g @mariozechner/pi-coding-agent",
+    reader=PiReader,
+    args=("--mode", "json"),
+    grants={
+        # It asks for nothing; what it must not do is not given to it. Where it writes is not held.
+        Permissions.FULL: Grant(),
+        Permissions.EDITS: Grant(("--tools", "read,edit,write,grep,find,ls")),
+    },
+    resume=("--session",),
+    env={"PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"},
+    unset=("PI_CODING_AGENT",),
+    places=(Place("~/.pi", "PI_CODING_AGENT_DIR"),),
+)
