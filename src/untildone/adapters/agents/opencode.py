@@ -1,0 +1,148 @@
+"""opencode, called without a terminal: its ways and its JSON events."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from untildone.adapters.agents.event_reader import EventReader, error_text, tool
+from untildone.adapters.agents.fields import amount, count, string, table
+from untildone.adapters.agents.lines import parsed
+from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.totals import added, priced
+from untildone.adapters.agents.troubles import of_error, seconds_of
+from untildone.domain.agent import (
+    Intent,
+    Invocation,
+    Kind,
+    Notice,
+    Permissions,
+    Reading,
+    Session,
+    Trouble,
+    Usage,
+)
+
+_DENIED = 20
+_NOT_ALLOWED = ("The user rejected permission", "The user has specified a rule which prevents you")
+_CALLED = {
+    "ProviderAuthError": Trouble(Kind.NOT_LOGGED_IN, "not logged in"),
+    "ContextOverflowError": Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long"),
+    "ContentFilterError": Trouble(Kind.REFUSED, "the model refused"),
+}
+_PERMISSION = "OPENCODE_PERMISSION"
+# A tool that is denied is not offered to the model; one that asks would end the run.
+_EDITS = {"edit": "allow", "bash": "deny", "external_directory": "deny"}
+
+
+class OpencodeReader(EventReader):
+    """Sums up the steps; there is no last event, but the last step must end with `stop`."""
+
+    def __init__(self, intent: Intent) -> None:
+        super().__init__(intent)
+        self._session_id = ""
+        self._usage: Usage | None = None
+        self._ended = ""
+        self._error: Mapping[str, object] = {}
+        self._denied: list[str] = []
+
+    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+        self._session_id = self._session_id or string(event.get("sessionID"))
+        part = table(event.get("part"))
+        match event.get("type"):
+            case "step_start":
+                self._ended, self._error = "", {}
+            case "text":
+                return self._say(string(part.get("messageID")), string(part.get("text")))
+            case "tool_use":
+                self._talk.say(string(part.get("messageID")), "")
+                return [self._call(part)]
+            case "step_finish":
+                self._ended = string(part.get("reason")) or "no reason"
+                self._usage = added(self._usage, _usage(part))
+            case "error":
+                self._error = table(event.get("error")) or {"name": "error"}
+            case _:
+                pass
+        return []
+
+    def _call(self, part: Mapping[str, object]) -> Notice:
+        state = table(part.get("state"))
+        call = tool(part.get("tool"), state.get("input"))
+        refused = string(state.get("error")).startswith(_NOT_ALLOWED)
+        if refused and len(self._denied) < _DENIED:
+            self._denied.append(f"{call.tool} {call.detail}".strip())
+        return call
+
+    def _reading(self, stderr_tail: bytes) -> Reading:
+        error, trouble = self._outcome(stderr_tail)
+        return Reading(
+            promise=self._talk.promise(),
+            error=error,
+            usage=priced(self._usage),
+            trouble=trouble,
+            session=Session(self._session_id) if self._session_id else None,
+            denied=tuple(self._denied),
+        )
+
+    def _outcome(self, stderr_tail: bytes) -> tuple[str, Trouble | None]:
+        if self._error:
+            return self._failure(table(self._error.get("data")), string(self._error.get("name")))
+        if self._ended == "stop":
+            return "", None
+        if not self._ended:
+            return self._cut_short(stderr_tail), None
+        return f"ended early, its last step with: {error_text(self._ended)}", None
+
+    def _failure(self, data: Mapping[str, object], name: str) -> tuple[str, Trouble | None]:
+        message = string(data.get("message"))
+        inner = parsed(message.encode("utf-8", "replace"))
+        status = data.get("statusCode") or inner.get("code")
+        error = error_text(string(inner.get("message")), message, name)
+        status = status if isinstance(status, int) else None
+        trouble = _CALLED.get(name) or of_error(error, status, self._intent.asked)
+        after = seconds_of(table(data.get("responseHeaders")).get("retry-after"))
+        if trouble and trouble.passing and after:
+            trouble = replace(trouble, after_s=after)
+        return error, trouble
+
+
+def _usage(part: Mapping[str, object]) -> Usage:
+    tokens = table(part.get("tokens"))
+    cache = table(tokens.get("cache"))
+    reasoning = count(tokens.get("reasoning"))
+    return Usage(
+        input_tokens=count(tokens.get("input")),
+        output_tokens=count(tokens.get("output")) + reasoning,
+        cache_read_tokens=count(cache.get("read")),
+        cache_write_tokens=count(cache.get("write")),
+        cost_usd=amount(part.get("cost")),
+        reasoning_tokens=reasoning,
+    )
+
+
+def _adapt(intent: Intent, call: Invocation) -> Invocation:
+    """Keep the permissions that the user has set in the environment beside ours."""
+    if intent.permissions is not Permissions.EDITS:
+        return call
+    theirs = parsed(os.environ.get(_PERMISSION, "").encode("utf-8", "replace"))
+    return replace(call, env={**call.env, _PERMISSION: json.dumps({**theirs, **_EDITS})})
+
+
+OPENCODE = Ways(
+    name="opencode",
+    install="npm install -g opencode-ai",
+    reader=OpencodeReader,
+    args=("run", "--format", "json"),
+    grants={Permissions.FULL: Grant(("--auto",)), Permissions.EDITS: Grant()},
+    resume=("--session",),
+    adapt=_adapt,
+    env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+    unset=("AGENT", "OPENCODE", "OPENCODE_PID"),
+    places=(
+        Place("~/.config/opencode", "XDG_CONFIG_HOME", "opencode"),
+        Place("~/.local/share/opencode", "XDG_DATA_HOME", "opencode"),
+        Place("~/.local/state/opencode", "XDG_STATE_HOME", "opencode"),
+        Place("~/.cache/opencode", "XDG_CACHE_HOME", "opencode"),
+    ),
+)
