@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from untildone.adapters.agents.aider import AIDER
 from untildone.adapters.agents.claude import CLAUDE
 from untildone.adapters.agents.codex import CODEX
 from untildone.adapters.agents.command import Command
 from untildone.adapters.agents.gemini import GEMINI
-from untildone.adapters.agents.program import Program, Ways
+from untildone.adapters.agents.goose import GOOSE
+from untildone.adapters.agents.opencode import OPENCODE
+from untildone.adapters.agents.pi import PI
+from untildone.adapters.agents.program import EDITORS, Program, Ways
 from untildone.adapters.agents.qwen import QWEN
 from untildone.adapters.agents.scripted import Scripted
-from untildone.domain.agent import AgentText, AgentTool, Intent, Reading
+from untildone.domain.agent import AgentText, AgentTool, Intent, Permissions, Reading
 from untildone.domain.errors import AgentMissing
 from untildone.domain.promise import Promise
 from untildone.ports import Dialect
@@ -49,19 +53,61 @@ def _gemini_events(text: str) -> list[object]:
     return [*said, {"type": "result", "status": "success"}]
 
 
-# A program on PATH, and the events in which it says a text and ends well.
+def _goose_events(text: str) -> list[object]:
+    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
+    message = {"id": "m", "role": "assistant", "metadata": {"inference": {"provider": "x"}}}
+    said: list[object] = [
+        {"type": "message", "message": {**message, "content": [{"type": "text", "text": piece}]}}
+        for piece in pieces
+    ]
+    return [*said, {"type": "complete"}]
+
+
+def _pi_events(text: str) -> list[object]:
+    content = [{"type": "text", "text": text}]
+    message = {"role": "assistant", "content": content, "stopReason": "stop"}
+    return [
+        {"type": "message_end", "message": message},
+        {"type": "agent_end", "messages": [message]},
+    ]
+
+
+def _opencode_events(text: str) -> list[object]:
+    return [
+        {"type": "text", "part": {"messageID": "m", "text": text}},
+        {"type": "step_finish", "part": {"messageID": "m", "reason": "stop"}},
+    ]
+
+
+def _aider_events(text: str) -> list[object]:
+    def logged(event: str, **properties: object) -> object:
+        return {"event": event, "properties": properties, "user_id": "u"}
+
+    return [
+        *(logged("launched"), "Aider v1", logged("message_send_starting"), text, ""),
+        *("Tokens: 3 sent, 2 received.", logged("message_send", prompt_tokens=3)),
+        logged("exit", reason="x"),
+    ]
+
+
+# A program on PATH, and the events (or lines of plain text) in which it says a text and ends well.
 PROGRAMS: dict[str, tuple[Ways, Callable[[str], list[object]]]] = {
     "claude": (CLAUDE, _claude_events),
     "codex": (CODEX, _codex_events),
     "gemini": (GEMINI, _gemini_events),
     "qwen": (QWEN, _claude_events),
+    "goose": (GOOSE, _goose_events),
+    "pi": (PI, _pi_events),
+    "opencode": (OPENCODE, _opencode_events),
+    "aider": (AIDER, _aider_events),
 }
 
 
 def _prints(ways: Ways, events: Callable[[str], list[object]]) -> Make:
     def make(folder: Path, text: str) -> Dialect:
         stream = folder / "stream"
-        stream.write_text("".join(json.dumps(event) + "\n" for event in events(text)))
+        lines = (e if isinstance(e, str) else json.dumps(e) for e in events(text))
+        stream.write_text("".join(f"{line}\n" for line in lines))
         return Program(ways, _program(folder / ways.name, f"cat > prompt; cat '{stream}'"))
 
     return make
@@ -130,6 +176,11 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
         assert error.value.hint
 
 
+def test_the_agents_that_can_be_held_to_edits_are_known_by_name() -> None:
+    able = {name for name, (ways, _) in PROGRAMS.items() if Permissions.EDITS in ways.grants}
+    assert able == set(EDITORS)
+
+
 @pytest.mark.parametrize("size", [1, 7, 65_536])
 @pytest.mark.parametrize(
     ("text", "promise"),
@@ -149,7 +200,7 @@ def test_the_promise_is_read_from_any_cut(
 
 def test_what_is_shown_is_plain(make: Make, tmp_path: Path) -> None:
     said, _ = run(make(tmp_path, "a\x1b[31mb\x1b]0;t\x07\u202ec"), tmp_path)
-    assert said == "abc"
+    assert said.strip() == "abc"
 
 
 def test_the_whole_prompt_is_on_standard_input(make: Make, tmp_path: Path) -> None:

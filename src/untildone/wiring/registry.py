@@ -13,7 +13,7 @@ from untildone.ports import Dialect, StorySource
 
 SOURCES: dict[str, Callable[[Path, str], StorySource]] = {"openspec": OpenSpec, "tasks-md": TasksMd}
 RECOGNISES = {"openspec": openspec.recognises, "tasks-md": tasks_md.recognises}
-PROGRAMS = ("claude", "codex", "gemini", "qwen")
+PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
 AGENTS = (*PROGRAMS, "command", "scripted")
 
 
@@ -59,6 +59,22 @@ def _program(name: str) -> Dialect:
             from untildone.adapters.agents.qwen import QWEN
 
             return Program(QWEN)
+        case "goose":
+            from untildone.adapters.agents.goose import GOOSE
+
+            return Program(GOOSE)
+        case "pi":
+            from untildone.adapters.agents.pi import PI
+
+            return Program(PI)
+        case "opencode":
+            from untildone.adapters.agents.opencode import OPENCODE
+
+            return Program(OPENCODE)
+        case "aider":
+            from untildone.adapters.agents.aider import AIDER
+
+            return Program(AIDER)
         case _:
             raise AssertionError(name)
 

@@ -1,27 +1,36 @@
 """Streams that are cut or corrupted anywhere: never an exception, never a false COMPLETE."""
 
-import copy
+import pickle
 import random
 
 import pytest
 
 from tests.adapters.agents.streams import DONE, INTENT, Reader, lines, read, recorded, stream
+from untildone.adapters.agents.aider import AIDER
 from untildone.adapters.agents.claude import CLAUDE
 from untildone.adapters.agents.codex import CODEX
 from untildone.adapters.agents.gemini import GEMINI
+from untildone.adapters.agents.goose import GOOSE
+from untildone.adapters.agents.opencode import OPENCODE
+from untildone.adapters.agents.pi import PI
 from untildone.adapters.agents.qwen import QWEN
 from untildone.domain.agent import Reading
 
 SAID = {"id": "m", "content": [{"type": "text", "text": DONE}]}
+PI_SAID = {"role": "assistant", "content": SAID["content"], "stopReason": "stop"}
 ITEM = {"id": "item_9", "type": "agent_message", "text": DONE}
-# How each agent says COMPLETE; put into a stream that fails, it must not count.
+# How each agent says COMPLETE; put into a stream that fails, it must not count. goose's last event
+# is the same after an error, of which there may be one sign only: there nothing is put in.
 COMPLETES: dict[str, object] = {
     "claude": {"type": "assistant", "message": SAID},
     "codex": {"type": "item.completed", "item": ITEM},
     "gemini": {"type": "message", "role": "assistant", "content": DONE, "delta": True},
     "qwen": {"type": "assistant", "message": SAID},
+    "pi": {"type": "message_end", "message": PI_SAID},
+    "opencode": {"type": "text", "part": {"messageID": "m", "text": DONE}},
 }
-READERS: dict[str, Reader] = {ways.name: ways.reader for ways in (CLAUDE, CODEX, GEMINI, QWEN)}
+WAYS = (CLAUDE, CODEX, GEMINI, QWEN, GOOSE, PI, OPENCODE, AIDER)
+READERS: dict[str, Reader] = {ways.name: ways.reader for ways in WAYS}
 CAPTURES = [(agent, name) for agent in READERS for name in recorded(agent)]
 CORRUPTIONS = 100
 
@@ -35,12 +44,16 @@ def done(reading: Reading) -> bool:
 def test_a_stream_that_is_cut_is_not_complete(agent: str, name: str) -> None:
     whole = stream(agent, name)
     end = len(whole.rstrip())
+    if name == "0.86.2/ok":
+        # Without a log, aider says nothing at its end: the line with the tokens is the last sign.
+        end = whole.index(b"received.") + len(b"received.")
     reader, start = READERS[agent](INTENT), 0
     while start < end:
         stop = whole.find(b"\n", start) + 1 or end
+        so_far = pickle.dumps(reader)
         for cut in range(start, min(stop, end)):
             # The reader so far goes on with a part of the line, as if the output ended there.
-            there = copy.deepcopy(reader)
+            there = pickle.loads(so_far)  # noqa: S301 - a copy, three times as fast as deepcopy
             there.feed(whole[start:cut])
             assert not done(there.finish(0, b"")), whole[:cut]
         reader.feed(whole[start:stop])
@@ -51,21 +64,21 @@ def test_a_stream_that_is_cut_is_not_complete(agent: str, name: str) -> None:
 def test_a_stream_that_is_corrupted_is_not_made_complete(agent: str, name: str) -> None:
     whole = stream(agent, name)
     reading = read(READERS[agent], whole)[1]
-    if reading.error:
+    if reading.error and agent in COMPLETES:
         *before, last = whole.splitlines(keepends=True) or [b""]
         whole = b"".join((*before, lines(COMPLETES[agent]), last))
     dice = random.Random(name)
     for _ in range(CORRUPTIONS):
-        corrupt = spoiled(whole, dice)
+        corrupt = spoiled(whole, dice, shuffled=agent != "aider")
         read_again = read(READERS[agent], corrupt, size=dice.choice((0, 7, 4096)))[1]
         assert done(reading) or not done(read_again), corrupt
 
 
-def spoiled(whole: bytes, dice: random.Random) -> bytes:
+def spoiled(whole: bytes, dice: random.Random, *, shuffled: bool) -> bytes:
     """The stream with a flipped, lost, doubled or foreign piece, or with its lines shuffled."""
     at, size = dice.randrange(len(whole) + 1), dice.choice((1, 1, 2, 30, 300))
     piece = whole[at : at + size]
-    match dice.randrange(5):
+    match dice.randrange(5 if shuffled else 4):
         case 0:
             piece = bytes(byte ^ (1 << dice.randrange(8)) for byte in piece)
         case 1:
