@@ -192,6 +192,9 @@ def test_only_the_models_own_text_counts(events: list[object], promise: Promise 
          Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long")),
         ("Ran into this error: Provider refused request: x.\n\nPlease retry if", None,
          Trouble(Kind.REFUSED, "the model refused")),
+        ("Ran into this error trying to compact: It exceeds the context window.\n\nPlease try",
+         "Ran into this error trying to compact: It exceeds the context window.",
+         Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long")),
         ("The model returned an empty response. Please resend your message.", None, None),
     ],
 )  # fmt: skip

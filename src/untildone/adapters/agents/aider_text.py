@@ -33,7 +33,9 @@ _COST = re.compile(r"Cost: \$[\d.]+ message, \$[\d.]+ session\.")
 _EDITED = "Applied edit to "
 # What the model wrote is not in the files: until it has answered again, or for good.
 _MISSED = "The LLM did not conform to the edit format."
-_GAVE_UP = re.compile(r"Only \d+ reflections allowed, stopping\.|Model \S+ has hit a token limit!")
+_GAVE_UP = re.compile(
+    r"^(?:Only \d+ reflections allowed, stopping\.|Model \S+ has hit a token limit!)", re.MULTILINE
+)
 _LITELLM = re.compile(r"litellm\.(\w+): ")
 _ADVICE = "The API provider"
 # The HTTP status that stands for litellm's name of an error.
@@ -241,7 +243,12 @@ class _Answers:
 
 
 def _complaint(text: str) -> str:
-    """The error of the service without aider's advice, its wrapped lines joined."""
+    """The error of the service without aider's advice, its wrapped lines joined.
+
+    An answer that is cut at its longest is followed by aider's own words about it.
+    """
+    if gave_up := _GAVE_UP.search(text):
+        return gave_up[0]
     found = _LITELLM.search(text)
     said = text[found.start() :].partition(_ADVICE)[0] if found else ""
     return " ".join(said.split())

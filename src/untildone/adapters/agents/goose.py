@@ -24,7 +24,7 @@ from untildone.domain.agent import (
 
 _TURNS = "I've reached the maximum number of actions"
 _RAN_INTO = "Ran into this error: "
-_ADVICE = "\n\nPlease re"
+_ADVICE = "\n\nPlease "
 # How goose begins what it says in the model's place: the only sign in a version that does not mark
 # the model's own messages.
 _COMPLAINTS = (
