@@ -2,12 +2,10 @@
 
 import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.child import Command
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import FALLBACK_IDENTITY
 from untildone.adapters.process import Processes
@@ -16,20 +14,19 @@ from untildone.adapters.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.wake import Wake
-from untildone.domain.agent import Ending
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
-from untildone.domain.plain_text import amount, plain
+from untildone.domain.plain_text import amount
 from untildone.domain.run import Run, Status
 from untildone.domain.value import dataclass
 from untildone.settings import Settings, environment, load
 from untildone.wiring import gc, leftover_worktrees, stale_lock, traces, weight
+from untildone.wiring.agents import Found, look
 from untildone.wiring.containment import INSTALL
-from untildone.wiring.registry import dialect
+from untildone.wiring.registry import PROGRAMS, dialect, program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.worktrees import holder
 
 OLDEST_GIT = (2, 38)
-VERSION_WAIT_S = 10
 MARK = "UNTILDONE_RUN_ID"
 MUCH = 1024**3
 OK, WARN, BAD = "ok", "warn", "bad"
@@ -119,13 +116,11 @@ def _worktree(repository: Repository) -> Row:
 
 def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row]:
     wanted = "command" if settings.agent_cmd else settings.agent
-    path = shutil.which("claude")
-    if path:
-        yield _claude(processes, path, top)
-    elif wanted == "claude":
-        fix = "npm install -g @anthropic-ai/claude-code, or set `agent_cmd` in untildone.toml"
-        yield Row("agent claude", WARN, "The program `claude` was not found on PATH.", fix)
-    if wanted != "claude":
+    for name in PROGRAMS:
+        agent = program(name)
+        if agent.path() or name == wanted:
+            yield _agent(look(processes, agent, settings, top))
+    if wanted not in PROGRAMS:
         try:
             dialect(wanted, settings.agent_cmd, settings.script, top).check()
             yield Row(f"agent {wanted}", OK, "The configured agent was found.")
@@ -133,15 +128,17 @@ def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row
             yield _complaint(f"agent {wanted}", error)
 
 
-def _claude(processes: Processes, path: str, folder: Path) -> Row:
-    call = Command((path, "--version"), folder, timeout_s=VERSION_WAIT_S)
-    answer = processes.capture(call, lambda: False)
-    if answer.ok:
-        said = plain(answer.stdout.decode(errors="replace")).strip().partition("\n")[0][:80]
-        return Row("agent claude", OK, f"The program {path} gives its version as: {said}")
-    late = answer.ending is Ending.TIMEOUT
-    how = f"gave no answer in {VERSION_WAIT_S} s" if late else f"exited with {answer.exit_code}"
-    return Row("agent claude", WARN, f"`{path} --version` {how}.", f"{path} --version")
+def _agent(found: Found) -> Row:
+    check = f"agent {found.name}"
+    if not found.path:
+        fix = f"{found.install}, or set `agent_cmd` in untildone.toml"
+        return Row(check, WARN, f"The program `{found.name}` was not found on PATH.", fix)
+    if not found.version:
+        return Row(check, WARN, f"{found.why}.", f"{found.path} --version")
+    text = f"The program {found.path} gives its version as: {found.version}"
+    if found.logged_in is False and found.chosen:
+        return Row(check, WARN, f"{text}. No login was found", found.login)
+    return Row(check, OK, text)
 
 
 def _sandbox(processes: Processes, settings: Settings, folder: Path) -> Row:

@@ -1,7 +1,9 @@
 """What there is to choose from: agents and story sources by name."""
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.stories.openspec import OpenSpec
@@ -10,6 +12,9 @@ from untildone.domain.agent import Intent
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run import Plan
 from untildone.ports import Dialect, StorySource
+
+if TYPE_CHECKING:
+    from untildone.adapters.agents.program import Program
 
 SOURCES: dict[str, Callable[[Path, str], StorySource]] = {"openspec": OpenSpec, "tasks-md": TasksMd}
 RECOGNISES = {"openspec": openspec.recognises, "tasks-md": tasks_md.recognises}
@@ -21,7 +26,7 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
     """The agent of this name."""
     match name:
         case _ if name in PROGRAMS:
-            return _program(name)
+            return program(name)
         case "command":
             from untildone.adapters.agents.command import Command
 
@@ -39,44 +44,12 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
             raise UserError(f"Unknown agent: {name}", hint=f"Known agents: {', '.join(AGENTS)}")
 
 
-def _program(name: str) -> Dialect:
+def program(name: str) -> "Program":
+    """The agent that is a program of this name: its ways are in the module called like it."""
     from untildone.adapters.agents.program import Program
 
-    match name:
-        case "claude":
-            from untildone.adapters.agents.claude import CLAUDE
-
-            return Program(CLAUDE)
-        case "codex":
-            from untildone.adapters.agents.codex import CODEX
-
-            return Program(CODEX)
-        case "gemini":
-            from untildone.adapters.agents.gemini import GEMINI
-
-            return Program(GEMINI)
-        case "qwen":
-            from untildone.adapters.agents.qwen import QWEN
-
-            return Program(QWEN)
-        case "goose":
-            from untildone.adapters.agents.goose import GOOSE
-
-            return Program(GOOSE)
-        case "pi":
-            from untildone.adapters.agents.pi import PI
-
-            return Program(PI)
-        case "opencode":
-            from untildone.adapters.agents.opencode import OPENCODE
-
-            return Program(OPENCODE)
-        case "aider":
-            from untildone.adapters.agents.aider import AIDER
-
-            return Program(AIDER)
-        case _:
-            raise AssertionError(name)
+    module = import_module(f"untildone.adapters.agents.{name}")
+    return Program(getattr(module, name.upper()))
 
 
 def check_agents(plan: Plan, top: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from untildone.adapters.agents.aider_text import AiderReader
 from untildone.adapters.agents.own_session import session_name
-from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.domain.agent import Intent, Invocation, Permissions
 
 # With `--yes-always` it says no to every shell command that the model suggests.
@@ -48,4 +48,9 @@ AIDER = Ways(
     # Lines are not to be wrapped, and an error is not to open a browser.
     env={"COLUMNS": "9999", "BROWSER": "true"},
     places=(Place("~/.aider"),),
+    login=Login(
+        "set the key of your provider, for example OPENAI_API_KEY",
+        ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        (Place("~/.aider.conf.yml"),),
+    ),
 )

@@ -1,6 +1,6 @@
 """Claude Code, called without a terminal."""
 
-from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.stream_json import StreamReader
 from untildone.domain.agent import Permissions
 
@@ -40,4 +40,9 @@ CLAUDE = Ways(
         "CLAUDE_PROJECT_DIR",
     ),
     places=(Place("~/.claude", "CLAUDE_CONFIG_DIR"), Place("~/.claude.json")),
+    login=Login(
+        "start `claude` and type /login, or set ANTHROPIC_API_KEY",
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        (Place("~/.claude/.credentials.json", "CLAUDE_CONFIG_DIR", ".credentials.json"),),
+    ),
 )

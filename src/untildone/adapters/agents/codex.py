@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from untildone.adapters.agents.api_error import told
 from untildone.adapters.agents.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.fields import count, short, string, table, tables
-from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.totals import kept, share
 from untildone.adapters.agents.troubles import of_error
 from untildone.domain.agent import Intent, Notice, Permissions, Reading, Session, Trouble, Usage
@@ -136,4 +136,9 @@ CODEX = Ways(
         "CODEX_TOOL_CALL_ID",
     ),
     places=(Place("~/.codex", "CODEX_HOME"),),
+    login=Login(
+        "`codex login`, or set CODEX_API_KEY",
+        ("CODEX_API_KEY",),
+        (Place("~/.codex/auth.json", "CODEX_HOME", "auth.json"),),
+    ),
 )

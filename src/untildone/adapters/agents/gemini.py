@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from untildone.adapters.agents.api_error import told
 from untildone.adapters.agents.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.fields import count, string, table
-from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.spoken import Fragments
 from untildone.adapters.agents.troubles import of_error
 from untildone.domain.agent import (
@@ -154,4 +154,9 @@ GEMINI = Ways(
         "GEMINI_PTY_INFO",
     ),
     places=(Place("~/.gemini", "GEMINI_CLI_HOME", ".gemini"),),
+    login=Login(
+        "start `gemini` and choose a login, or set GEMINI_API_KEY",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
+        (Place("~/.gemini/oauth_creds.json", "GEMINI_CLI_HOME", ".gemini/oauth_creds.json"),),
+    ),
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from untildone.adapters.agents.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.fields import amount, count, string, table, tables
 from untildone.adapters.agents.own_session import session_name
-from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.spoken import Fragments
 from untildone.adapters.agents.totals import kept, share
 from untildone.adapters.agents.troubles import of_error
@@ -184,5 +184,10 @@ GOOSE = Ways(
         Place("~/.config/goose", "XDG_CONFIG_HOME", "goose"),
         Place("~/.local/share/goose", "XDG_DATA_HOME", "goose"),
         Place("~/.local/state/goose", "XDG_STATE_HOME", "goose"),
+    ),
+    login=Login(
+        "`goose configure`, or set the key of your provider",
+        ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
+        (Place("~/.config/goose/config.yaml", "XDG_CONFIG_HOME", "goose/config.yaml"),),
     ),
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from untildone.adapters.agents.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.fields import amount, count, string, table
 from untildone.adapters.agents.lines import parsed
-from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.totals import added, priced
 from untildone.adapters.agents.troubles import of_error, seconds_of
 from untildone.domain.agent import (
@@ -144,5 +144,10 @@ OPENCODE = Ways(
         Place("~/.local/share/opencode", "XDG_DATA_HOME", "opencode"),
         Place("~/.local/state/opencode", "XDG_STATE_HOME", "opencode"),
         Place("~/.cache/opencode", "XDG_CACHE_HOME", "opencode"),
+    ),
+    login=Login(
+        "`opencode auth login`, or set the key of your provider",
+        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        (Place("~/.local/share/opencode/auth.json", "XDG_DATA_HOME", "opencode/auth.json"),),
     ),
 )

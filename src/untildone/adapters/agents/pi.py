@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from untildone.adapters.agents.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.fields import amount, count, string, table, tables
-from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.totals import added, priced
 from untildone.adapters.agents.troubles import of_error
 from untildone.domain.agent import Intent, Notice, Permissions, Reading, Session, Usage
@@ -119,4 +119,9 @@ PI = Ways(
     env={"PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"},
     unset=("PI_CODING_AGENT",),
     places=(Place("~/.pi", "PI_CODING_AGENT_DIR"),),
+    login=Login(
+        "start `pi` and type /login, or set the key of your provider",
+        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        (Place("~/.pi/agent/auth.json", "PI_CODING_AGENT_DIR", "auth.json"),),
+    ),
 )

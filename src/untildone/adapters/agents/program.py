@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,15 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """How to log in, and what shows that somebody has: a variable that is set, a file."""
+
+    how: str
+    variables: tuple[str, ...] = ()
+    files: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Ways:
     """How one program wants to be called; words are put together in the order of the fields.
 
@@ -55,6 +65,7 @@ class Ways:
     unset: tuple[str, ...] = ()
     places: tuple[Place, ...] = ()
     adapt: Callable[[Intent, Invocation], Invocation] | None = None
+    login: Login | None = None
 
 
 # The agents that have a way to edit files without running commands.
@@ -73,6 +84,27 @@ class Program:
     def name(self) -> str:
         """The name that `--agent` takes."""
         return self._ways.name
+
+    @property
+    def ways(self) -> Ways:
+        """How it wants to be called."""
+        return self._ways
+
+    def path(self) -> str:
+        """Where the program is; empty if it is not installed."""
+        return shutil.which(self._program) or ""
+
+    def logged_in(self) -> bool | None:
+        """Whether a key or a login was found; None if that cannot be told from outside."""
+        login = self._ways.login
+        if login is None:
+            return None
+        if any(os.environ.get(name) for name in login.variables):
+            return True
+        if any(Path(place.path()).expanduser().exists() for place in login.files):
+            return True
+        # There the key chain may have what we must not look into.
+        return None if sys.platform == "darwin" else False
 
     def check(self) -> None:
         """Raise AgentMissing if the program cannot be started."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from untildone.adapters.agents.api_error import told
 from untildone.adapters.agents.fields import count, table
-from untildone.adapters.agents.program import Grant, Place, Ways
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.stream_json import StreamReader
 from untildone.adapters.agents.totals import kept, share
 from untildone.domain.agent import Intent, Kind, Permissions, Session, Trouble, Usage
@@ -79,4 +79,9 @@ QWEN = Ways(
         "QWEN_CODE_SESSION_ID",
     ),
     places=(Place("~/.qwen", "QWEN_HOME"),),
+    login=Login(
+        "start `qwen` and choose a login, or set OPENAI_API_KEY",
+        ("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+        (Place("~/.qwen/oauth_creds.json", "QWEN_HOME", "oauth_creds.json"),),
+    ),
 )

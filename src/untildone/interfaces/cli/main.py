@@ -28,6 +28,7 @@ COMMANDS = {
     "usage": ("usage", "Tokens and cost by day, change, agent or model."),
     "replay": ("record", "Read a recorded run once more and compare every decision."),
     "report": ("record", "A recorded run in one file, for a bug report."),
+    "agents": ("agents", "Which agents are installed, with a login or without."),
     "init": ("setup", "Write a commented configuration file."),
     "doctor": ("setup", "Check git, agents, story sources and leftovers."),
     "demo": ("setup", "A complete run in a throw-away repository: no key, no network."),

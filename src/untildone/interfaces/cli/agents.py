@@ -1,0 +1,53 @@
+"""`agents`: what can be driven from here."""
+
+import json
+import os
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from untildone import settings as settings_module
+from untildone.domain.errors import UserError
+from untildone.wiring import agents as found
+from untildone.wiring.repository import here
+
+WORDS = {True: "logged in", False: "NOT logged in", None: "login unknown"}
+
+
+@click.command(epilog="Examples:\n\n  untildone agents\n\n  untildone agents --permissions edits")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@click.option("--permissions", type=click.Choice(["full", "edits"]), help="As `run` would be told.")
+def agents(as_json: bool, permissions: str | None) -> int:  # noqa: FBT001 - click
+    """The agents that are installed here: version, login, and how each will be called.
+
+    A login is seen by its file or its variable; whether it still holds only a call can tell.
+    """
+    try:
+        top: Path | None = here().place.top
+    except UserError:
+        top = None
+    settings = settings_module.load(top, os.environ, {"permissions": permissions})
+    rows = found.agents(settings, top or Path.cwd())
+    if as_json:
+        data = {"agents": [asdict(row) for row in rows]}
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return 0
+    for row in rows:
+        _show(row)
+    click.echo("  command    any other program: `untildone run --agent-cmd 'PROGRAM ARGS'`")
+    return 0
+
+
+def _show(row: found.Found) -> None:
+    mark = "→" if row.chosen else " "
+    if not row.path:
+        click.echo(f"{mark} {row.name:<10} not installed: {row.install}")
+        return
+    how = WORDS[row.logged_in]
+    click.echo(f"{mark} {row.name:<10} {row.version or row.why}, {how} ({row.path})")
+    if row.logged_in is False and row.login:
+        click.echo(f"{'':13}to log in: {row.login}")
+    call = shlex.join(row.call) if row.call else "cannot be held to these permissions"
+    click.echo(f"{'':13}call: {call}")
