@@ -358,6 +358,21 @@ class Agent:
         self.last = text
         self.error = {"api_error_status": 400}
 
+    def do_api_error(self, word: str, status: int, text: str) -> NoReturn:
+        self.message(
+            {"type": "text", "text": text},
+            error=word,
+            is_api_error_message=True,
+            api_error_status=status,
+        )
+        self.last = text
+        self.error = {"api_error_status": status}
+        self.end(1)
+
+    def do_denied(self, tool: str, path: str) -> None:
+        denial = {"tool_name": tool, "tool_use_id": "t1", "tool_input": {"file_path": path}}
+        self.error = {"is_error": False, "permission_denials": [denial]}
+
     def do_limit(self, seconds: float) -> NoReturn:
         self.emit(
             {

@@ -281,6 +281,7 @@ class Run:
         return self.tallies.get(key, Tally())
 
     def conversation(self, key: StoryKey, agent: str) -> Session | None:
-        """The last conversation of this agent about a story."""
+        """The conversation of this agent's last call for a story, unless it broke down."""
         known = (it for it in reversed(self.iterations) if (it.story_key, it.agent) == (key, agent))
-        return next((it.session for it in known if it.session), None)
+        last = next(known, None)
+        return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None

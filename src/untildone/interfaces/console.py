@@ -38,6 +38,7 @@ class LiveView:
         self._started = 0.0
         self._run_started = time.monotonic()
         self._tokens = 0
+        self._until: float | None = None
 
     def __call__(self, event: EventObject) -> None:
         """Show an event."""
@@ -70,9 +71,14 @@ class LiveView:
                     self._stories[row["id"]] = {"title": row["title"], "state": row["state"]}
             case "iteration_started":
                 self._now = render.line(event).removeprefix("▶ ")
+                self._until = None
                 self._started = time.monotonic()
                 self._lines.clear()
                 self._mark(story, "running", str(event.get("title", "")))
+            case "waiting":
+                self._now = render.line(event).removeprefix("⏳ ")
+                self._started = time.monotonic()
+                self._until = render.moment(event.get("until"))
             case "iteration_ended":
                 used = event.get("tokens_used")
                 self._tokens += used if isinstance(used, int) else 0
@@ -102,6 +108,8 @@ class LiveView:
         elapsed = render.duration(time.monotonic() - (self._started or self._run_started))
         total = render.duration(time.monotonic() - self._run_started)
         head = f"{self._now or 'starting'} · {elapsed}"
+        if self._until is not None:
+            head += f", {render.duration(max(0.0, self._until - time.time()))} left"
         parts.append(
             Text(f"{head} (run {total}, {render.tokens(self._tokens)} tokens)", style="bold")
         )

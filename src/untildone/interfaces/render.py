@@ -47,6 +47,11 @@ def clock_time(at: object) -> str:
     return datetime.fromisoformat(str(at)).astimezone().strftime("%H:%M:%S")
 
 
+def moment(at: object) -> float | None:
+    """A stamp as seconds since 1970; None for no stamp."""
+    return datetime.fromisoformat(str(at)).timestamp() if at else None
+
+
 def duration(seconds: float) -> str:
     """Seconds as a person says them."""
     minutes, rest = divmod(int(seconds), 60)

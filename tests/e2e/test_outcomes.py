@@ -1,0 +1,175 @@
+"""What kind of trouble a call had decides: wait, ask a person, step in, or use up an attempt."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from datetime import datetime
+
+import pytest
+
+from tests.e2e.bench_repo import COMPLETE, DONE, Bench, fails
+
+pytestmark = pytest.mark.e2e
+
+ONCE = ("--agent", "claude", "--max-retries", "0", "--on-complete", "keep")
+
+
+@pytest.fixture
+def claude(bench: Bench) -> Bench:
+    bench.install_claude()
+    bench.only_stories(1)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "text", "kind"),
+    [
+        ("rate_limit", 429, "API Error: Request rejected (429)", "rate_limited"),
+        ("overloaded", 529, "API Error: 529 Overloaded", "overloaded"),
+        ("server_error", 500, "API Error: 500 Internal server error", "overloaded"),
+        ("unknown", None, "API Error: Connection dropped (ECONNRESET)", "overloaded"),
+        ("billing_error", 400, "Credit balance is too low", "quota_exhausted"),
+    ],
+)
+def test_what_passes_is_waited_for_and_is_no_attempt(
+    claude: Bench, word: str, status: int, text: str, kind: str
+) -> None:
+    claude.plan({1: [["write", "half.txt", "x"], ["api_error", word, status, text]]})
+    done = claude.loop(*ONCE).ok()
+    waiting = done.one("waiting")
+    assert waiting["class"] == kind
+    begun, until = (datetime.fromisoformat(waiting[k]) for k in ("at", "until"))
+    assert 4 < (until - begun).total_seconds() < 8
+    first, second = claude.calls()
+    assert first.stdin == second.stdin
+    assert "half.txt" not in second.files
+    (entry,) = claude.state()["iterations"]
+    assert (entry["attempt"], entry["outcome_class"]) == (1, "complete")
+
+
+def test_words_of_a_limit_in_the_agents_own_text_are_no_limit(claude: Bench) -> None:
+    say = "I installed `ratelimit`; 429 Too Many Requests is handled now.\n"
+    claude.plan({1: [["say", say], ["err", "rate limit: 429"], ["exit", 1]]})
+    done = claude.loop(*ONCE).ok(3)
+    assert done.named("waiting") == []
+    assert claude.state()["iterations"][0]["outcome_class"] == "crashed"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "kind"),
+    [
+        ("Prompt is too long: input exceeds the context window", 400, "context_overflow"),
+        ("API Error: 400 fake error", 400, "agent_error"),
+    ],
+)
+def test_what_does_not_pass_uses_an_attempt(
+    claude: Bench, text: str, status: int, kind: str
+) -> None:
+    claude.plan(default=[["api_error", "invalid_request", status, text]])
+    done = claude.loop(*ONCE).ok(3)
+    assert done.named("waiting") == []
+    assert [it["outcome_class"] for it in claude.state()["iterations"]] == [kind]
+
+
+def test_who_is_not_logged_in_stops_the_run_at_once(claude: Bench) -> None:
+    claude.plan({1: [["api_error", "authentication_failed", 401, "Please run /login"]]})
+    done = claude.loop("--agent", "claude", "--on-complete", "keep").ok(3)
+    error = done.one("error")
+    assert "not logged in" in error["message"]
+    assert "untildone resume demo" in error["hint"]
+    state = claude.state()
+    assert (state["status"], state["reason"]) == ("stuck", "error")
+    assert state["iterations"][0]["outcome_class"] == "not_logged_in"
+    again = claude.run("resume", "demo", "--json").ok()
+    assert again.named("iteration_started")[0]["attempts_allowed"] == 5
+    assert claude.state()["status"] == "done"
+
+
+def test_a_service_that_never_answers_is_called_again(claude: Bench) -> None:
+    claude.plan({1: [["sleep", 60]]})
+    done = claude.loop(*ONCE, "--idle-timeout", "0.02").ok()
+    assert done.one("waiting")["class"] == "hung"
+    assert len(claude.calls()) == 2
+
+
+def test_a_silent_agent_that_has_worked_has_used_its_attempt(claude: Bench) -> None:
+    claude.plan({1: [["say", "I begin."], ["sleep", 60]]})
+    claude.loop(*ONCE, "--idle-timeout", "0.02").ok(3)
+    assert claude.state()["iterations"][0]["outcome_class"] == "hung"
+
+
+def test_complete_with_denied_writes_is_not_complete(claude: Bench) -> None:
+    claude.plan({1: [["denied", "Write", "/repo/a.txt"], ["say", COMPLETE]]})
+    done = claude.loop("--agent", "claude", "--on-complete", "keep").ok()
+    assert done.outcomes() == ["agent_error", "complete"]
+    assert "Write /repo/a.txt" in claude.state()["iterations"][0]["reason"]
+    assert any("Write /repo/a.txt" in event["message"] for event in done.named("warning"))
+
+
+def test_another_agent_steps_in(claude: Bench) -> None:
+    claude.plan({1: [["limit", 3600]]})
+    wrong = claude.run("run", "demo", "--json", "--agent", "claude", "--fallback", "nobody")
+    assert (wrong.code, "nobody" in wrong.stderr) == (2, True)
+    claude.program("codex", f"#!/bin/sh\n{CODEX}")
+    done = claude.loop("--agent", "claude", "--fallback", "codex:small").ok()
+    assert done.named("waiting") == []
+    assert [event["agent"] for event in done.named("iteration_started")] == ["claude", "codex"]
+    (entry,) = claude.state()["iterations"]
+    assert (entry["agent"], entry["attempt"], entry["input_tokens"]) == ("codex", 1, 900)
+    assert "small" in claude.read("codex.args")
+
+
+SAYS = {"id": "i1", "type": "agent_message", "text": COMPLETE}
+USED = {"input_tokens": 1200, "cached_input_tokens": 300, "output_tokens": 45}
+EVENTS = (
+    {"type": "thread.started", "thread_id": "t1"},
+    {"type": "item.completed", "item": SAYS},
+    {"type": "turn.completed", "usage": USED},
+)
+CODEX = 'cat > /dev/null\necho "$*" > codex.args\n' + "".join(
+    f"echo '{json.dumps(event)}'\n" for event in EVENTS
+)
+
+
+def test_a_retry_goes_on_with_the_conversation_if_asked(claude: Bench) -> None:
+    claude.plan({1: fails("no luck")})
+    claude.loop("--agent", "claude", "--resume-session").ok()
+    first, second = (call.argv for call in claude.calls())
+    assert "--resume" not in first
+    assert second[second.index("--resume") + 1] == "32fc7fc3-3850-423f-8dba-80a9fbf5d7dd"
+
+
+def test_a_restart_in_mid_wait_goes_on_waiting(claude: Bench) -> None:
+    claude.plan({1: [["limit", 6]]})
+    live = claude.begin(*ONCE)
+    until = live.wait_event("waiting")["until"]
+    live.signal(signal.SIGKILL)
+    live.wait(10)
+    again = claude.run("resume", "demo", "--json").ok()
+    assert again.one("waiting")["until"] == until
+    started = again.named("iteration_started")[0]["at"]
+    assert datetime.fromisoformat(started) >= datetime.fromisoformat(until)
+    assert len(claude.calls()) == 2
+
+
+def test_the_wait_counts_down_and_a_stop_ends_it_at_once(claude: Bench) -> None:
+    claude.plan(default=[["limit", 3600]])
+    terminal = claude.terminal("run", "demo", "--agent", "claude")
+    terminal.wait_text("left")
+    assert "usage limit" in terminal.screen()
+    before = time.monotonic()
+    claude.run("stop", "demo").ok()
+    assert terminal.wait() == 6
+    assert time.monotonic() - before < 5
+
+
+def test_permissions_and_sandbox_are_said_first(claude: Bench) -> None:
+    claude.plan(default=DONE)
+    first = claude.run("run", "demo", "--agent", "claude", "--permissions", "edits").ok().stdout
+    line = first.splitlines()[0]
+    assert "permissions: edits" in line
+    assert "sandbox: off" in line
+    assert "acceptEdits" in claude.calls()[0].argv
+    assert "--dangerously-skip-permissions" not in claude.calls()[0].argv
