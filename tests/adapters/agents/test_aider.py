@@ -161,6 +161,7 @@ def failing(name: str, text: str, advice: str = "") -> tuple[str, ...]:
         ((STARTING, logged("message_send_exception", exception="Connection reset")),
          "Connection reset", SERVER),
         ((*answer(DONE), STARTING, "rate limit"), "rate limit", None),
+        ((logged("oauth_flow_initiated"),), "no model and no API key", LOGIN),
         ((), "Completed --message-file", None),
     ],
 )  # fmt: skip

@@ -218,6 +218,13 @@ def test_the_last_credit_is_gone() -> None:
     assert (reading.error, reading.trouble) == ("Credits exhausted: Add.", USED_UP)
 
 
+def test_without_a_provider_it_does_not_begin() -> None:
+    why = b"\n  error: No provider configured. Run 'goose configure' first.\n\n"
+    assert read(GooseReader, b"", stderr=why)[1] == Reading(
+        error=f"{NO_RESULT}: {why.decode().strip()}", trouble=LOGIN
+    )
+
+
 def test_a_version_that_does_not_mark_the_model() -> None:
     assert read(GooseReader, lines(goose_says(DONE), OVER))[1].promise == COMPLETE
 

@@ -171,6 +171,8 @@ def error(name: str, **data: object) -> dict[str, object]:
         ([error("UnknownError", message='{"message": 3, "code": "x"}')],
          '{"message": 3, "code": "x"}', None),
         ([{"type": "error"}], "error", None),
+        ([error("UnknownError", message="Unexpected server error. Check server logs for details.")],
+         "Unexpected server error. Check server logs for details.", None),
         ([error("ContentFilterError", message="Blocked.")], "Blocked.",
          Trouble(Kind.REFUSED, "the model refused")),
     ],

@@ -196,6 +196,15 @@ def test_a_last_event_that_is_too_long_is_one() -> None:
     assert reader.finish(0, b"").error == f"{NO_RESULT} (a line over 16 MiB was dropped)"
 
 
+def test_an_error_before_the_beginning_is_on_standard_error() -> None:
+    stderr = b"No API key found for openai.\n\nUse /login to log into a provider. See:\n  x.md\n"
+    head = lines({"type": "session", "id": "s1"})
+    reading = read(PiReader, head, stderr=stderr)[1]
+    assert reading == Reading(error="No API key found for openai.", trouble=LOGIN)
+    begun = read(PiReader, head + lines({"type": "agent_start"}), stderr=b"rate limit\n")[1]
+    assert begun == Reading(error=f"{NO_RESULT}: rate limit")
+
+
 def test_a_model_without_a_price_has_no_known_cost() -> None:
     usage = {"input": 3, "output": 4, "cacheRead": 5, "cacheWrite": 6, "cost": {"total": 0}}
     events = [says("a", usage=usage), says("b", usage=usage, model="m"), OVER]

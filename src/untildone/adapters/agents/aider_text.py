@@ -119,6 +119,9 @@ class AiderReader(EventReader):
                 self._answer = None
             case "message_send_exception":
                 self._failure = error_text(string(properties.get("exception")))
+            case "oauth_flow_initiated":
+                # It waits for minutes for somebody at a browser.
+                self._failure = "no model and no API key"
             case "exit":
                 self._exit = string(properties.get("reason"))
             case _:

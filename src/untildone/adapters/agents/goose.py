@@ -40,6 +40,7 @@ _CALLED = {
     "Credits exhausted": 402,
     "Context length exceeded": 413,
 }
+_NOT_SET_UP = "No provider configured"
 _REFUSAL = "Provider refused request"
 
 
@@ -98,6 +99,7 @@ class GooseReader(EventReader):
         error = _bare(said) if said else ""
         if not error and self._complete is None:
             error = self._cut_short(stderr_tail)
+            said = error if _NOT_SET_UP in error and not self._started else ""
         totals = _totals(self._complete, self._model)
         resumed = self._intent.resume
         begun = self._started or self._complete is not None
@@ -112,6 +114,8 @@ class GooseReader(EventReader):
     def _trouble(self, error: str) -> Trouble | None:
         if error.startswith(_REFUSAL):
             return Trouble(Kind.REFUSED, "the model refused")
+        if _NOT_SET_UP in error:
+            return Trouble(Kind.NOT_LOGGED_IN, "not logged in")
         if error.startswith(_TURNS):
             return Trouble(Kind.BUDGET, "the agent's own turns are used up")
         called = next((name for name in _CALLED if error.startswith(name)), "")

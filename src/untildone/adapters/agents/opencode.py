@@ -30,6 +30,8 @@ _CALLED = {
     "ContextOverflowError": Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long"),
     "ContentFilterError": Trouble(Kind.REFUSED, "the model refused"),
 }
+# Its own server, in the same process: no model of this name, no login. It does not go away.
+_INSIDE = "Unexpected server error. Check server logs"
 _PERMISSION = "OPENCODE_PERMISSION"
 # A tool that is denied is not offered to the model; one that asks would end the run.
 _EDITS = {"edit": "allow", "bash": "deny", "external_directory": "deny"}
@@ -99,6 +101,8 @@ class OpencodeReader(EventReader):
         inner = parsed(message.encode("utf-8", "replace"))
         status = data.get("statusCode") or inner.get("code")
         error = error_text(string(inner.get("message")), message, name)
+        if message.startswith(_INSIDE):
+            return error, None
         status = status if isinstance(status, int) else None
         trouble = _CALLED.get(name) or of_error(error, status, self._intent.asked)
         after = seconds_of(table(data.get("responseHeaders")).get("retry-after"))

@@ -30,6 +30,7 @@ class PiReader(EventReader):
     def __init__(self, intent: Intent) -> None:
         super().__init__(intent)
         self._session_id = ""
+        self._begun = False
         self._messages = 0
         self._usage: Usage | None = None
         self._error = ""
@@ -42,7 +43,7 @@ class PiReader(EventReader):
             case "session":
                 self._session_id = string(event.get("id"))
             case "agent_start":
-                self._ended = False
+                self._begun, self._ended = True, False
             case "agent_end":
                 self._ended = True
                 told = [m for m in tables(event.get("messages")) if m.get("role") == "assistant"]
@@ -71,7 +72,7 @@ class PiReader(EventReader):
         return notices
 
     def _reading(self, stderr_tail: bytes) -> Reading:
-        error = self._error
+        error = self._error or ("" if self._begun else _first_line(stderr_tail))
         # The last event repeats all messages: that of a long run may be too long to be read.
         over = self._ended or (self._stopped and self._lines.dropped > self._dropped)
         # It writes the conversation down with the first answer.
@@ -83,6 +84,12 @@ class PiReader(EventReader):
             trouble=of_error(error, None, self._intent.asked) if error else None,
             session=Session(known) if known else None,
         )
+
+
+def _first_line(stderr_tail: bytes) -> str:
+    """Why it did not even begin; the lines below it are advice."""
+    said = stderr_tail.decode("utf-8", "replace").strip().partition("\n")[0]
+    return error_text(said) if said else ""
 
 
 def _failure(message: Mapping[str, object]) -> str:
