@@ -125,6 +125,14 @@ def test_legal_names_and_slugs(repo: Worktree) -> None:
     assert slug("x" * 39 + " yy") == "x" * 39
 
 
+def test_what_an_agent_drops_is_excluded_once(repo: Worktree) -> None:
+    for _ in range(2):
+        exclude_own_files(repo.place, ("/.aider*",))
+    repo.write(".aider.tags.cache.v4/x", "x")
+    assert repo.sh("status", "--porcelain") == ""
+    assert (repo.place.common_dir / "info/exclude").read_text().count("/.aider*") == 1
+
+
 def test_own_files_are_excluded_once(repo: Worktree) -> None:
     path = repo.place.common_dir / "info" / "exclude"
     path.write_bytes(b"*.o")

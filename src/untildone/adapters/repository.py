@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -204,15 +205,20 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
     return Origin(branch, commit)
 
 
-def exclude_own_files(place: Place) -> None:
-    """Keep the state file out of every commit, through info/exclude and not `.gitignore`."""
+def exclude_own_files(place: Place, droppings: Iterable[str] = ()) -> None:
+    """Keep the state file, and what an agent drops, out of every commit.
+
+    Through info/exclude: `.gitignore` is the user's.
+    """
     path = place.common_dir / "info" / "exclude"
     path.parent.mkdir(parents=True, exist_ok=True)
     text = path.read_bytes() if path.exists() else b""
-    if EXCLUDE_LINE.encode() in text.splitlines():
+    wanted = [line.encode() for line in (EXCLUDE_LINE, *droppings)]
+    missing = [line for line in wanted if line not in text.splitlines()]
+    if not missing:
         return
     gap = b"" if not text or text.endswith(b"\n") else b"\n"
-    ours = b"# untildone's own file\n" + EXCLUDE_LINE.encode() + b"\n"
+    ours = b"\n".join([b"# untildone's own file", *missing, b""])
     replace_file(path, [text, gap, ours], path.with_name("exclude.untildone"))
 
 

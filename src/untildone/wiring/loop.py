@@ -31,7 +31,7 @@ from untildone.wiring.containment import settled
 from untildone.wiring.flagged import refuse_flagged
 from untildone.wiring.leftover_worktrees import sweep
 from untildone.wiring.planning import Prepared, Wanted, pick_change, prepare, renewed, source_of
-from untildone.wiring.registry import check_agents
+from untildone.wiring.registry import check_agents, droppings
 from untildone.wiring.repository import Repository, at
 from untildone.wiring.worktrees import holder, move_out, put_away, refuse_ignored, user_place
 
@@ -286,7 +286,7 @@ class Session:
         run = begin(started, repo.clock.now())
         try:
             repo.folder(plan.run_id).make()
-            exclude_own_files(repo.place)
+            exclude_own_files(repo.place, droppings(plan))
             loop = self._loop(run, origin, prepared.warnings)
             loop.record(started)
         except OSError as error:

@@ -52,6 +52,12 @@ def program(name: str) -> "Program":
     return Program(getattr(module, name.upper()))
 
 
+def droppings(plan: Plan) -> tuple[str, ...]:
+    """Patterns of the files that the plan's agents leave in a worktree."""
+    names = (plan.agent, plan.fallback.partition(":")[0])
+    return tuple(d for name in names if name in PROGRAMS for d in program(name).ways.droppings)
+
+
 def check_agents(plan: Plan, top: Path) -> None:
     """Every agent that the plan may call can be started, as it is to be called."""
     names = (plan.agent, plan.fallback.partition(":")[0])

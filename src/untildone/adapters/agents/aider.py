@@ -48,6 +48,7 @@ AIDER = Ways(
     # Lines are not to be wrapped, and an error is not to open a browser.
     env={"COLUMNS": "9999", "BROWSER": "true"},
     places=(Place("~/.aider"),),
+    droppings=("/.aider*",),
     login=Login(
         "set the key of your provider, for example OPENAI_API_KEY",
         ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),

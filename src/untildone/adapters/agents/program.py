@@ -50,6 +50,7 @@ class Ways:
     The value follows the words of `model` and `resume`; a program without the latter cannot go on
     with a conversation. `root_env` is for the child of root only. `unset` are the variables that
     tell an agent that it runs inside another one. `adapt` does what cannot be said as data.
+    `droppings` are patterns of files that it leaves in the worktree and nobody wants in a commit.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Ways:
     places: tuple[Place, ...] = ()
     adapt: Callable[[Intent, Invocation], Invocation] | None = None
     login: Login | None = None
+    droppings: tuple[str, ...] = ()
 
 
 # The agents that have a way to edit files without running commands.
