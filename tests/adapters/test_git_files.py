@@ -77,6 +77,7 @@ def test_refs(repo: Worktree) -> None:
     assert repo.git().resolve("refs/heads/feature/x") == head
     assert ref_in_file(common, "refs/heads/none") == ""
     assert has_no_refs(common, "refs/heads/none")
+    assert not has_no_refs(repo.top / "elsewhere", "refs/heads/none")
 
 
 def test_a_new_worktree_is_found(tmp_path: Path) -> None:

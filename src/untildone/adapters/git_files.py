@@ -1,6 +1,7 @@
 """What can be told from a git folder's files, or put there, without starting git."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -43,9 +44,11 @@ def ref_in_file(common: Path, name: str) -> str | None:
 
 def has_no_refs(common: Path, prefix: str) -> bool:
     """Whether surely no ref of this name, or below it, exists."""
-    if os.path.lexists(common / prefix) or (common / "reftable").exists():
+    if not (common / "refs").is_dir() or (common / "reftable").exists():
         return False
-    return not (common / "packed-refs").exists() or prefix.encode() not in content(
+    if os.path.lexists(common / prefix):
+        return False
+    return not (common / "packed-refs").exists() or os.fsencode(prefix) not in content(
         common / "packed-refs"
     )
 
@@ -73,10 +76,13 @@ def store_commit(objects: Path, body: bytes) -> str:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder)  # noqa: PTH102 - text: pathlib's table of names would grow
         os.chmod(folder, os.stat(objects).st_mode & 0o7777)  # noqa: PTH101, PTH116
-    draft = f"{target}.{os.getpid()}"
+    # By this name `git prune` knows what a kill has left.
+    draft = f"{folder}/tmp_obj_{os.getpid()}_{name[2:10]}"
+    packed = zlib.compress(data, _FASTEST)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o444)
     try:
-        os.write(fd, zlib.compress(data, _FASTEST))
+        if os.write(fd, packed) != len(packed):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), draft)
         os.fsync(fd)
     finally:
         os.close(fd)
