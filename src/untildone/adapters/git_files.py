@@ -77,7 +77,7 @@ def store_commit(objects: Path, body: bytes) -> str:
         os.mkdir(folder)  # noqa: PTH102 - text: pathlib's table of names would grow
         os.chmod(folder, os.stat(objects).st_mode & 0o7777)  # noqa: PTH101, PTH116
     # By this name `git prune` knows what a kill has left.
-    draft = f"{folder}/tmp_obj_{os.getpid()}_{name[2:10]}"
+    draft = f"{folder}/tmp_obj_{os.getpid()}_{name[2:10]}"  # noqa: S108 - in the object store
     packed = zlib.compress(data, _FASTEST)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o444)
     try:
