@@ -54,6 +54,10 @@ class Dialect(Protocol):
     def name(self) -> str:
         """The name that `--agent` takes."""
 
+    @property
+    def greets(self) -> bool:
+        """Whether the program prints something before it asks its model for the first time."""
+
     def check(self) -> None:
         """Raise AgentMissing if the program cannot be started."""
 

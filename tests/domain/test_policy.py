@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.plans import NOW, at
-from untildone.domain.agent import CUT_SHORT, AgentReport, Ending, Kind, Reading, Session, Trouble
+from untildone.domain.agent import CUT_SHORT, AgentReport, Ending, Kind, Reading, Trouble
 from untildone.domain.policy import judge, wake_at
 from untildone.domain.promise import Promise
 from untildone.domain.run import Outcome
@@ -76,7 +76,6 @@ def test_verdict(name: str) -> None:
     assert (verdict.outcome, verdict.reason) == (outcome, reason)
 
 
-SESSION = Session("s")
 BUSY = Trouble(Kind.OVERLOADED, "server error")
 LOGIN = Trouble(Kind.NOT_LOGGED_IN, "not logged in")
 HUNG = Trouble(Kind.HUNG, "no answer")
@@ -91,15 +90,15 @@ TROUBLES: dict[str, tuple[AgentReport, Trouble | None]] = {
     "an exit code and no word": (AgentReport(Ending.EXITED, 3, Reading(COMPLETE)), CRASHED),
     "no last event": (AgentReport(Ending.EXITED, 0, Reading(error=f"{CUT_SHORT}: x")), CRASHED),
     "not started": (AgentReport(Ending.NOT_STARTED), Trouble(Kind.CRASHED, "not started")),
-    "silence after a start": (AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION)), HUNG),
-    "no end after a start": (AgentReport(Ending.TIMEOUT, -9, Reading(session=SESSION)), HUNG),
+    "silence after a start": (AgentReport(Ending.IDLE_TIMEOUT, -9, begun=True), HUNG),
+    "no end after a start": (AgentReport(Ending.TIMEOUT, -9, begun=True), HUNG),
     "silence without a start": (AgentReport(Ending.IDLE_TIMEOUT, -9), None),
     "silence after a word": (
-        AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION), spoke=True),
+        AgentReport(Ending.IDLE_TIMEOUT, -9, begun=True, spoke=True),
         None,
     ),
     "silence at a limit": (
-        AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION, trouble=BUSY), spoke=True),
+        AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(trouble=BUSY), begun=True, spoke=True),
         BUSY,
     ),
     "complete": (exited(0, COMPLETE), None),
@@ -114,7 +113,7 @@ def test_trouble(name: str) -> None:
 
 
 def test_an_agent_that_always_hangs_uses_up_attempts_in_the_end() -> None:
-    report = AgentReport(Ending.IDLE_TIMEOUT, -9, Reading(session=SESSION))
+    report = AgentReport(Ending.IDLE_TIMEOUT, -9, begun=True)
     assert [judge(report, strikes).trouble for strikes in range(5)] == [HUNG] * 2 + [None] * 3
 
 

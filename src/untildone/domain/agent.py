@@ -189,10 +189,12 @@ class Reading:
 class AgentReport:
     """One agent call, after its whole process group is gone.
 
-    `spoke` says that there was a word or a deed of the agent, and not only of its program.
+    `begun` says that its program was at work, `spoke` that there was a word or a deed of the agent
+    itself.
     """
 
     ending: Ending
     exit_code: int | None = None
     reading: Reading = Reading()
+    begun: bool = False
     spoke: bool = False

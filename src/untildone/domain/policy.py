@@ -55,8 +55,8 @@ def _unanswered(report: AgentReport, strikes: int) -> Trouble | None:
     if known and known.passing:
         return known  # its program waits for what we can wait for ourselves
     # Its program runs, but no word came from the model: nothing was attempted.
-    began = report.reading.session is not None and not report.spoke
-    return Trouble(Kind.HUNG, "no answer") if began and strikes < FREE_HANGS else None
+    hung = report.begun and not report.spoke and strikes < FREE_HANGS
+    return Trouble(Kind.HUNG, "no answer") if hung else None
 
 
 def _judge_exit(report: AgentReport) -> Verdict:

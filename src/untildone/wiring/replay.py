@@ -126,13 +126,14 @@ def _read(
         asked=call.asked,
         agent=started.agent,
     )
-    reader = dialect(started.agent, plan.agent_cmd, plan.script, Path()).reader(intent)
-    spoke = False
+    agent = dialect(started.agent, plan.agent_cmd, plan.script, Path())
+    reader = agent.reader(intent)
+    begun, spoke = not agent.greets, False
     errors = b""
     for piece, data in call.played():
         if piece.stream == OUT:
-            spoke = bool(reader.feed(data)) or spoke
+            begun, spoke = True, bool(reader.feed(data)) or spoke
         else:
             errors = (errors + data)[-TAIL:]
     code = then.exit_code if then.ending is Ending.EXITED else None
-    return AgentReport(then.ending, then.exit_code, reader.finish(code, errors), spoke)
+    return AgentReport(then.ending, then.exit_code, reader.finish(code, errors), begun, spoke)

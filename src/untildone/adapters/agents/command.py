@@ -41,6 +41,11 @@ class Command:
         """The name that `--agent` takes."""
         return "command"
 
+    @property
+    def greets(self) -> bool:
+        """A silent one is not known to be at work."""
+        return True
+
     def check(self) -> None:
         """Raise AgentMissing if the program cannot be started."""
         program = self._argv[0]

@@ -189,6 +189,7 @@ GOOSE = Ways(
         Place("~/.local/share/goose", "XDG_DATA_HOME", "goose"),
         Place("~/.local/state/goose", "XDG_STATE_HOME", "goose"),
     ),
+    greets=False,
     login=Login(
         "`goose configure`, or set the key of your provider",
         ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),

@@ -149,6 +149,7 @@ OPENCODE = Ways(
         Place("~/.local/state/opencode", "XDG_STATE_HOME", "opencode"),
         Place("~/.cache/opencode", "XDG_CACHE_HOME", "opencode"),
     ),
+    greets=False,
     login=Login(
         "`opencode auth login`, or set the key of your provider",
         ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),

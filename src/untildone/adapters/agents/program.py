@@ -68,6 +68,7 @@ class Ways:
     adapt: Callable[[Intent, Invocation], Invocation] | None = None
     login: Login | None = None
     droppings: tuple[str, ...] = ()
+    greets: bool = True
 
 
 # The agents that have a way to edit files without running commands.
@@ -86,6 +87,11 @@ class Program:
     def name(self) -> str:
         """The name that `--agent` takes."""
         return self._ways.name
+
+    @property
+    def greets(self) -> bool:
+        """Whether the program prints something before it asks its model for the first time."""
+        return self._ways.greets
 
     @property
     def ways(self) -> Ways:

@@ -21,6 +21,11 @@ class Scripted:
         """The name that `--agent` takes."""
         return "scripted"
 
+    @property
+    def greets(self) -> bool:
+        """A silent one is not known to be at work."""
+        return True
+
     def check(self) -> None:
         """Raise AgentMissing if there is no script."""
         if not self._script.is_file():

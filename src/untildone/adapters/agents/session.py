@@ -71,11 +71,12 @@ class AgentSession:
             idle_s=limits.idle_timeout_min * 60,
         )
         held = self._containment.around(command, invocation.writable, intent.scratch)
-        spoke = False
+        begun, spoke = not dialect.greets, False
         with Recording(log_file, intent.asked) as log:
 
             def heard(chunk: bytes) -> None:
-                nonlocal spoke
+                nonlocal begun, spoke
+                begun = True
                 log.out(chunk)
                 for notice in reader.feed(chunk):
                     spoke = True
@@ -87,7 +88,7 @@ class AgentSession:
             return AgentReport(ended.ending, None, Reading(error=ended.error))
         code = ended.exit_code if ended.ending is Ending.EXITED else None
         reading = reader.finish(code, ended.stderr_tail)
-        return AgentReport(ended.ending, ended.exit_code, reading, spoke)
+        return AgentReport(ended.ending, ended.exit_code, reading, begun, spoke)
 
     def _note_pid(self, pid: int) -> None:
         note_agent(self._pid_file, pid)
