@@ -1,6 +1,8 @@
 """Windows: a slow or dead one never holds up the loop."""
 
 import io
+import subprocess
+import sys
 import threading
 import time
 
@@ -117,3 +119,16 @@ def test_a_heartbeat_of_a_dead_window_does_not_hurt(monkeypatch: pytest.MonkeyPa
     bus.publish(LAST)
     bus.flush()
     assert beats == [1]
+
+
+def test_the_end_of_the_process_waits_for_the_windows() -> None:
+    script = """
+import sys, time
+from untildone.app.bus import Bus
+bus = Bus()
+bus.subscribe(lambda event: (time.sleep(0.1), sys.stdout.write(f"{event['event']}\\n")))
+for name in ("one", "two", "three"):
+    bus.publish({"event": name})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, [b"one", b"two", b"three"])

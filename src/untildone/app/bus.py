@@ -1,5 +1,6 @@
 """Fan-out of events to windows: a slow or dead window never holds up the loop."""
 
+import atexit
 import queue
 import threading
 from collections.abc import Callable
@@ -22,6 +23,9 @@ class Bus:
 
     def subscribe(self, observer: Observer, heartbeat: Heartbeat | None = None) -> None:
         """Add a window; `heartbeat` is called whenever nothing happened for a while."""
+        if not self._windows:
+            # However the command ends: Python dies of a thread that still writes at its end.
+            atexit.register(self.flush)
         self._windows.append(_Window(observer, heartbeat))
 
     def publish(self, event: EventObject) -> None:

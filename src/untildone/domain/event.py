@@ -38,7 +38,7 @@ def warning(message: str) -> Event:
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     """The events that this fact gives rise to, the run's ending included."""
     events = [*_of_fact(before, fact, after)]
-    if after.ended and not before.ended:
+    if after.ended and not (before.ended or after.abandoned):
         events += _ending(after)
     if _is_over(after) and not _is_over(before):
         notes = fact.remarks if isinstance(fact, f.Closed) else ()
