@@ -110,7 +110,7 @@ STARTING = [
     ("worktree add", "after"),
     ("rev-parse --is-bare-repository", "in linked"),
     ("write-tree", "before"),
-    ("commit-tree", "after"),
+    ("write-tree", "after"),
     ("update-ref", "before"),
     ("update-ref", "after"),
     ("read-tree --reset -u", "before"),
