@@ -57,11 +57,11 @@ class Settings:
     keep_days: int = _doc("How long `gc` keeps what ended runs have stored, in days.", 30, least=0)
 
 
+# The agents that are programs: the ways of each are in the module called like it.
+PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
+
 CHOICES = {
-    "agent": (
-        *("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider"),
-        *("command", "scripted"),
-    ),
+    "agent": (*PROGRAMS, "command", "scripted"),
     "done": ("", "tasks", "manual", "promise"),
     "checkpoint": ("branch", "stash", "worktree"),
     "on_complete": ("", "ask", "cleanup", "keep"),

@@ -8,21 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.agents.aider import AIDER
-from untildone.adapters.agents.claude import CLAUDE
-from untildone.adapters.agents.codex import CODEX
 from untildone.adapters.agents.command import Command
-from untildone.adapters.agents.gemini import GEMINI
-from untildone.adapters.agents.goose import GOOSE
-from untildone.adapters.agents.opencode import OPENCODE
-from untildone.adapters.agents.pi import PI
-from untildone.adapters.agents.program import EDITORS, Program, Ways
-from untildone.adapters.agents.qwen import QWEN
+from untildone.adapters.agents.program import Program
 from untildone.adapters.agents.scripted import Scripted
-from untildone.domain.agent import AgentText, AgentTool, Intent, Permissions, Reading
+from untildone.domain.agent import AgentText, AgentTool, Intent, Reading
 from untildone.domain.errors import AgentMissing
 from untildone.domain.promise import Promise
 from untildone.ports import Dialect
+from untildone.settings import PROGRAMS
+from untildone.wiring.registry import program
 
 Make = Callable[[Path, str], Dialect]
 
@@ -90,25 +84,26 @@ def _aider_events(text: str) -> list[object]:
     ]
 
 
-# A program on PATH, and the events (or lines of plain text) in which it says a text and ends well.
-PROGRAMS: dict[str, tuple[Ways, Callable[[str], list[object]]]] = {
-    "claude": (CLAUDE, _claude_events),
-    "codex": (CODEX, _codex_events),
-    "gemini": (GEMINI, _gemini_events),
-    "qwen": (QWEN, _claude_events),
-    "goose": (GOOSE, _goose_events),
-    "pi": (PI, _pi_events),
-    "opencode": (OPENCODE, _opencode_events),
-    "aider": (AIDER, _aider_events),
+# The events (or lines of plain text) in which a program says a text and ends well.
+EVENTS: dict[str, Callable[[str], list[object]]] = {
+    "claude": _claude_events,
+    "codex": _codex_events,
+    "gemini": _gemini_events,
+    "qwen": _claude_events,
+    "goose": _goose_events,
+    "pi": _pi_events,
+    "opencode": _opencode_events,
+    "aider": _aider_events,
 }
 
 
-def _prints(ways: Ways, events: Callable[[str], list[object]]) -> Make:
+def _prints(name: str) -> Make:
     def make(folder: Path, text: str) -> Dialect:
         stream = folder / "stream"
-        lines = (e if isinstance(e, str) else json.dumps(e) for e in events(text))
+        lines = (e if isinstance(e, str) else json.dumps(e) for e in EVENTS[name](text))
         stream.write_text("".join(f"{line}\n" for line in lines))
-        return Program(ways, _program(folder / ways.name, f"cat > prompt; cat '{stream}'"))
+        fake = _program(folder / name, f"cat > prompt; cat '{stream}'")
+        return Program(program(name).ways, fake)
 
     return make
 
@@ -126,12 +121,12 @@ def scripted(folder: Path, text: str) -> Dialect:
 
 def missing(folder: Path) -> list[Dialect]:
     nowhere = str(folder / "nowhere")
-    programs: list[Dialect] = [Program(ways, nowhere) for ways, _ in PROGRAMS.values()]
+    programs: list[Dialect] = [Program(program(name).ways, nowhere) for name in PROGRAMS]
     return [*programs, Command(nowhere), Scripted(nowhere)]
 
 
 MAKERS: dict[str, Make] = {
-    **{name: _prints(*how) for name, how in PROGRAMS.items()},
+    **{name: _prints(name) for name in PROGRAMS},
     "command": command,
     "scripted": scripted,
 }
@@ -174,11 +169,6 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
         with pytest.raises(AgentMissing, match="nowhere") as error:
             dialect.check()
         assert error.value.hint
-
-
-def test_the_agents_that_can_be_held_to_edits_are_known_by_name() -> None:
-    able = {name for name, (ways, _) in PROGRAMS.items() if Permissions.EDITS in ways.grants}
-    assert able == set(EDITORS)
 
 
 @pytest.mark.parametrize("size", [1, 7, 65_536])

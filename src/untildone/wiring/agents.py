@@ -11,8 +11,8 @@ from untildone.domain.agent import Ending, Intent, Permissions
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.value import dataclass
-from untildone.settings import Settings
-from untildone.wiring.registry import PROGRAMS, program
+from untildone.settings import PROGRAMS, Settings
+from untildone.wiring.registry import program
 
 VERSION_WAIT_S = 10
 PROMPT = "(the prompt, on standard input)"

@@ -18,11 +18,11 @@ from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount
 from untildone.domain.run import Run, Status
 from untildone.domain.value import dataclass
-from untildone.settings import Settings, environment, load
+from untildone.settings import PROGRAMS, Settings, environment, load
 from untildone.wiring import gc, leftover_worktrees, stale_lock, traces, weight
 from untildone.wiring.agents import Found, look
 from untildone.wiring.containment import INSTALL
-from untildone.wiring.registry import PROGRAMS, dialect, program
+from untildone.wiring.registry import dialect, program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.worktrees import holder
 

@@ -12,14 +12,13 @@ from untildone.domain.agent import Intent
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run import Plan
 from untildone.ports import Dialect, StorySource
+from untildone.settings import CHOICES, PROGRAMS
 
 if TYPE_CHECKING:
     from untildone.adapters.agents.program import Program
 
 SOURCES: dict[str, Callable[[Path, str], StorySource]] = {"openspec": OpenSpec, "tasks-md": TasksMd}
 RECOGNISES = {"openspec": openspec.recognises, "tasks-md": tasks_md.recognises}
-PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
-AGENTS = (*PROGRAMS, "command", "scripted")
 
 
 def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
@@ -41,7 +40,8 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
 
             return Scripted(str((top / script).resolve()))
         case _:
-            raise UserError(f"Unknown agent: {name}", hint=f"Known agents: {', '.join(AGENTS)}")
+            known = ", ".join(CHOICES["agent"])
+            raise UserError(f"Unknown agent: {name}", hint=f"Known agents: {known}")
 
 
 def program(name: str) -> "Program":

@@ -6,15 +6,9 @@ import random
 import pytest
 
 from tests.adapters.agents.streams import DONE, INTENT, Reader, lines, read, recorded, stream
-from untildone.adapters.agents.aider import AIDER
-from untildone.adapters.agents.claude import CLAUDE
-from untildone.adapters.agents.codex import CODEX
-from untildone.adapters.agents.gemini import GEMINI
-from untildone.adapters.agents.goose import GOOSE
-from untildone.adapters.agents.opencode import OPENCODE
-from untildone.adapters.agents.pi import PI
-from untildone.adapters.agents.qwen import QWEN
 from untildone.domain.agent import Reading
+from untildone.settings import PROGRAMS
+from untildone.wiring.registry import program
 
 SAID = {"id": "m", "content": [{"type": "text", "text": DONE}]}
 PI_SAID = {"role": "assistant", "content": SAID["content"], "stopReason": "stop"}
@@ -29,8 +23,7 @@ COMPLETES: dict[str, object] = {
     "pi": {"type": "message_end", "message": PI_SAID},
     "opencode": {"type": "text", "part": {"messageID": "m", "text": DONE}},
 }
-WAYS = (CLAUDE, CODEX, GEMINI, QWEN, GOOSE, PI, OPENCODE, AIDER)
-READERS: dict[str, Reader] = {ways.name: ways.reader for ways in WAYS}
+READERS: dict[str, Reader] = {name: program(name).ways.reader for name in PROGRAMS}
 CAPTURES = [(agent, name) for agent in READERS for name in recorded(agent)]
 CORRUPTIONS = 100
 

@@ -294,4 +294,4 @@ def test_the_call(model: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
 def test_it_cannot_be_held_to_edits() -> None:
     with pytest.raises(UserError, match="goose cannot be held to `--permissions edits`") as refused:
         Program(GOOSE).invocation(replace(INTENT, permissions=Permissions.EDITS))
-    assert "claude, codex" in refused.value.hint
+    assert "untildone agents --permissions edits" in refused.value.hint

@@ -71,10 +71,6 @@ class Ways:
     greets: bool = True
 
 
-# The agents that have a way to edit files without running commands.
-EDITORS = ("aider", "claude", "codex", "gemini", "opencode", "pi", "qwen")
-
-
 class Program:
     """An agent on PATH that reads the whole prompt from its standard input."""
 
@@ -155,8 +151,8 @@ class Program:
         if grant is None:
             raise UserError(
                 f"The agent {self.name} cannot be held to `--permissions {permissions}`",
-                hint=f"Agents that can: {', '.join(EDITORS)}. Or allow it all: "
-                "`--permissions full`, with a sandbox around it.",
+                hint=f"`untildone agents --permissions {permissions}` shows which can. Or allow "
+                "it everything, with a sandbox around it: `--permissions full --sandbox auto`.",
             )
         return grant
 
