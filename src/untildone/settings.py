@@ -21,6 +21,8 @@ RESERVED = {
     "UNTILDONE_TASKS_FILE",
 }
 FILE_NAME = "untildone.toml"
+INIT_HINT = "`untildone init` writes a file with every key and its meaning"
+AGENTS_HINT = "`untildone agents` lists what is installed here"
 
 
 def _doc(text: str, default: Any = None, **more: Any) -> Any:  # noqa: ANN401 - dataclass field
@@ -149,9 +151,8 @@ def _typed(key: str, value: object, where: str) -> object:
         raise _wrong(where, f"`{key}` must be more than {above}, not {value}")
     if key in CHOICES and value not in CHOICES[key]:
         known = ", ".join(word for word in CHOICES[key] if word)
-        raise _wrong(
-            where, f"`{key}` must be one of {known}, not {value!r}{_near(value, CHOICES[key])}"
-        )
+        what = f"`{key}` must be one of {known}, not {value!r}{_near(value, CHOICES[key])}"
+        raise _wrong(where, what, AGENTS_HINT if key == "agent" else INIT_HINT)
     return value
 
 
@@ -194,11 +195,9 @@ def _unknown(key: str, where: str) -> UserError:
     return _wrong(where, f"unknown key `{key}`{_near(key, list(FIELDS))}")
 
 
-def _wrong(where: str, what: str) -> UserError:
+def _wrong(where: str, what: str, hint: str = INIT_HINT) -> UserError:
     return UserError(
-        f"Wrong configuration in {where}: {what}",
-        state="Nothing was changed.",
-        hint="`untildone init` writes a file with every key and its meaning",
+        f"Wrong configuration in {where}: {what}", state="Nothing was changed.", hint=hint
     )
 
 

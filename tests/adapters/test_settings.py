@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from untildone.domain.errors import UserError
-from untildone.settings import Settings, environment, load, user_file
+from untildone.settings import PROGRAMS, Settings, environment, load, user_file
 
 
 @pytest.fixture
@@ -129,8 +129,8 @@ FILES: dict[str, tuple[str, str]] = {
     "small": ("stall_threshold = 0\n", ":1: `stall_threshold` must be at least 1, not 0"),
     "word": (
         'agent = "claud"\n',
-        ":1: `agent` must be one of claude, codex, gemini, qwen, goose, pi, opencode, aider, "
-        "command, scripted, not 'claud'; did you mean `claude`?",
+        f":1: `agent` must be one of {', '.join(PROGRAMS)}, command, scripted, not 'claud'; "
+        "did you mean `claude`?",
     ),
     "done": ('done = "x"\n', ":1: `done` must be one of tasks, manual, promise, not 'x'"),
     "broken": ('agent = "x"\n= 3\n', ":2: this is not valid TOML: Invalid statement"),
@@ -145,9 +145,8 @@ def test_what_is_wrong_in_a_file_is_named(name: str, top: Path) -> None:
     with pytest.raises(UserError) as caught:
         load(top, {}, {})
     assert caught.value.message.startswith(f"Wrong configuration in {path}{message}")
-    assert (caught.value.state, "untildone init" in caught.value.hint) == (
-        *("Nothing was changed.", True),
-    )
+    command = "untildone agents" if name == "word" else "untildone init"
+    assert (caught.value.state, command in caught.value.hint) == ("Nothing was changed.", True)
 
 
 def test_bytes_that_are_no_text(top: Path) -> None:

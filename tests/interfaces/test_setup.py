@@ -159,6 +159,10 @@ def test_doctor_looks_for_agents(bench: Bench) -> None:
         assert only(missing, "agent claude")["level"] == "warn"
     bench.program("claude", "#!/bin/sh\necho '2.1.0 (Claude Code)'\n")
     row = only(bench.run("doctor", "--json").ok(), "agent claude")
+    assert (row["level"], "2.1.0" in row["text"]) == ("warn", True)
+    assert ("No login" in row["text"], "/login" in row["fix"]) == (True, True)
+    key = {"ANTHROPIC_API_KEY": "k"}
+    row = only(bench.run("doctor", "--json", env=key).ok(), "agent claude")
     assert (row["level"], "2.1.0" in row["text"]) == ("ok", True)
     bench.program("claude", "#!/bin/sh\nexit 3\n")
     row = only(bench.run("doctor", "--json").ok(), "agent claude")

@@ -15,7 +15,6 @@ from untildone.settings import PROGRAMS, Settings
 from untildone.wiring.registry import program
 
 VERSION_WAIT_S = 10
-PROMPT = "(the prompt, on standard input)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,7 @@ class Found:
     logged_in: bool | None
     login: str
     install: str
+    permissions: str
     call: tuple[str, ...]
     environment: dict[str, str]
     chosen: bool
@@ -69,6 +69,7 @@ def look(processes: Processes, agent: Program, settings: Settings, folder: Path)
         logged_in=agent.logged_in(),
         login=ways.login.how if ways.login else "",
         install=ways.install,
+        permissions=settings.permissions,
         call=call.argv if call else (),
         environment=dict(call.env) if call else {},
         chosen=chosen,
@@ -82,5 +83,9 @@ def _version(processes: Processes, path: str, folder: Path) -> tuple[str, str]:
     if answer.ok and said:
         return said, ""
     if answer.ending is Ending.TIMEOUT:
-        return "", f"`{path} --version` gave no answer in {VERSION_WAIT_S} s"
-    return "", f"`{path} --version` exited with {answer.exit_code}"
+        why = f"gave no answer in {VERSION_WAIT_S} s"
+    elif answer.ending is Ending.NOT_STARTED:
+        why = "could not be started"
+    else:
+        why = "printed nothing" if answer.ok else f"exited with {answer.exit_code}"
+    return "", f"`{path} --version` {why}"

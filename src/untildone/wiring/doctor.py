@@ -22,7 +22,7 @@ from untildone.settings import PROGRAMS, Settings, environment, load
 from untildone.wiring import gc, leftover_worktrees, stale_lock, traces, weight
 from untildone.wiring.agents import Found, look
 from untildone.wiring.containment import INSTALL
-from untildone.wiring.registry import dialect, program
+from untildone.wiring.registry import dialect, installed, program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.worktrees import holder
 
@@ -131,7 +131,9 @@ def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row
 def _agent(found: Found) -> Row:
     check = f"agent {found.name}"
     if not found.path:
-        fix = f"{found.install}, or set `agent_cmd` in untildone.toml"
+        other = next(iter(installed()), "")
+        instead = f'agent = "{other}"' if other else "agent_cmd"
+        fix = f"{found.install}, or set `{instead}` in untildone.toml"
         return Row(check, WARN, f"The program `{found.name}` was not found on PATH.", fix)
     if not found.version:
         return Row(check, WARN, f"{found.why}.", f"{found.path} --version")

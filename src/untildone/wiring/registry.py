@@ -9,7 +9,7 @@ from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.stories.openspec import OpenSpec
 from untildone.adapters.stories.tasks_md import TasksMd
 from untildone.domain.agent import Intent
-from untildone.domain.errors import StoriesError, UserError
+from untildone.domain.errors import AgentMissing, StoriesError, UserError
 from untildone.domain.run import Plan
 from untildone.ports import Dialect, StorySource
 from untildone.settings import CHOICES, PROGRAMS
@@ -40,8 +40,13 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
 
             return Scripted(str((top / script).resolve()))
         case _:
-            known = ", ".join(CHOICES["agent"])
-            raise UserError(f"Unknown agent: {name}", hint=f"Known agents: {known}")
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, CHOICES["agent"], n=1)
+            hint = f"Did you mean `{near[0]}`? " if near else ""
+            raise UserError(
+                f"Unknown agent: {name}", hint=f"{hint}`untildone agents` lists the agents."
+            )
 
 
 def program(name: str) -> "Program":
@@ -60,11 +65,24 @@ def droppings(plan: Plan) -> tuple[str, ...]:
 
 def check_agents(plan: Plan, top: Path) -> None:
     """Every agent that the plan may call can be started, as it is to be called."""
-    names = (plan.agent, plan.fallback.partition(":")[0])
-    for name in filter(None, names):
+    wanted = {"--agent": plan.agent, "--fallback": plan.fallback.partition(":")[0]}
+    for flag, name in wanted.items():
+        if not name:
+            continue
         agent = dialect(name, plan.agent_cmd, plan.script, top)
-        agent.check()
+        try:
+            agent.check()
+        except AgentMissing as missing:
+            others = [n for n in installed() if n not in wanted.values()]
+            take = ", ".join(f"`{flag} {other}`" for other in others)
+            found = f"Choose what is installed: {take}. " if take else ""
+            raise AgentMissing(missing.message, hint=f"{found}{missing.hint}") from missing
         agent.invocation(Intent("", "", "", permissions=plan.permissions))
+
+
+def installed() -> list[str]:
+    """The agents whose programs are on PATH."""
+    return [name for name in PROGRAMS if program(name).path()]
 
 
 def story_source(name: str, top: Path, change: str) -> StorySource | None:

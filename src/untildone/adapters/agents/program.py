@@ -116,7 +116,7 @@ class Program:
             raise AgentMissing(
                 f"The agent's program was not found: {self._program}",
                 hint=f"Install it with `{self._ways.install}`, "
-                "or name another program with `--agent-cmd`.",
+                "or name any other program with `--agent-cmd`.",
             )
 
     def invocation(self, intent: Intent) -> Invocation:

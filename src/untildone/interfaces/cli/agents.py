@@ -13,7 +13,7 @@ from untildone.domain.errors import UserError
 from untildone.wiring import agents as found
 from untildone.wiring.repository import here
 
-WORDS = {True: "logged in", False: "NOT logged in", None: "login unknown"}
+WORDS = {True: "login found", False: "NO LOGIN FOUND", None: "login unknown"}
 
 
 @click.command(epilog="Examples:\n\n  untildone agents\n\n  untildone agents --permissions edits")
@@ -47,7 +47,12 @@ def _show(row: found.Found) -> None:
         return
     how = WORDS[row.logged_in]
     click.echo(f"{mark} {row.name:<10} {row.version or row.why}, {how} ({row.path})")
-    if row.logged_in is False and row.login:
-        click.echo(f"{'':13}to log in: {row.login}")
-    call = shlex.join(row.call) if row.call else "cannot be held to these permissions"
-    click.echo(f"{'':13}call: {call}")
+    if row.login:
+        click.echo(f"{'':13}to log in{' again' if row.logged_in else ''}: {row.login}")
+    if row.call:
+        click.echo(f"{'':13}call: {shlex.join(row.call)}")
+    else:
+        click.echo(f"{'':13}cannot be held to `--permissions {row.permissions}`")
+    if row.environment:
+        given = (f"{name}={shlex.quote(value)}" for name, value in row.environment.items())
+        click.echo(f"{'':13}with: {' '.join(given)}")
