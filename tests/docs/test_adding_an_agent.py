@@ -1,0 +1,112 @@
+"""`docs/adding-an-agent.md` is followed to the letter, in a copy of the source."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT
+from untildone.adapters.agents.program import Grant, Login, Place, Ways
+from untildone.domain.agent import Kind, Reading, Session, Trouble, Usage
+
+PAGE = (DOCS / "adding-an-agent.md").read_text(encoding="utf-8")
+_BLOCK = re.compile(r"^<!-- (file|edit): (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_REFERENCE = re.compile(r"^### `(\w+)`\n(.*?)(?=^###|\Z)", re.MULTILINE | re.DOTALL)
+TESTS = (
+    "tests/adapters/agents/streams.py",
+    "tests/adapters/agents/test_broken_streams.py",
+    "tests/conftest.py",
+    "tests/contracts/test_dialect.py",
+)
+VALUES = (Ways, Grant, Place, Login, Reading, Usage, Session, Trouble)
+
+
+def edited(text: str, diff: str) -> str:
+    """The text after the one change that the diff shows; without line numbers to go stale."""
+    rows = [(line[:1], line[1:]) for line in diff.splitlines(keepends=True)]
+    before = "".join(line for mark, line in rows if mark != "+")
+    after = "".join(line for mark, line in rows if mark != "-")
+    assert text.count(before) == 1, f"not there, or not once:\n{before}"
+    return text.replace(before, after)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The source and some tests, with everything that the page adds."""
+    top = tmp_path / "untildone"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src", top / "src", ignore=ignored)
+    for name in (*TESTS, "pyproject.toml"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, top / name)
+    for how, name, code in _BLOCK.findall(PAGE):
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        assert path.exists() == (how == "edit"), name
+        path.write_text(edited(path.read_text(), code) if how == "edit" else code)
+    (top / "bin/acme").chmod(0o755)
+    return top
+
+
+def call(copy: Path, *words: str, cwd: Path | None = None) -> str:
+    """Run a Python module on the copy; its output."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("COVERAGE_", "PYTEST_"))}
+    python = str(Path(sys.executable).parent)
+    env = clean | {
+        "PYTHONPATH": str(copy / "src"),
+        "PATH": f"{copy / 'bin'}:{python}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=cwd or copy,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_tests_of_the_page_pass_and_the_suites_take_it_in(copy: Path) -> None:
+    said = call(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", "-k", "acme", "tests")
+    assert set(re.findall(r"^PASSED tests/(\S+?)::", said, re.MULTILINE)) == {
+        "adapters/agents/test_acme.py",
+        "adapters/agents/test_broken_streams.py",
+        "contracts/test_dialect.py",
+    }
+    added = [name for _, name, _ in _BLOCK.findall(PAGE) if name.endswith(".py")]
+    call(copy, "ruff", "check", "-q", "--no-cache", *added)
+    call(copy, "ruff", "format", "-q", "--no-cache", "--check", *added)
+
+
+def test_two_stories_are_driven_to_done(copy: Path, tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    (shop / "tasks.md").write_text("## 1. One\n- [ ] 1.1 a\n\n## 2. Two\n- [ ] 2.1 b\n")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
+        subprocess.run(["git", *words], cwd=shop, check=True)
+    listed = json.loads(call(copy, "untildone", "agents", "--json", cwd=shop))["agents"]
+    (acme,) = [row for row in listed if row["name"] == "acme"]
+    assert (acme["version"], acme["logged_in"]) == ("acme 1.0", False)
+    assert acme["call"] == ["acme", "run", "--json", "--allow", "all"]
+    said = call(copy, "untildone", "run", "--agent", "acme", "--json", cwd=shop)
+    events = [json.loads(line) for line in said.splitlines()]
+    ended = [event for event in events if event["event"] == "iteration_ended"]
+    assert [event["outcome"] for event in ended] == ["complete", "complete"]
+    assert [event["tokens_used"] for event in ended] == [945, 945]
+    assert events[-1]["status"] == "done"
+    assert {path.name for path in shop.glob("story-*")} == {"story-1.txt", "story-2.txt"}
+
+
+def test_the_reference_has_every_field_and_no_other() -> None:
+    row = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+    found = {name: row.findall(body) for name, body in _REFERENCE.findall(PAGE)}
+    known = {kind.__name__: [field.name for field in fields(kind)] for kind in VALUES}
+    assert found == {**known, "Kind": [kind.value for kind in Kind]}
