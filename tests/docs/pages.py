@@ -7,7 +7,10 @@ words in the last column of a made table are written by hand too and stay.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,14 +18,18 @@ from typing import Any
 import click
 from click.testing import CliRunner
 
+from untildone.adapters.agents.program import Place
+from untildone.domain.agent import Intent, Invocation, Permissions, Session
 from untildone.interfaces.cli.loop import run
 from untildone.interfaces.cli.main import COMMANDS, cli
-from untildone.settings import CHOICES, FIELDS
+from untildone.settings import CHOICES, FIELDS, PROGRAMS
+from untildone.wiring.registry import program
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 HELP_WIDTH = 90
 _BLOCK = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
+_SESSION = re.compile(r"untildone-[0-9a-f]{12}")
 _TYPES: dict[type, str] = {
     str: "text",
     int: "whole number",
@@ -82,6 +89,50 @@ def iteration_table(block: str) -> str:
     return _fields(schema()["properties"]["iterations"]["items"], block)
 
 
+def agent_table(name: str, block: str) -> str:
+    """How an agent is called, where it writes and what shows a login."""
+    del block
+    agent = program(name)
+    ways, asked = agent.ways, Intent("", "WORKTREE", "SCRATCH")
+    full = agent.invocation(asked)
+    going_on = agent.invocation(replace(asked, model="MODEL", resume=Session("ID")))
+    rows = [["install", f"`{ways.install}`"], ["call", _call(full)]]
+    if Permissions.EDITS in ways.grants:
+        edits = agent.invocation(replace(asked, permissions=Permissions.EDITS))
+        added = {k: v for k, v in edits.env.items() if full.env.get(k) != v}
+        rows.append(["with `--permissions edits`", _call(edits, added)])
+    else:
+        rows.append(["with `--permissions edits`", "refused"])
+    rows.append(["with a model, going on with a conversation", _call(going_on)])
+    env = [f"{k}={v}" for k, v in full.env.items() if k not in ways.root_env]
+    rows.append(["environment", _words(env)])
+    if ways.root_env:
+        rows.append(["as root also", _words(f"{k}={v}" for k, v in ways.root_env.items())])
+    rows.append(["taken out of its environment", _words(ways.unset)])
+    rows.append(["its own files", ", ".join(map(_place, ways.places))])
+    if ways.login:
+        rows.append(["log in", ways.login.how])
+        seen = [*map(_words, [ways.login.variables]), *map(_place, ways.login.files)]
+        rows.append(["a login is seen by", ", ".join(seen)])
+    lines = [f"| {what} | {words or '–'} |" for what, words in rows]
+    return "\n".join(["| | |", "| --- | --- |", *lines]) + "\n"
+
+
+def _call(call: Invocation, env: Mapping[str, str] | None = None) -> str:
+    given = [f"{name}={shlex.quote(value)}" for name, value in (env or {}).items()]
+    words = _SESSION.sub("untildone-NAME", shlex.join(call.argv))
+    return f"`{' '.join([*given, words])}`"
+
+
+def _place(place: Place) -> str:
+    moved = "/".join(filter(None, (f"${place.variable}", place.below)))
+    return f"`{place.usual}`" + (f" or `{moved}`" if place.variable else "")
+
+
+def _words(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
 def _fields(part: Mapping[str, Any], block: str) -> str:
     rows = [["field", "type", "required", "meaning"]]
     for name, rule in part["properties"].items():
@@ -119,8 +170,9 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "settings": settings_table,
     "state": state_table,
     "iteration": iteration_table,
+    **{f"agent-{name}": partial(agent_table, name) for name in PROGRAMS},
 }
-PAGES = ("cli.md", "configuration.md", "state-file.md")
+PAGES = ("agents.md", "cli.md", "configuration.md", "state-file.md")
 
 
 def made(text: str) -> str:

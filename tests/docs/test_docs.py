@@ -14,9 +14,10 @@ import pytest
 
 from tests.docs.pages import DOCS, PAGES, ROOT, made, schema
 from untildone.adapters.stories import checklist
+from untildone.domain.agent import Kind, Trouble
 from untildone.interfaces.cli.main import COMMANDS
 from untildone.interfaces.cli.setup import configuration
-from untildone.settings import FIELDS
+from untildone.settings import FIELDS, PROGRAMS
 
 README = ROOT / "README.md"
 PICTURE = DOCS / "images" / "run.svg"
@@ -100,6 +101,14 @@ def test_state_page_has_every_field_of_the_schema() -> None:
     rules = schema()["properties"]
     assert first_column(parts["Top level"]) == set(rules)
     assert first_column(parts["An iteration"]) == set(rules["iterations"]["items"]["properties"])
+
+
+def test_agents_page_has_every_agent_and_every_kind_of_failure() -> None:
+    parts = sections(text_of(DOCS / "agents.md"))
+    assert [name for name in PROGRAMS if f"<!-- made: agent-{name} -->" not in parts[name]] == []
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (.*?) \|$", parts["When a call fails"], re.MULTILINE)
+    free = {kind for kind in Kind if Trouble(kind, "").passing} | {Kind.NOT_LOGGED_IN}
+    assert dict(rows) == {kind: "is not used" if kind in free else "is used" for kind in Kind}
 
 
 # -- events ------------------------------------------------------------------------------------
