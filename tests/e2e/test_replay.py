@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, Bench, fails
+from tests.e2e.bench_repo import COMPLETE, DONE, Bench, fails
 
 pytestmark = pytest.mark.e2e
 
@@ -41,6 +42,23 @@ def test_the_same_state_is_reached(bench: Bench) -> None:
     assert set(outcomes) == {"failed", "agent_error", "idle_timeout", "complete"}
     assert bench.run("replay", bench.state()["run_id"]).ok().stdout.endswith("state is reached\n")
     assert bench.snapshot() == before
+
+
+def test_a_conversation_that_has_its_name_from_us_is_the_same_again(bench: Bench) -> None:
+    spoken = {
+        "id": "m",
+        "role": "assistant",
+        "metadata": {"inference": {"provider": "p"}},
+        "content": [{"type": "text", "text": COMPLETE}],
+    }
+    events = [{"type": "message", "message": spoken}, {"type": "complete", "input_tokens": 3}]
+    lines = "".join(f"echo '{json.dumps(event)}'\n" for event in events)
+    bench.program("goose", f"#!/bin/sh\ncat > /dev/null\n{lines}")
+    bench.only_stories(1, 2)
+    bench.loop("--agent", "goose", "--on-complete", "keep").ok()
+    first, second = bench.run("replay", "demo", "--json").ok().json()["iterations"]
+    assert first["now"]["session"]["id"].startswith("untildone-")
+    assert first["now"]["session"]["id"] != second["now"]["session"]["id"]
 
 
 def test_another_decision_is_told(bench: Bench) -> None:

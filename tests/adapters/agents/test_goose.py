@@ -249,9 +249,8 @@ def test_every_fresh_call_has_a_session_of_its_own() -> None:
     intents = [
         INTENT,
         replace(INTENT, story_id="2"),
-        replace(INTENT, attempt=2),
         replace(INTENT, asked=now),
-        replace(INTENT, scratch="/t"),
+        replace(INTENT, asked=now.replace(microsecond=1)),
     ]
     output = stream("goose", "1.52.0/ok")
     sessions = [read(GooseReader, output, intent=i)[1].session for i in intents]
