@@ -61,6 +61,14 @@ def test_a_conversation_that_has_its_name_from_us_is_the_same_again(bench: Bench
     assert first["now"]["session"]["id"] != second["now"]["session"]["id"]
 
 
+def test_without_a_name_it_is_the_newest_run(bench: Bench) -> None:
+    assert "untildone run" in bench.run("replay").ok(2).stderr
+    bench.only_stories(1)
+    bench.plan()
+    bench.loop("--on-complete", "keep").ok()
+    assert "1 calls, the same state" in bench.run("replay").ok().stdout
+
+
 def test_another_decision_is_told(bench: Bench) -> None:
     recorded(bench)
     log = bench.path(f".git/untildone/runs/{bench.state()['run_id']}/logs/0001.log")

@@ -8,23 +8,24 @@ from pathlib import Path
 import click
 
 from untildone.domain.errors import UserError
+from untildone.domain.run import Run
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import replay as replays
 from untildone.wiring import report as reports
-from untildone.wiring.repository import here
+from untildone.wiring.repository import Repository, here
 from untildone.wiring.worktrees import here_for
 
 
 @click.command(
     epilog="Examples:\n\n  untildone replay add-login\n\n  untildone replay report.tar.gz --json"
 )
-@click.argument("run", shell_complete=change_names)
+@click.argument("run", required=False, default="", shell_complete=change_names)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def replay(run: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Read a recorded run once more, without its agent, and compare every decision.
 
-    RUN is a change (its newest run), the id of a run, or a file of `untildone report --bundle`.
-    Exit code 0: the same state is reached. Nothing is changed.
+    RUN is a change (its newest run), the id of a run, or a file of `untildone report --bundle`;
+    without it, the newest run here. Exit code 0: the same state is reached. Nothing is changed.
     """
     if run.endswith(".tar.gz"):
         with tempfile.TemporaryDirectory(prefix="untildone-") as folder:
@@ -59,10 +60,7 @@ def report(change: str, bundle: Path) -> int:
 
     Journal, raw output with its times, prompts, state and versions of the newest run.
     """
-    repository = here_for(change)
-    run = repository.needed(change) if change else repository.latest()
-    if run is None:
-        raise UserError("There is no run in this worktree to report", hint="untildone run")
+    repository, run = _newest(change)
     if not bundle.name.endswith(".tar.gz"):
         bundle = bundle.with_name(f"{bundle.name}.tar.gz")
     for row in reports.bundle(repository, run, bundle):
@@ -73,13 +71,20 @@ def report(change: str, bundle: Path) -> int:
     return 0
 
 
+def _newest(change: str) -> tuple[Repository, Run]:
+    repository = here_for(change)
+    run = repository.needed(change) if change else repository.latest()
+    if run is None:
+        raise UserError("There is no run in this worktree", hint="untildone run")
+    return repository, run
+
+
 def _folder(run: str) -> Path:
-    repository = here()
-    found = repository.folder(run)
-    if found.journal.exists():
+    found = here().folder(run) if run else None
+    if found and found.journal.exists():
         return found.path
-    repository = here_for(run)
-    return repository.folder(repository.needed(run).plan.run_id).path
+    repository, newest = _newest(run)
+    return repository.folder(newest.plan.run_id).path
 
 
 def _row(call: replays.Replayed) -> str:
