@@ -5,17 +5,18 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
 UV := $(shell command -v uv 2>/dev/null)
 ARGS ?=
+AGENTS ?=
 BIN := .venv/bin
 
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check packages bench torture pins clean
+.PHONY: help demo test check packages agents test-agents test-agents-all bench torture pins clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@sed -n 's/^\([a-z][a-z]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name what; do \
-		printf '%-15s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1|/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name what; do \
+		printf '%-22s %s\n' "$$name" "$$what"; done
 
 demo: .venv/.run ## Watch a whole run in a throw-away repository; needs no agent and no key
 	@$(BIN)/untildone demo $(ARGS)
@@ -23,7 +24,7 @@ demo: .venv/.run ## Watch a whole run in a throw-away repository; needs no agent
 test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
 
-check: .venv/.dev $(if $(filter true,$(CI)),packages) ## Run everything a change must pass
+check: .venv/.dev $(if $(filter true,$(CI)),packages agents) ## Run everything a change must pass
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -37,6 +38,16 @@ check: .venv/.dev $(if $(filter true,$(CI)),packages) ## Run everything a change
 packages: ## Install the Debian packages that some tests need (as root); without them they are skipped
 	@command -v bwrap >/dev/null && command -v mkntfs >/dev/null || \
 		{ apt-get -qq update && apt-get -qq install -y bubblewrap ntfs-3g; }
+
+agents: .venv/.dev ## Install the real agent programs of the tests into .agents; AGENTS='claude pi' picks, AGENTS=all takes all
+	@$(BIN)/python -m tests.agents.install $(AGENTS)
+
+test-agents: agents ## Drive claude, codex, goose, gemini and pi against a scripted model, offline
+	@$(BIN)/python -m pytest -q -n 2 -m 'agent and not full' $(ARGS)
+
+test-agents-all: AGENTS := all
+test-agents-all: agents ## The same with qwen, opencode, aider and every bad day (minutes)
+	@$(BIN)/python -m pytest -q -n 2 -m agent $(ARGS)
 
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)

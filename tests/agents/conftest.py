@@ -1,0 +1,45 @@
+"""Fixtures of the tests with real agent programs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.agents.install import EVERY_PUSH, pins
+from tests.agents.loopback import only_loopback
+from tests.agents.programs import PROGRAMS
+from tests.agents.scene import Scene
+from tests.e2e.bench_repo import Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.modelserver.script import BadDay
+
+    MakeScene = Callable[[str, BadDay | None], Scene]
+
+
+@pytest.fixture
+def make_scene() -> Iterator[MakeScene]:
+    """Builds the scene of one program, out of reach of any network where the machine allows it."""
+    root = Path(tempfile.gettempdir()).resolve() / f"ud{secrets.token_hex(6)}"
+    made: list[Scene] = []
+
+    def make(name: str, bad_day: BadDay | None = None) -> Scene:
+        if why := pins()[name].missing():
+            needed = os.environ.get("CI") == "true" and name in EVERY_PUSH
+            pytest.fail(why) if needed else pytest.skip(why)
+        made.append(Scene(Bench(root), PROGRAMS[name], bad_day))
+        made[-1].server.__enter__()
+        return made[-1]
+
+    with only_loopback():
+        yield make
+        for scene in made:
+            scene.server.__exit__()
+            scene.bench.close()

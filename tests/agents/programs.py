@@ -1,0 +1,175 @@
+"""How each real program is pointed at the scripted model: environment and settings, as data.
+
+Only what a user could set too. `{url}` stands for the address of the model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEY = "sk-scripted"
+
+
+@dataclass(frozen=True)
+class Program:
+    """One row: the agent's name, its environment, its settings below HOME, its model."""
+
+    name: str
+    env: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    login_env: Mapping[str, str] | None = None
+
+    def environment(self, url: str, *, login: bool = False) -> dict[str, str | None]:
+        """The environment for a model at this address; `login` for a subscription's token."""
+        chosen = self.login_env if login and self.login_env is not None else self.env
+        return {name: value.replace("{url}", url) for name, value in chosen.items()}
+
+    def settings(self, url: str) -> dict[str, str]:
+        """Settings files by their path below HOME."""
+        return {path: text.replace("{url}", url) for path, text in self.files.items()}
+
+
+CLAUDE = {"ANTHROPIC_BASE_URL": "{url}", "CLAUDE_CODE_MAX_RETRIES": "1"}
+CODEX = """\
+model = "gpt-5-codex"
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[features]
+plugins = false
+
+[model_providers.scripted]
+name = "Scripted"
+base_url = "{url}/v1"
+env_key = "SCRIPTED_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+"""
+GEMINI = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "general": {"enableAutoUpdate": False, "maxAttempts": 2},
+    "privacy": {"usageStatisticsEnabled": False},
+}
+QWEN = {
+    "security": {"auth": {"selectedType": "openai"}},
+    "general": {"enableAutoUpdate": False},
+    "privacy": {"usageStatisticsEnabled": False},
+}
+PI_MODELS = {
+    "providers": {
+        "scripted": {
+            "baseUrl": "{url}/v1",
+            "api": "openai-completions",
+            "apiKey": KEY,
+            "models": [
+                {
+                    "id": "scripted-1",
+                    "name": "Scripted",
+                    "reasoning": False,
+                    "input": ["text"],
+                    "cost": {"input": 1, "output": 2, "cacheRead": 0.5, "cacheWrite": 1},
+                    "contextWindow": 128000,
+                    "maxTokens": 8000,
+                }
+            ],
+        }
+    }
+}
+PI_SETTINGS = {
+    "defaultProvider": "scripted",
+    "defaultModel": "scripted-1",
+    "retry": {"maxRetries": 1, "baseDelayMs": 200, "provider": {"maxRetries": 0}},
+}
+OPENCODE = {
+    "autoupdate": False,
+    "share": "disabled",
+    "model": "scripted/scripted-1",
+    "provider": {
+        "scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "{url}/v1", "apiKey": KEY},
+            "models": {
+                "scripted-1": {
+                    "limit": {"context": 128000, "output": 8000},
+                    "cost": {"input": 1, "output": 2, "cache_read": 0.5, "cache_write": 1},
+                }
+            },
+        }
+    },
+}
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        Program(
+            "claude",
+            env={**CLAUDE, "ANTHROPIC_API_KEY": KEY},
+            login_env={**CLAUDE, "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-scripted"},
+        ),
+        Program("codex", env={"SCRIPTED_KEY": KEY}, files={".codex/config.toml": CODEX}),
+        Program(
+            "goose",
+            env={
+                "OPENAI_HOST": "{url}",
+                "OPENAI_API_KEY": KEY,
+                "GOOSE_PROVIDER": "openai",
+                "GOOSE_MODEL": "gpt-4o",
+                "GOOSE_DISABLE_KEYRING": "1",
+                "GOOSE_TELEMETRY_OFF": "1",
+            },
+        ),
+        Program(
+            "gemini",
+            env={
+                "GOOGLE_GEMINI_BASE_URL": "{url}",
+                "GEMINI_API_KEY": KEY,
+                "GEMINI_CLI_NO_RELAUNCH": "true",
+            },
+            files={".gemini/settings.json": json.dumps(GEMINI)},
+            model="gemini-2.5-pro",
+        ),
+        Program(
+            "pi",
+            env={"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
+            files={
+                ".pi/agent/models.json": json.dumps(PI_MODELS),
+                ".pi/agent/settings.json": json.dumps(PI_SETTINGS),
+            },
+        ),
+        Program(
+            "qwen",
+            env={
+                "OPENAI_BASE_URL": "{url}/v1",
+                "OPENAI_API_KEY": KEY,
+                "OPENAI_MODEL": "scripted-1",
+                "QWEN_CODE_NO_RELAUNCH": "true",
+            },
+            files={".qwen/settings.json": json.dumps(QWEN)},
+        ),
+        Program(
+            "opencode",
+            env={"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+            files={".config/opencode/opencode.json": json.dumps(OPENCODE)},
+        ),
+        Program(
+            "aider",
+            env={
+                "OPENAI_API_BASE": "{url}/v1",
+                "OPENAI_API_KEY": KEY,
+                "AIDER_MODEL": "openai/scripted-1",
+                "AIDER_EDIT_FORMAT": "whole",
+                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            },
+        ),
+    )
+}

@@ -1,0 +1,35 @@
+"""Each real program drives a change to done against the scripted model, and every token counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.agents.rows import every_program
+
+if TYPE_CHECKING:
+    from tests.agents.conftest import MakeScene
+
+pytestmark = [pytest.mark.e2e, pytest.mark.agent]
+
+
+@every_program
+def test_two_stories_to_done(make_scene: MakeScene, name: str) -> None:
+    scene = make_scene(name, None)
+    result = scene.run().ok()
+    assert result.outcomes() == ["complete", "complete"]
+    for word in ("alpha", "bravo"):
+        assert scene.bench.blob("ralph/demo", f"{word}.txt") == f"Hello from {word}."
+    asked = [(seen.story, seen.step) for seen in scene.server.main]
+    assert asked == [
+        ("Alpha greeting", 0),
+        ("Alpha greeting", 1),
+        ("Bravo greeting", 0),
+        ("Bravo greeting", 1),
+    ]
+    state, sent = scene.bench.state(), scene.server.sent().unreasoned()
+    assert (state["status"], scene.counted()) == ("done", sent)
+    assert state["total_tokens"] == sent.input + sent.output
+    assert not any(entry.get("tokens_estimated") for entry in scene.iterations())
+    scene.alone()
