@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,18 +16,30 @@ if TYPE_CHECKING:
 
 TITLE = "A short title"
 LOST = "This is no story of the script."
+HALF = "Half of an answer"
 # Words of a client that has no tools and reads whole files out of the model's text instead.
 LISTINGS = "*file listing*"
 IN_STREAM = (Day.CUT, Day.EARLY_END, Day.MALFORMED)
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a request stands: the story of its last prompt, and how many tools answered since.
+
+    A side request (a title, a commit message) is not `main`.
+    """
+
+    main: bool
+    story: Story | None = None
+    prompt: str = ""
+    step: int = 0
+
+
+@dataclass(frozen=True)
 class Reply:
     """What goes back for one request, and what of it is told about tokens."""
 
-    main: bool
-    story: str
-    step: int
+    place: Place
     answer: Answer
     sent: Tokens
     bad: BadDay | None = None
@@ -47,48 +59,43 @@ class Play:
         with self._lock:
             self._n += 1
             n = self._n
-        listing = not ask.tools and any(LISTINGS in turn.text for turn in ask.turns)
-        main = bool(ask.tools) or listing
-        story, step = self._place(ask)
-        bad = self._script.trouble() if main else None
+        place = self._place(ask)
+        bad = self._script.trouble() if place.main else None
         tokens = wire.carried(tokens_of(n))
-        refused = bad is not None and bad.day is Day.REFUSAL
-        plain = Answer(n, ask.model, tokens, refused=refused)
-        marker = story.marker if story else ""
+        plain = Answer(n, ask.model, tokens)
         if bad is None:
-            answer = self._turn(plain, ask, story if main else None, step)
-            return Reply(main, marker, step, answer, tokens)
+            return Reply(place, _turn(plain, ask, place), tokens)
         if bad.day in IN_STREAM:
-            begun = wire.begun(tokens)
-            return Reply(main, marker, step, _words(plain, "Half of an answer"), begun, bad)
-        if refused:
-            return Reply(main, marker, step, plain, tokens, bad)
+            return Reply(place, replace(plain, text=HALF), wire.begun(tokens), bad)
+        if bad.day is Day.REFUSAL:
+            return Reply(place, replace(plain, refused=True), tokens, bad)
         failure = None if bad.day is Day.HANG else wire.failure(bad, now)
-        return Reply(main, marker, step, plain, Tokens(), bad, failure)
+        return Reply(place, plain, Tokens(), bad, failure)
 
-    def _place(self, ask: Ask) -> tuple[Story | None, int]:
-        """The story of the last prompt, and how many tools have answered since."""
-        story, step = None, 0
+    def _place(self, ask: Ask) -> Place:
+        listing = not ask.tools and any(LISTINGS in turn.text for turn in ask.turns)
+        place = Place(bool(ask.tools) or listing)
         for turn in ask.turns:
             if turn.result:
-                step += 1
+                place = replace(place, step=place.step + 1)
             elif found := self._script.story_in(turn.text):
-                story, step = found, 0
-        return story, step
-
-    def _turn(self, plain: Answer, ask: Ask, story: Story | None, step: int) -> Answer:
-        if story is None:
-            return _words(plain, LOST if ask.tools else TITLE)
-        if not ask.tools:
-            return _words(plain, _listed(story))
-        if step < len(story.actions):
-            call = call_for(story.actions[step], ask.tools, f"call_{plain.n:04d}")
-            return Answer(plain.n, plain.model, plain.tokens, call=call)
-        return _words(plain, story.say)
+                place = Place(place.main, found, turn.text)
+        return place
 
 
-def _words(plain: Answer, text: str) -> Answer:
-    return Answer(plain.n, plain.model, plain.tokens, text=text)
+def _turn(plain: Answer, ask: Ask, place: Place) -> Answer:
+    """The next turn of the story."""
+    story = place.story
+    if not place.main:
+        return replace(plain, text=TITLE)
+    if story is None:
+        return replace(plain, text=LOST)
+    if not ask.tools:
+        return replace(plain, text=_listed(story))
+    if place.step < len(story.actions):
+        call_id = f"call_{plain.n:04d}"
+        return replace(plain, call=call_for(story.actions[place.step], ask.tools, call_id))
+    return replace(plain, text=story.say)
 
 
 def _listed(story: Story) -> str:

@@ -7,8 +7,10 @@ import json
 import os
 import socket
 import struct
+import sys
 import threading
 import time
+import traceback
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from tests.modelserver.anthropic import Messages
 from tests.modelserver.gemini import Gemini
 from tests.modelserver.openai_chat import Chat
 from tests.modelserver.openai_responses import Responses
-from tests.modelserver.play import IN_STREAM, Play, Reply
+from tests.modelserver.play import IN_STREAM, Place, Play, Reply
 from tests.modelserver.script import Day, Script, Tokens
 
 if TYPE_CHECKING:
@@ -29,20 +31,22 @@ MODELS = {"object": "list", "data": [{"id": "scripted", "object": "model", "owne
 
 @dataclass(frozen=True)
 class Seen:
-    """One model request and what was sent back.
+    """One model request and what was sent back; `at` is monotonic.
 
-    A side request (a title, a commit message) is not `main`. `sent` are the tokens that the client
-    was told, as its protocol can tell them. `at` is monotonic.
+    `sent` are the tokens that the client was told, as its protocol can tell them.
     """
 
     n: int
     path: str
     at: float
-    main: bool
-    story: str
-    step: int
+    place: Place
     day: Day | None
     sent: Tokens
+
+    @property
+    def step(self) -> tuple[str, int]:
+        """The story's marker and the number of its turn."""
+        return self.place.story.marker if self.place.story else "", self.place.step
 
 
 class ModelServer:
@@ -51,6 +55,7 @@ class ModelServer:
     def __init__(self, script: Script) -> None:
         self.play = Play(script)
         self.closing = threading.Event()
+        self.faults: list[str] = []
         self._log: list[Seen] = []
         self._lock = threading.Lock()
         self._http = _Http(("127.0.0.1", 0), _Handler)
@@ -71,7 +76,7 @@ class ModelServer:
     @property
     def main(self) -> list[Seen]:
         """The requests that carry the work."""
-        return [seen for seen in self.log if seen.main]
+        return [seen for seen in self.log if seen.place.main]
 
     def sent(self) -> Tokens:
         """All tokens that the clients of main requests were told."""
@@ -79,19 +84,10 @@ class ModelServer:
 
     def note(self, path: str, reply: Reply) -> None:
         """Add to the log."""
+        day = reply.bad.day if reply.bad else None
         with self._lock:
-            self._log.append(
-                Seen(
-                    n=len(self._log) + 1,
-                    path=path,
-                    at=time.monotonic(),
-                    main=reply.main,
-                    story=reply.story,
-                    step=reply.step,
-                    day=reply.bad.day if reply.bad else None,
-                    sent=reply.sent,
-                )
-            )
+            n = len(self._log) + 1
+            self._log.append(Seen(n, path, time.monotonic(), reply.place, day, reply.sent))
 
     def __enter__(self) -> ModelServer:
         self._thread.start()
@@ -102,6 +98,7 @@ class ModelServer:
         self._http.shutdown()
         self._thread.join(10)
         self._http.server_close()
+        assert self.faults == [], "the server itself failed"
 
 
 class _Http(ThreadingHTTPServer):
@@ -110,7 +107,9 @@ class _Http(ThreadingHTTPServer):
     owner: ModelServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is nothing to write about."""
+        """A client may go away; anything else is a fault of the server, for its end."""
+        if not isinstance(sys.exception(), ConnectionError):
+            self.owner.faults.append(traceback.format_exc())
 
 
 class _Handler(BaseHTTPRequestHandler):

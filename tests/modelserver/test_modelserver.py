@@ -142,11 +142,8 @@ def test_messages_play_the_story_turn_by_turn() -> None:
         "output_tokens": 1,
     }
     assert server.sent() == (nth(1) + nth(2) + nth(3)).unreasoned()
-    assert [(seen.main, seen.story, seen.step) for seen in server.log] == [
-        (True, "Alpha", 0),
-        (True, "Alpha", 1),
-        (True, "Alpha", 2),
-    ]
+    assert [seen.step for seen in server.main] == [("Alpha", 0), ("Alpha", 1), ("Alpha", 2)]
+    assert {seen.place.prompt for seen in server.log} == {"Do Alpha"}
 
 
 def test_messages_in_one_piece() -> None:
@@ -234,7 +231,7 @@ def test_a_later_prompt_begins_its_own_story() -> None:
     ask["messages"] += [{"role": "user", "content": "Now Bravo"}]
     with ModelServer(Script([STORY, second])) as server:
         Reached(server).post("/v1/messages", ask)
-    assert [(seen.story, seen.step) for seen in server.log] == [("Bravo", 0)]
+    assert [seen.step for seen in server.log] == [("Bravo", 0)]
 
 
 def test_a_request_without_tools_is_answered_but_not_counted() -> None:
@@ -243,7 +240,7 @@ def test_a_request_without_tools_is_answered_but_not_counted() -> None:
         status, data = Reached(server).post("/v1/messages", messages("Alpha", tools=False))
         assert Reached(server).post("/v1/messages", messages("Alpha"))[0] == 500
     assert (status, b"title" in data, b"promise" in data) == (200, True, False)
-    assert [seen.main for seen in server.log] == [False, True]
+    assert [seen.place.main for seen in server.log] == [False, True]
     assert [seen.day for seen in server.main] == [Day.SERVER_ERROR]
     assert server.sent() == Tokens()
 
@@ -254,7 +251,7 @@ def test_a_client_without_tools_that_reads_listings_gets_the_file_as_text() -> N
     with ModelServer(Script([story])) as server:
         answer = json.loads(Reached(server).post("/v1/chat/completions", ask)[1])
     assert answer["choices"][0]["message"]["content"] == f"a.txt\n```\na\n```\n\n{COMPLETE}"
-    assert [seen.main for seen in server.log] == [True]
+    assert [seen.place.main for seen in server.log] == [True]
 
 
 HTTP_DAYS = [
@@ -351,6 +348,13 @@ def test_a_hang_lasts_until_the_server_closes() -> None:
         connection.close()
     assert time.monotonic() - began < 5
     assert [seen.day for seen in server.main] == [Day.HANG]
+
+
+def test_a_fault_of_the_server_itself_is_told_at_its_end() -> None:
+    told = pytest.raises(AssertionError, match="the server itself failed")
+    lost = pytest.raises(http.client.RemoteDisconnected)
+    with told, ModelServer(Script()) as server, lost:
+        Reached(server).post("/v1/messages", {"no": "messages"})
 
 
 def test_small_requests_and_unknown_paths() -> None:
