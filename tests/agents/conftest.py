@@ -6,7 +6,7 @@ import os
 import secrets
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,9 +19,7 @@ from tests.e2e.bench_repo import Bench
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.modelserver.script import BadDay
-
-    MakeScene = Callable[[str, BadDay | None], Scene]
+    MakeScene = Callable[..., Scene]
 
 
 @pytest.fixture
@@ -30,11 +28,11 @@ def make_scene() -> Iterator[MakeScene]:
     root = Path(tempfile.gettempdir()).resolve() / f"ud{secrets.token_hex(6)}"
     made: list[Scene] = []
 
-    def make(name: str, bad_day: BadDay | None = None) -> Scene:
+    def make(name: str, *about: Any, **more: Any) -> Scene:
         if why := pins()[name].missing():
             needed = os.environ.get("CI") == "true" and name in EVERY_PUSH
             pytest.fail(why) if needed else pytest.skip(why)
-        made.append(Scene(Bench(root), PROGRAMS[name], bad_day))
+        made.append(Scene(Bench(root), PROGRAMS[name], *about, **more))
         made[-1].server.__enter__()
         return made[-1]
 

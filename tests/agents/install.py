@@ -160,7 +160,7 @@ def main(names: list[str]) -> int:
     if unknown := [name for name in wanted if name not in known]:
         _say(f"error: not in pins.toml: {', '.join(unknown)} (known: {', '.join(known)}, all)")
         return 2
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(3) as pool:
         failed = [why for why in pool.map(install, [known[name] for name in wanted]) if why]
     return 1 if failed and os.environ.get("CI") == "true" else 0
 

@@ -9,21 +9,34 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.modelserver.script import Day
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KEY = "sk-scripted"
+LIMITS = (Day.RATE_LIMIT, Day.USAGE_LIMIT, Day.QUOTA)
+LOADS = (Day.OVERLOADED, Day.SERVER_ERROR, Day.UNAVAILABLE)
 
 
 @dataclass(frozen=True)
 class Program:
-    """One row: the agent's name, its environment, its settings below HOME, its model."""
+    """One row: the agent's name, its environment, its settings below HOME, its model.
+
+    `login_env` is the environment for a subscription's token instead of a key. `tries` says how
+    many requests it makes on a bad day before it gives up, where that is not one. A reset of a
+    usage limit is told so exactly, or (None) not at all. `silence_s` is longer than it takes to
+    come to its first word.
+    """
 
     name: str
     env: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
     login_env: Mapping[str, str] | None = None
+    tries: Mapping[Day, int] = field(default_factory=dict)
+    tells_reset_within_s: float | None = None
+    silence_s: float = 9
 
     def environment(self, url: str, *, login: bool = False) -> dict[str, str | None]:
         """The environment for a model at this address; `login` for a subscription's token."""
@@ -35,7 +48,7 @@ class Program:
         return {path: text.replace("{url}", url) for path, text in self.files.items()}
 
 
-CLAUDE = {"ANTHROPIC_BASE_URL": "{url}", "CLAUDE_CODE_MAX_RETRIES": "1"}
+CLAUDE = {"ANTHROPIC_BASE_URL": "{url}", "CLAUDE_CODE_MAX_RETRIES": "0"}
 CODEX = """\
 model = "gpt-5-codex"
 model_provider = "scripted"
@@ -52,12 +65,12 @@ name = "Scripted"
 base_url = "{url}/v1"
 env_key = "SCRIPTED_KEY"
 wire_api = "responses"
-request_max_retries = 1
-stream_max_retries = 1
+request_max_retries = 0
+stream_max_retries = 0
 """
 GEMINI = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
-    "general": {"enableAutoUpdate": False, "maxAttempts": 2},
+    "general": {"enableAutoUpdate": False, "maxAttempts": 1},
     "privacy": {"usageStatisticsEnabled": False},
 }
 QWEN = {
@@ -88,7 +101,7 @@ PI_MODELS = {
 PI_SETTINGS = {
     "defaultProvider": "scripted",
     "defaultModel": "scripted-1",
-    "retry": {"maxRetries": 1, "baseDelayMs": 200, "provider": {"maxRetries": 0}},
+    "retry": {"maxRetries": 0, "provider": {"maxRetries": 0}},
 }
 OPENCODE = {
     "autoupdate": False,
@@ -115,8 +128,15 @@ PROGRAMS = {
             "claude",
             env={**CLAUDE, "ANTHROPIC_API_KEY": KEY},
             login_env={**CLAUDE, "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-scripted"},
+            tries={Day.CUT: 2, Day.EARLY_END: 2, Day.MALFORMED: 2, Day.REFUSAL: 2},
+            tells_reset_within_s=0,
         ),
-        Program("codex", env={"SCRIPTED_KEY": KEY}, files={".codex/config.toml": CODEX}),
+        Program(
+            "codex",
+            env={"SCRIPTED_KEY": KEY},
+            files={".codex/config.toml": CODEX},
+            tells_reset_within_s=60,
+        ),
         Program(
             "goose",
             env={
@@ -127,6 +147,7 @@ PROGRAMS = {
                 "GOOSE_DISABLE_KEYRING": "1",
                 "GOOSE_TELEMETRY_OFF": "1",
             },
+            tries=dict.fromkeys((*LIMITS, *LOADS), 4) | {Day.CUT: 2},
         ),
         Program(
             "gemini",
@@ -137,6 +158,7 @@ PROGRAMS = {
             },
             files={".gemini/settings.json": json.dumps(GEMINI)},
             model="gemini-2.5-pro",
+            silence_s=15,
         ),
         Program(
             "pi",
@@ -145,6 +167,7 @@ PROGRAMS = {
                 ".pi/agent/models.json": json.dumps(PI_MODELS),
                 ".pi/agent/settings.json": json.dumps(PI_SETTINGS),
             },
+            silence_s=15,
         ),
         Program(
             "qwen",

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.agents.install import EVERY_PUSH
 from tests.agents.programs import PROGRAMS
 
-WITH_ADAPTER = ("claude",)
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-every_program = pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in EVERY_PUSH else pytest.mark.full)
-        for name in PROGRAMS
-        if name in WITH_ADAPTER
-    ],
-)
+WITH_ADAPTER = ("claude",)
+WITHOUT_TOOLS = ("aider",)
+
+
+def for_programs(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Runs a test once for each program."""
+    marks = {name: () if name in EVERY_PUSH else (pytest.mark.full,) for name in names}
+    rows = [pytest.param(name, marks=marks[name]) for name in marks if name in WITH_ADAPTER]
+    return pytest.mark.parametrize("name", rows)
+
+
+every_program = for_programs(PROGRAMS)
+programs_with_tools = for_programs(name for name in PROGRAMS if name not in WITHOUT_TOOLS)

@@ -8,32 +8,49 @@ from typing import TYPE_CHECKING
 
 from tests.agents.install import pins
 from tests.e2e.bench_repo import until
-from tests.modelserver.script import COMPLETE, BadDay, Script, Story, Tokens, Write
+from tests.modelserver.script import COMPLETE, BadDay, Day, Run, Script, Story, Tokens, Write
 from tests.modelserver.server import ModelServer
 
 if TYPE_CHECKING:
     from tests.agents.programs import Program
-    from tests.e2e.bench_repo import Bench, Json, Result
+    from tests.e2e.bench_repo import Bench, Json, Live, Result
 
+PATIENCE = 100.0
 MARK = "AGENT_TEST_MARK"
+FOR_EVER = (Day.BAD_KEY, Day.USAGE_LIMIT)
 TITLES = ("Alpha greeting", "Bravo greeting")
 
 
 class Scene:
-    """A change with two stories and a program whose model is scripted to write one file each."""
+    """A change and a program whose model is scripted to write one file for each story.
 
-    def __init__(self, bench: Bench, program: Program, bad_day: BadDay | None = None) -> None:
+    A fine day has two stories. A bad one has a single story and lasts until the program gives up.
+    With a `command` the model runs that instead of writing.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        program: Program,
+        day: Day | None = None,
+        reset_s: float | None = None,
+        command: str = "",
+    ) -> None:
         self.bench = bench
         self.program = program
         self.mark = secrets.token_hex(8)
+        self._command = command
+        times = None if day in FOR_EVER else self.tries(day)
+        bad_day = BadDay(day, times, reset_s) if day else None
         self.server = ModelServer(Script([self._story(title) for title in TITLES], bad_day))
-        bench.only_stories(1, 2)
+        bench.only_stories(*((1,) if day else (1, 2)))
         self._put_on_path()
 
     def _story(self, title: str) -> Story:
         word = title.split()[0].lower()
         file = Write(str(self.bench.path(f"{word}.txt")), f"Hello from {word}.\n")
-        return Story(title, (file,), f"I wrote {word}.txt as asked.\n{COMPLETE}")
+        actions = (Run(self._command),) if self._command else (file,)
+        return Story(title, actions, f"I wrote {word}.txt as asked.\n{COMPLETE}")
 
     def _put_on_path(self) -> None:
         pin = pins()[self.program.name]
@@ -42,8 +59,12 @@ class Scene:
         if own_node.exists():
             (self.bench.bin / "node").symlink_to(own_node)
 
-    def run(self, *more: str, login: bool = False, patience: float = 60.0) -> Result:
+    def run(self, *more: str) -> Result:
         """The loop over the change to its end, with this program as the agent."""
+        return self.start(*more).wait(PATIENCE)
+
+    def start(self, *more: str, login: bool = False) -> Live:
+        """The loop in the background; `login` for the token of a subscription."""
         for name, text in self.program.settings(self.server.url).items():
             path = self.bench.home / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +72,15 @@ class Scene:
         env = self.program.environment(self.server.url, login=login) | {MARK: self.mark}
         model = ("--model", self.program.model) if self.program.model else ()
         args = ["--agent", self.program.name, *model, *more]
-        return self.bench.loop(*args, env=env, timeout=patience)
+        return self.bench.start(*self.bench.loop_args(*args), env=env)
+
+    def tries(self, day: Day | None) -> int:
+        """How many requests the program makes on such a day before it gives up."""
+        return self.program.tries.get(day, 1) if day else 1
+
+    def answered(self) -> Tokens:
+        """The tokens of the answers that were whole."""
+        return sum((seen.sent for seen in self.server.main if not seen.day), Tokens()).unreasoned()
 
     def counted(self) -> Tokens:
         """The tokens of all iterations as the state file has them."""
