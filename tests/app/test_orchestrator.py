@@ -265,6 +265,12 @@ def test_what_a_call_at_a_limit_has_cost_is_counted() -> None:
     assert (plain.unattempted.total, len(plain.iterations)) == (10, 1)
 
 
+def test_a_guess_at_the_tokens_of_a_call_at_a_limit_is_not_counted() -> None:
+    limit = said(error="limit", limit=OVERLOADED, usage=Usage(7, estimated=True))
+    run = FakeLoop((limit, COMPLETE, COMPLETE)).drive()
+    assert run.unattempted == Usage()
+
+
 def test_another_agent_steps_in_instead_of_waiting() -> None:
     limit = said(error="limit", limit=Trouble(Kind.QUOTA_EXHAUSTED, "used up", at(60)))
     plan = replace(PLAN, model="best", fallback="codex:small")

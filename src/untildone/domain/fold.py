@@ -274,7 +274,9 @@ def taken_back(now: Run, then: Run) -> Run:
 
 def _unattempted(run: Run, iteration: Iteration) -> Run:
     usage = iteration.usage
-    return replace(run, unattempted=run.unattempted.plus(usage)) if usage else run
+    if usage is None or usage.estimated:
+        return run  # there is no entry to say that it is a guess
+    return replace(run, unattempted=run.unattempted.plus(usage))
 
 
 def _lane(run: Run, lane_id: int, **changes: object) -> Run:
