@@ -24,9 +24,9 @@ class Program:
     """One row: the agent's name, its environment, its settings below HOME, its model.
 
     `login_env` is the environment for a subscription's token instead of a key. `tries` says how
-    many requests it makes on a bad day before it gives up, where that is not one. A reset of a
-    usage limit is told so exactly, or (None) not at all. `silence_s` is longer than it takes to
-    come to its first word.
+    many requests it makes on a bad day before it gives up, where that is not one, and `sits_out`
+    on which days it tries again for minutes. A reset of a usage limit is told so exactly, or (None)
+    not at all. `silence_s` is longer than it takes to come to its first word.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Program:
     model: str = ""
     login_env: Mapping[str, str] | None = None
     tries: Mapping[Day, int] = field(default_factory=dict)
+    sits_out: tuple[Day, ...] = ()
     tells_reset_within_s: float | None = None
     silence_s: float = 9
 
@@ -178,11 +179,17 @@ PROGRAMS = {
                 "QWEN_CODE_NO_RELAUNCH": "true",
             },
             files={".qwen/settings.json": json.dumps(QWEN)},
+            tries={Day.CUT: 4},
+            sits_out=LIMITS,
+            silence_s=15,
         ),
         Program(
             "opencode",
             env={"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
             files={".config/opencode/opencode.json": json.dumps(OPENCODE)},
+            tries={Day.RATE_LIMIT: 6},
+            sits_out=(Day.USAGE_LIMIT, Day.QUOTA, Day.CUT),
+            silence_s=40,
         ),
         Program(
             "aider",
@@ -193,6 +200,8 @@ PROGRAMS = {
                 "AIDER_EDIT_FORMAT": "whole",
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             },
+            sits_out=(*LIMITS, *LOADS, Day.CUT),
+            silence_s=30,
         ),
     )
 }

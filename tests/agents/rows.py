@@ -12,6 +12,8 @@ from tests.agents.programs import PROGRAMS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tests.modelserver.script import Day
+
 WITH_ADAPTER = ("claude",)
 WITHOUT_TOOLS = ("aider",)
 
@@ -21,6 +23,11 @@ def for_programs(names: Iterable[str]) -> pytest.MarkDecorator:
     marks = {name: () if name in EVERY_PUSH else (pytest.mark.full,) for name in names}
     rows = [pytest.param(name, marks=marks[name]) for name in marks if name in WITH_ADAPTER]
     return pytest.mark.parametrize("name", rows)
+
+
+def programs_that_give_up_on(day: Day) -> pytest.MarkDecorator:
+    """Those whose own retries on such a day come to an end in a test's time."""
+    return for_programs(name for name, row in PROGRAMS.items() if day not in row.sits_out)
 
 
 every_program = for_programs(PROGRAMS)

@@ -29,6 +29,6 @@ def test_two_stories_to_done(make_scene: MakeScene, name: str) -> None:
     ]
     state, sent = scene.bench.state(), scene.answered()
     assert (state["status"], scene.counted()) == ("done", sent)
-    assert state["total_tokens"] == sent.input + sent.output
+    assert state["total_tokens"] == sent.billed
     assert not any(entry.get("tokens_estimated") for entry in scene.iterations())
     scene.alone()

@@ -31,6 +31,11 @@ class Tokens:
         """All tokens of the prompt, wherever they came from."""
         return self.input + self.cache_read + self.cache_write
 
+    @property
+    def billed(self) -> int:
+        """What untildone calls the total: without the tokens of a cache."""
+        return self.input + self.output
+
     def unwritten(self) -> Tokens:
         """The same in a protocol that knows no writing to a cache."""
         return replace(self, input=self.input + self.cache_write, cache_write=0)
