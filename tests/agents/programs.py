@@ -37,7 +37,7 @@ class Program:
     tries: Mapping[Day, int] = field(default_factory=dict)
     sits_out: tuple[Day, ...] = ()
     tells_reset_within_s: float | None = None
-    silence_s: float = 9
+    silence_s: float = 7
 
     def environment(self, url: str, *, login: bool = False) -> dict[str, str | None]:
         """The environment for a model at this address; `login` for a subscription's token."""
@@ -148,7 +148,7 @@ PROGRAMS = {
                 "GOOSE_DISABLE_KEYRING": "1",
                 "GOOSE_TELEMETRY_OFF": "1",
             },
-            tries=dict.fromkeys((*LIMITS, *LOADS), 4) | {Day.CUT: 2},
+            tries=dict.fromkeys((*LIMITS, *LOADS), 4),
         ),
         Program(
             "gemini",
@@ -159,7 +159,7 @@ PROGRAMS = {
             },
             files={".gemini/settings.json": json.dumps(GEMINI)},
             model="gemini-2.5-pro",
-            silence_s=15,
+            silence_s=12,
         ),
         Program(
             "pi",
@@ -168,7 +168,7 @@ PROGRAMS = {
                 ".pi/agent/models.json": json.dumps(PI_MODELS),
                 ".pi/agent/settings.json": json.dumps(PI_SETTINGS),
             },
-            silence_s=15,
+            silence_s=12,
         ),
         Program(
             "qwen",
@@ -181,7 +181,7 @@ PROGRAMS = {
             files={".qwen/settings.json": json.dumps(QWEN)},
             tries={Day.CUT: 4},
             sits_out=LIMITS,
-            silence_s=15,
+            silence_s=12,
         ),
         Program(
             "opencode",

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 
     from tests.modelserver.script import Day
 
-WITH_ADAPTER = ("claude",)
 WITHOUT_TOOLS = ("aider",)
 
 
 def for_programs(names: Iterable[str]) -> pytest.MarkDecorator:
     """Runs a test once for each program."""
     marks = {name: () if name in EVERY_PUSH else (pytest.mark.full,) for name in names}
-    rows = [pytest.param(name, marks=marks[name]) for name in marks if name in WITH_ADAPTER]
+    rows = [pytest.param(name, marks=marks[name]) for name in marks]
     return pytest.mark.parametrize("name", rows)
 
 

@@ -98,7 +98,7 @@ class Day(StrEnum):
     CONTEXT = "the prompt is too long"
     BAD_KEY = "401"
     HANG = "the request is taken, no answer comes"
-    CUT = "the connection is reset in mid-stream"
+    CUT = "the connection ends in mid-stream"
     EARLY_END = "the stream ends in the middle, cleanly"
     MALFORMED = "events that are no JSON"
     REFUSAL = "the model refuses"

@@ -166,7 +166,8 @@ class _Handler(BaseHTTPRequestHandler):
         if day is Day.MALFORMED:
             self._chunk(b'data: {"type": "message", "delta": {"te\n\n')
         if day is Day.CUT:
-            self._reset()
+            # No reset: that may overtake what was sent, and the client would see another day.
+            self.close_connection = True
         else:
             self._chunk(b"")
 
