@@ -33,7 +33,8 @@ _LOGIN = re.compile(
     re.IGNORECASE,
 )
 _LOAD = re.compile(
-    r"overloaded|service unavailable|internal server error|bad gateway|gateway time"
+    r"overloaded|high demand|service (?:is )?(?:currently )?unavailable|internal server error"
+    r"|bad gateway|gateway time"
     r"|connection|socket|econn\w+|etimedout|epipe|network error|fetch failed|terminated$"
     r"|stream (?:disconnected|ended|closed|idle)|timed? ?out|error sending request|server error"
     r"|try again in a moment|malformed response|in json at position",

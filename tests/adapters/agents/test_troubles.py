@@ -1,0 +1,26 @@
+"""What kind of trouble the words of an error stand for."""
+
+import pytest
+
+from untildone.adapters.agents.troubles import of_error
+from untildone.domain.agent import Kind
+
+# As real programs say it on a bad day of the scripted model.
+SAID = [
+    ("We’re currently experiencing high demand, which may cause temporary errors.", "overloaded"),
+    ("[API Error: The service is currently unavailable.]", "overloaded"),
+    ("exceeded retry limit, last status: 429 Too Many Requests", "rate_limited"),
+    ("unexpected status 401 Unauthorized: Incorrect API key provided: sk-x.", "not_logged_in"),
+    ("429 The usage limit has been reached", "quota_exhausted"),
+]
+
+
+@pytest.mark.parametrize(("message", "kind"), SAID)
+def test_words_have_a_kind(message: str, kind: str) -> None:
+    trouble = of_error(message)
+    assert trouble is not None
+    assert trouble.kind is Kind(kind)
+
+
+def test_other_words_have_none() -> None:
+    assert of_error("the file could not be found") is None
