@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.modelserver.play import IN_STREAM
 from tests.modelserver.script import Day
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Program:
     `login_env` is the environment for a subscription's token instead of a key. `tries` says how
     many requests it makes on a bad day before it gives up, where that is not one, and `sits_out`
     on which days it tries again for minutes. A reset of a usage limit is told so exactly, or (None)
-    not at all. `silence_s` is longer than it takes to come to its first word.
+    not at all. `silence_s` is longer than it takes to come to its first word. `turns` are the
+    requests for one story. Without `tells_cache` tokens out of a cache are input like any other.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Program:
     sits_out: tuple[Day, ...] = ()
     tells_reset_within_s: float | None = None
     silence_s: float = 7
+    turns: int = 2
+    tells_cache: bool = True
 
     def environment(self, url: str, *, login: bool = False) -> dict[str, str | None]:
         """The environment for a model at this address; `login` for a subscription's token."""
@@ -180,7 +184,7 @@ PROGRAMS = {
             },
             files={".qwen/settings.json": json.dumps(QWEN)},
             tries={Day.CUT: 4},
-            sits_out=LIMITS,
+            sits_out=(*LIMITS, *LOADS),
             silence_s=12,
         ),
         Program(
@@ -188,7 +192,7 @@ PROGRAMS = {
             env={"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
             files={".config/opencode/opencode.json": json.dumps(OPENCODE)},
             tries={Day.RATE_LIMIT: 6},
-            sits_out=(Day.USAGE_LIMIT, Day.QUOTA, Day.CUT),
+            sits_out=(Day.USAGE_LIMIT, Day.QUOTA, *LOADS, *IN_STREAM, Day.CONTEXT),
             silence_s=40,
         ),
         Program(
@@ -200,8 +204,10 @@ PROGRAMS = {
                 "AIDER_EDIT_FORMAT": "whole",
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             },
-            sits_out=(*LIMITS, *LOADS, Day.CUT),
+            sits_out=(*LIMITS, *LOADS, *IN_STREAM),
             silence_s=30,
+            turns=1,
+            tells_cache=False,
         ),
     )
 }

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 PATIENCE = 100.0
 MARK = "AGENT_TEST_MARK"
-FOR_EVER = (Day.BAD_KEY, Day.USAGE_LIMIT)
+WAITED_OUT = (Day.RATE_LIMIT, Day.CUT, Day.HANG)
 TITLES = ("Alpha greeting", "Bravo greeting")
 
 
 class Scene:
     """A change and a program whose model is scripted to write one file for each story.
 
-    A fine day has two stories. A bad one has a single story and lasts until the program gives up.
+    A fine day has two stories. A bad one has a single story and lasts for ever, or
+    (those of WAITED_OUT) until the program gives up.
     With a `command` the model runs that instead of writing.
     """
 
@@ -40,7 +41,7 @@ class Scene:
         self.program = program
         self.mark = secrets.token_hex(8)
         self._command = command
-        times = None if day in FOR_EVER else self.tries(day)
+        times = self.tries(day) if day in WAITED_OUT else None
         bad_day = BadDay(day, times, reset_s) if day else None
         self.server = ModelServer(Script([self._story(title) for title in TITLES], bad_day))
         bench.only_stories(*((1,) if day else (1, 2)))
@@ -79,8 +80,18 @@ class Scene:
         return self.program.tries.get(day, 1) if day else 1
 
     def answered(self) -> Tokens:
-        """The tokens of the answers that were whole."""
-        return sum((seen.sent for seen in self.server.main if not seen.day), Tokens()).unreasoned()
+        """The tokens of the answers that were whole, as far as the program tells them apart."""
+        sent = sum((seen.sent for seen in self.server.main if not seen.day), Tokens()).unreasoned()
+        return sent if self.program.tells_cache else sent.uncached()
+
+    def check_tokens(self) -> None:
+        """To the last token what the model sent; nothing is made up."""
+        state, answered = self.bench.state(), self.answered()
+        assert self.counted() == answered
+        assert not any(entry.get("tokens_estimated") for entry in self.iterations())
+        # A broken stream may have told tokens that are paid for, too.
+        broken = sum((seen.sent for seen in self.server.main if seen.day), Tokens()).billed
+        assert answered.billed <= state["total_tokens"] <= answered.billed + broken
 
     def counted(self) -> Tokens:
         """The tokens of all iterations as the state file has them."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.agents.rows import every_program
+from tests.agents.scene import TITLES
 
 if TYPE_CHECKING:
     from tests.agents.conftest import MakeScene
@@ -21,14 +22,8 @@ def test_two_stories_to_done(make_scene: MakeScene, name: str) -> None:
     assert result.outcomes() == ["complete", "complete"]
     for word in ("alpha", "bravo"):
         assert scene.bench.blob("ralph/demo", f"{word}.txt") == f"Hello from {word}."
-    assert [seen.step for seen in scene.server.main] == [
-        ("Alpha greeting", 0),
-        ("Alpha greeting", 1),
-        ("Bravo greeting", 0),
-        ("Bravo greeting", 1),
-    ]
-    state, sent = scene.bench.state(), scene.answered()
-    assert (state["status"], scene.counted()) == ("done", sent)
-    assert state["total_tokens"] == sent.billed
-    assert not any(entry.get("tokens_estimated") for entry in scene.iterations())
+    turns = [(title, n) for title in TITLES for n in range(scene.program.turns)]
+    assert [seen.step for seen in scene.server.main] == turns
+    assert scene.bench.state()["status"] == "done"
+    scene.check_tokens()
     scene.alone()

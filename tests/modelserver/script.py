@@ -40,6 +40,10 @@ class Tokens:
         """The same in a protocol that knows no writing to a cache."""
         return replace(self, input=self.input + self.cache_write, cache_write=0)
 
+    def uncached(self) -> Tokens:
+        """The same for a reader that does not tell the tokens of a cache apart."""
+        return replace(self, input=self.prompt, cache_read=0, cache_write=0)
+
     def unreasoned(self) -> Tokens:
         """The same in a protocol that does not tell reasoning apart."""
         return replace(self, reasoning=0)
