@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.e2e.bench_repo import Bench, Json, Live, Result
 
 PATIENCE = 100.0
+CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")
 MARK = "AGENT_TEST_MARK"
 WAITED_OUT = (Day.RATE_LIMIT, Day.CUT, Day.HANG)
 TITLES = ("Alpha greeting", "Bravo greeting")
@@ -107,6 +109,10 @@ class Scene:
                 )
             )
         )
+
+    def prompts(self) -> set[str]:
+        """All prompts that reached the model, without the time of day that goose puts beside."""
+        return {CLOCK.sub("", seen.place.prompt) for seen in self.server.main}
 
     def iterations(self) -> list[Json]:
         """The finished iterations of the state file."""

@@ -37,7 +37,7 @@ def check_waited_out(scene: Scene, day: Day, kind: str) -> None:
     days = [*scene.tries(day) * [day], *scene.program.turns * [None]]
     assert [seen.day for seen in scene.server.main] == days
     assert {event["attempt"] for event in result.named("iteration_started")} == {1}
-    assert len({seen.place.prompt for seen in scene.server.main}) == 1
+    assert len(scene.prompts()) == 1
     assert scene.bench.state()["status"] == "done"
     scene.check_tokens()
     scene.alone()
