@@ -56,7 +56,7 @@ class UsageMeter:
         recorded = self._recorded(session_id)
         if recorded:
             return recorded, warnings
-        grown = self._sessions.growth(session_id) // BYTES_PER_TOKEN
+        grown = self._sessions.growth(session_id) // BYTES_PER_TOKEN if reported is None else 0
         if grown > 0:
             return Usage(input_tokens=grown, estimated=True), warnings
         return reported, warnings

@@ -24,3 +24,5 @@ def test_words_have_a_kind(message: str, kind: str) -> None:
 
 def test_other_words_have_none() -> None:
     assert of_error("the file could not be found") is None
+    assert of_error("No matching package was found for ratelimit==2.2") is None
+    assert of_error("Cannot find module ratelimiter") is None

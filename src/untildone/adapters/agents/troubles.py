@@ -20,7 +20,12 @@ _QUOTA = re.compile(
     r"|billing|spend(?:ing)? limit|out of credits",
     re.IGNORECASE,
 )
-_RATE = re.compile(r"rate.?limit|too many requests|resource has been exhausted", re.IGNORECASE)
+# Not the bare word: a package may be called like it.
+_RATE = re.compile(
+    r"rate[ -]limit|rate_limit_(?:error|exceeded)|RateLimitError|too many requests"
+    r"|resource has been exhausted",
+    re.IGNORECASE,
+)
 _CONTEXT = re.compile(
     r"context (?:window|length|limit)|prompt (?:is )?too long|too many tokens|maximum context"
     r"|input (?:is )?too long|context_length_exceeded|input token count .*exceeds",
