@@ -11,6 +11,11 @@ def main(argv: list[str] | None = None) -> int:
     if args in (["--version"], ["-V"]):
         sys.stdout.write(f"untildone {__version__}\n")
         return 0
+    if args in (["--help"], ["-h"]):
+        from untildone.interfaces.cli.overview import overview
+
+        sys.stdout.write(overview())
+        return 0
     if args == ["status", "--json"] and _quick_status():
         return 0
     from untildone.interfaces.cli.main import main as cli

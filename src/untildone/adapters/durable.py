@@ -18,7 +18,9 @@ def sync_folder(path: Path) -> None:
             os.close(fd)
 
 
-def replace_file(path: Path, parts: Iterable[bytes], draft: Path, mode: int | None = None) -> None:
+def replace_file(
+    path: Path, parts: Iterable[bytes | bytearray], draft: Path, mode: int | None = None
+) -> None:
     """Write a whole file anew: readers see the old content or the new one, never a part."""
     try:
         with draft.open("wb") as file:

@@ -32,6 +32,7 @@ FLAGS = (
     "core.fsync=committed",
     "core.fsyncMethod=batch",
     "index.threads=1",
+    "core.preloadIndex=false",
     "commit.gpgSign=false",
     "gc.auto=0",
     "maintenance.auto=false",

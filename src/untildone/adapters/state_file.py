@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters import codec
@@ -20,7 +20,7 @@ class StateFile:
         self.path = path
         self._entry = entry
         self._foreign: Entry = {}
-        self._encoded: list[bytes] = []
+        self._encoded, self._count_encoded = bytearray(), 0
         self._tokens = 0
         self._cost: float | None = None
         self._last: tuple[bytes, int, bytes] | None = None
@@ -35,28 +35,28 @@ class StateFile:
     def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> None:
         """Replace the file by temp file, fsync and rename; totals are of all calls."""
         settled = max(len(iterations) - 1, 0)  # the last entry may still change
-        if settled < len(self._encoded):
-            self._encoded, self._tokens, self._cost = [], 0, None
-        for iteration in iterations[len(self._encoded) : settled]:
-            self._count(iteration)
-            self._encoded.append(_dump(self._entry(iteration)))
-        rows, tokens, cost = self._encoded, self._tokens, self._cost
+        if settled < self._count_encoded:
+            self._encoded, self._count_encoded, self._tokens, self._cost = bytearray(), 0, 0, None
+        for iteration in iterations[self._count_encoded : settled]:
+            self._settle(iteration)
+        tokens, cost, row = self._tokens, self._cost, b""
         if iterations:
             last = iterations[-1]
-            rows = [*rows, _dump(self._entry(last))]
+            row = _dump(self._entry(last))
             tokens += last.usage.total if last.usage else 0
             cost = _plus(cost, last)
         cost = _sum(cost, head.get("unattempted_cost_usd"))
         tokens += _number(head.get("unattempted_tokens"))
         totals = {"total_tokens": tokens, "total_cost_usd": cost}
         fields = codec.encode({**self._foreign, **head, **totals})
-        parts = [_dump(fields)[:-1], b', "iterations": [', *_separated(rows), b"]}\n"]
-        gist = (parts[0], len(rows), rows[-1] if rows else b"")
+        start = _dump(fields)[:-1]
+        gist = (start, len(iterations), row)
         if gist != self._last:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self._last is None:
                 self._remove_drafts_of_the_dead()
             draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+            parts = (start, b', "iterations": [', self._encoded, row, b"]}\n")
             replace_file(self.path, parts, draft)
             self._last = gist
 
@@ -66,7 +66,10 @@ class StateFile:
             if pid.isdecimal() and not _lives(int(pid)):
                 draft.unlink(missing_ok=True)
 
-    def _count(self, iteration: Iteration) -> None:
+    def _settle(self, iteration: Iteration) -> None:
+        # One run of bytes: ten thousand small ones would take longer to write.
+        self._encoded += _dump(self._entry(iteration)) + b",\n"
+        self._count_encoded += 1
         self._tokens += iteration.usage.total if iteration.usage else 0
         self._cost = _plus(self._cost, iteration)
 
@@ -77,12 +80,6 @@ def _lives(pid: int) -> bool:
     except OSError as error:
         return isinstance(error, PermissionError)
     return True
-
-
-def _separated(rows: list[bytes]) -> Iterator[bytes]:
-    for k, row in enumerate(rows):
-        yield b",\n" if k else b""
-        yield row
 
 
 def _dump(value: object) -> bytes:

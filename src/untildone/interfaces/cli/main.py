@@ -10,30 +10,7 @@ import click
 
 from untildone import __version__
 from untildone.domain.errors import UntildoneError
-
-# Name, module, short help: `--help` imports none of the modules.
-COMMANDS = {
-    "run": ("loop", "Start the loop over a change, or go on with it after a crash."),
-    "resume": ("loop", "Go on with a stopped, stuck, stalled or crashed run."),
-    "status": ("look", "Where every loop of this repository stands."),
-    "stories": ("look", "The stories of a change as the loop sees them."),
-    "logs": ("look", "What the agent said and did."),
-    "attempts": ("work", "Failed attempts that were saved: list, show, compare, bring back."),
-    "stop": ("control", "Ask a live loop to stop."),
-    "finish": ("control", "The completion choice: cleanup or keep."),
-    "done": ("control", "Your word that a manual run is done."),
-    "restore": ("work", "Put everything back exactly as it was before the run."),
-    "undo": ("work", "Take back the newest change that untildone made here."),
-    "gc": ("gc", "Remove what ended runs have stored, once it is old."),
-    "usage": ("usage", "Tokens and cost by day, change, agent or model."),
-    "replay": ("record", "Read a recorded run once more and compare every decision."),
-    "report": ("record", "A recorded run in one file, for a bug report."),
-    "agents": ("agents", "Which agents are installed, with a login or without."),
-    "init": ("setup", "Write a commented configuration file."),
-    "doctor": ("setup", "Check git, agents, story sources and leftovers."),
-    "demo": ("setup", "A complete run in a throw-away repository: no key, no network."),
-    "completion": ("setup", "Print a shell completion script."),
-}
+from untildone.interfaces.cli.overview import COMMANDS, overview
 
 
 class LazyGroup(click.Group):
@@ -52,10 +29,9 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table, without importing anything."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+    def get_help(self, ctx: click.Context) -> str:
+        """The overview, without importing a command."""
+        return overview().rstrip()
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -70,15 +46,10 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with `untildone demo`, then `untildone run` in your repository.",
 )
 @click.version_option(__version__, "-V", "--version", message="untildone %(version)s")
 def cli() -> None:
-    """Drive coding agents through the stories of a change until every story is truly done.
-
-    One agent call per story, a git checkpoint after each, put-back and retry on failure, and
-    nothing is ever lost on the way.
-    """
+    """Drive coding agents through the stories of a change until every story is truly done."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
