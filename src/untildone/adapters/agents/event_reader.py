@@ -1,5 +1,6 @@
 """What every reader of JSON lines does, whatever the events are called."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from untildone.adapters.agents.fields import detail, short
@@ -12,7 +13,7 @@ from untildone.domain.plain_text import plain
 ERROR_CHARS = 2000
 
 
-class EventReader:
+class EventReader(ABC):
     """Hands each event to `_hear` as it comes and asks `_reading` when the output is over.
 
     Lines that begin with one of `_skipped` are not even parsed.
@@ -41,10 +42,12 @@ class EventReader:
         return [] if line.startswith(self._skipped) else self._hear(parsed(line))
 
     def _hear(self, event: Mapping[str, object]) -> list[Notice]:
-        raise NotImplementedError
+        """What this event makes the agent say or do; in plain text there are none."""
+        return []
 
+    @abstractmethod
     def _reading(self, stderr_tail: bytes) -> Reading:
-        raise NotImplementedError
+        """The reading, once no event comes any more."""
 
     def _say(self, message_id: str, text: str) -> list[Notice]:
         """The agent's own text; a message may come in pieces under one id."""
