@@ -38,16 +38,9 @@ def added(one: Usage | None, other: Usage) -> Usage:
     """The sum of two shares; the cost is unknown if one of the two is."""
     if one is None:
         return other
-    costs = (one.cost_usd, other.cost_usd)
-    return Usage(
-        input_tokens=one.input_tokens + other.input_tokens,
-        output_tokens=one.output_tokens + other.output_tokens,
-        cache_read_tokens=one.cache_read_tokens + other.cache_read_tokens,
-        cache_write_tokens=one.cache_write_tokens + other.cache_write_tokens,
-        reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
-        cost_usd=None if costs[0] is None or costs[1] is None else costs[0] + costs[1],
-        model=other.model or one.model,
-    )
+    total = one.plus(other)
+    unknown = one.cost_usd is None or other.cost_usd is None
+    return replace(total, cost_usd=None) if unknown else total
 
 
 def priced(usage: Usage | None) -> Usage | None:
