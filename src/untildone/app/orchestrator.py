@@ -322,7 +322,7 @@ class Orchestrator:
         plan, other = self.run.plan, self.run.lanes[lane_id].stand_in
         works = other is not None and now < other.until
         if plan.fallback and not works:
-            agent, _, model = plan.fallback.partition(":")
+            agent, model = plan.stand_in
             self.tell(warning(f"{plan.agent}: {limit.why}; {plan.fallback} steps in"))
             return f.SteppedIn(lane_id, agent, model, until, limit.why)
         return f.WaitStarted(lane_id, until, limit.why, limit.kind)

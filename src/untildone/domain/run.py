@@ -121,6 +121,17 @@ class Plan:
     sandbox_writable: tuple[str, ...] = ()
     contained: bool = False
 
+    @property
+    def stand_in(self) -> tuple[str, str]:
+        """The agent and the model of `fallback`; both empty if there is none."""
+        agent, _, model = self.fallback.partition(":")
+        return agent, model
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Every agent that may be called."""
+        return tuple(name for name in (self.agent, self.stand_in[0]) if name)
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

@@ -41,8 +41,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     def speaker(name: str) -> Dialect:
         return dialect(name, plan.agent_cmd, plan.script, top)
 
-    agents = (plan.agent, plan.fallback.partition(":")[0])
-    spent = SessionWatch(agents, top, repo.clock.now)
+    spent = SessionWatch(plan.agents, top, repo.clock.now)
     return Ports(
         agent=AgentSession(repo.processes, speaker, held, repo.home / "agent.json", stop_now),
         source=source_of(plan, top),

@@ -59,21 +59,18 @@ def program(name: str) -> "Program":
 
 def droppings(plan: Plan) -> tuple[str, ...]:
     """Patterns of the files that the plan's agents leave in a worktree."""
-    names = (plan.agent, plan.fallback.partition(":")[0])
-    return tuple(d for name in names if name in PROGRAMS for d in program(name).ways.droppings)
+    programs = (program(name) for name in plan.agents if name in PROGRAMS)
+    return tuple(pattern for found in programs for pattern in found.ways.droppings)
 
 
 def check_agents(plan: Plan, top: Path) -> None:
     """Every agent that the plan may call can be started, as it is to be called."""
-    wanted = {"--agent": plan.agent, "--fallback": plan.fallback.partition(":")[0]}
-    for flag, name in wanted.items():
-        if not name:
-            continue
+    for flag, name in zip(("--agent", "--fallback"), plan.agents, strict=False):
         agent = dialect(name, plan.agent_cmd, plan.script, top)
         try:
             agent.check()
         except AgentMissing as missing:
-            others = [n for n in installed() if n not in wanted.values()]
+            others = [n for n in installed() if n not in plan.agents]
             take = ", ".join(f"`{flag} {other}`" for other in others)
             found = f"Choose what is installed: {take}. " if take else ""
             raise AgentMissing(missing.message, hint=f"{found}{missing.hint}") from missing
