@@ -26,7 +26,8 @@ from tests.fakes.plans import (
 )
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.app.orchestrator import EVENT_SIZE, NOTICE_BUDGET, Orchestrator
+from untildone.app.attempting import EVENT_SIZE, NOTICE_BUDGET
+from untildone.app.orchestrator import Orchestrator
 from untildone.domain import fact as f
 from untildone.domain.agent import (
     AgentReport,

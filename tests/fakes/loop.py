@@ -14,7 +14,8 @@ from tests.fakes.plans import ORIGIN, PLAN
 from tests.fakes.record import FakeRecord
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.app.orchestrator import Orchestrator, Ports
+from untildone.app.orchestrator import Orchestrator
+from untildone.app.world import Ports
 from untildone.domain.fact import Started
 from untildone.domain.machine import begin
 from untildone.domain.run import Choice, Plan, Run

@@ -14,8 +14,8 @@ from untildone.adapters.usage import UsageMeter
 from untildone.adapters.verify import ShellChecks
 from untildone.app import views
 from untildone.app.bus import Bus
-from untildone.app.orchestrator import Ports
 from untildone.app.record import RunRecord
+from untildone.app.world import Ports
 from untildone.domain.errors import UserError
 from untildone.domain.run import Origin, Plan, Run
 from untildone.ports import Checkpoint, Dialect

@@ -1,0 +1,131 @@
+"""One agent call: its prompt, whom to call, and how the call went."""
+
+import contextlib
+from collections.abc import Callable
+from datetime import datetime
+
+from untildone.app.world import Course
+from untildone.domain import fact as f
+from untildone.domain import step as s
+from untildone.domain.agent import Intent, Notice
+from untildone.domain.errors import StoriesError
+from untildone.domain.event import noticed, warning
+from untildone.domain.policy import Verdict, judge
+from untildone.domain.prompt import Brief, render
+from untildone.domain.run import Lane, Outcome, StopHow
+from untildone.domain.story import Story, StoryContext
+
+NOTICE_BUDGET = 512 * 1024
+EVENT_SIZE = 100
+
+
+class Caller:
+    """Calls the agent once and judges the call."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+
+    def run_attempt(self, step: s.RunAttempt) -> f.AttemptEnded:
+        ports, plan, story = self._course.ports, self._course.run.plan, step.story
+        lane = self._course.run.lanes[step.lane]
+        story_id = story.id if story else ""
+        ports.checkpoint.stand(lane.checkpoint, story_id or f"iteration-{step.n}")
+        context = ports.source.context(story) if ports.source and story else StoryContext()
+        brief = Brief(
+            change=plan.change_id,
+            story=story,
+            task=plan.task,
+            context=context,
+            verify=plan.verify,
+            reason=step.reason,
+            template=ports.template,
+            tasks_file=self._course.run.book.path if self._course.run.book else "",
+        )
+        prompt = render(brief)
+        log_file = ports.folder.log_file(step.n)
+        ports.folder.keep_prompt(step.n, prompt)
+        key = story.key if story else ("", "")
+        ports.meter.start()
+        now = ports.clock.now()
+        agent, model = self._whom(lane, now)
+        resume = self._course.run.conversation(key, agent) if plan.resume_session else None
+        self._course.record(
+            f.AttemptStarted(step.lane, step.n, story_id, key, log_file, agent, model, resume)
+        )
+        intent = Intent(
+            prompt=prompt,
+            cwd=ports.cwd,
+            scratch=ports.folder.scratch(step.n),
+            story_id=story_id,
+            attempt=step.attempt,
+            model=model,
+            permissions=plan.permissions,
+            resume=resume,
+            asked=now,
+            agent=agent,
+        )
+        report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
+        verdict = judge(report, lane.strikes)
+        commits = ports.checkpoint.commits(lane.checkpoint)
+        complete = verdict.outcome is Outcome.COMPLETE
+        lost = self._lost(story, lane.checkpoint) if story and complete else ""
+        if lost:
+            verdict = Verdict(Outcome.VERIFY_FAILED, lost)
+        for denied in report.reading.denied:
+            self._course.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
+        return f.AttemptEnded(
+            step.lane,
+            verdict.outcome,
+            verdict.reason,
+            commits,
+            report.reading.usage,
+            verdict.trouble,
+            report.reading.session,
+            report.ending,
+            report.exit_code,
+            report.spoke,
+        )
+
+    def measure(self, lane: int) -> f.UsageMeasured:
+        iteration = self._course.iteration(lane)
+        if self._course.run.stop and self._course.run.stop.how is StopHow.NOW:
+            return f.UsageMeasured(lane, iteration.usage)  # no time for another program
+        session_id = iteration.session.id if iteration.session else ""
+        usage, warnings = self._course.ports.meter.measure(iteration.usage, session_id)
+        return f.UsageMeasured(lane, usage, tuple(warnings))
+
+    def _whom(self, lane: Lane, now: datetime) -> tuple[str, str]:
+        """The agent to call and its model: the stand-in until the usual one is past its limit."""
+        other = lane.stand_in
+        if other and now < other.until:
+            return other.agent, other.model
+        return self._course.run.plan.agent, self._course.run.plan.model
+
+    def _lost(self, story: Story, checkpoint: str) -> str:
+        """Why this work could not be saved as the story's; worth a retry with this reason."""
+        astray = self._course.ports.checkpoint.astray(checkpoint)
+        if astray or not self._course.ports.source:
+            return astray
+        # An unreadable file is found by the next look at the stories, which says so.
+        with contextlib.suppress(StoriesError):
+            book = self._course.ports.source.load()
+            if book.find(story.key) is None:
+                return f"Story {story.id} is not found by number and text any more: {book.path}"
+        return ""
+
+    def _notifier(self) -> Callable[[Notice], None]:
+        left = NOTICE_BUDGET
+
+        def notify(notice: Notice) -> None:
+            nonlocal left
+            event = noticed(notice)
+            size = EVENT_SIZE + sum(len(str(value)) for value in event.data.values())
+            if left > 0:
+                self._course.tell(event)
+                if left <= size:
+                    self._course.tell(
+                        warning("The agent says a lot; the rest is only in its log file")
+                    )
+            left -= size
+
+        return notify

@@ -1,0 +1,66 @@
+"""What becomes of an attempt's work: checked, kept, or put back."""
+
+import contextlib
+
+from untildone.app.world import Course, open_iteration
+from untildone.domain import fact as f
+from untildone.domain.errors import StoriesError, StoryLost, WorkAstray
+from untildone.domain.event import Event
+
+
+class Keeper:
+    """Checks the work after COMPLETE, keeps it, or puts the tree back."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+
+    def verify(self, lane: int) -> f.Verified:
+        plan = self._course.run.plan
+        for command in plan.verify:
+            self._course.tell(Event("verify_started", {"command": command}))
+            reason = self._course.ports.verifier.run(
+                command, self._course.run.plan.limits.timeout_min * 60
+            )
+            data = {"command": command, "passed": not reason, "reason": reason}
+            self._course.tell(Event("verify_ended", data))
+            if reason:
+                return f.Verified(lane, passed=False, reason=reason)
+        return f.Verified(lane, passed=True)
+
+    def save(self, lane_id: int) -> f.Saved | f.Verified:
+        ports, plan = self._course.ports, self._course.run.plan
+        lane = self._course.run.lanes[lane_id]
+        iteration = open_iteration(lane)
+        name = f"iteration-{iteration.n}" if plan.plain else iteration.story_id
+        remarks: tuple[str, ...] = ()
+        if not plan.plain and ports.source:
+            book = self._course.run.book or ports.source.load()
+            story = book.find(iteration.story_key)
+            try:
+                remarks = ports.source.settle(story, book) if story else ()
+            except StoryLost as lost:
+                # Worth a retry with this reason: what cannot be ticked must not be saved.
+                return f.Verified(lane_id, passed=False, reason=lost.message)
+        message = (
+            f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
+            f"Untildone-Story: {name}\nUntildone-Attempt: {iteration.attempt}\n"
+        )
+        try:
+            saved = ports.checkpoint.save(
+                lane_id, lane.checkpoint, message, only_changes=plan.plain
+            )
+        except WorkAstray as astray:
+            return f.Verified(lane_id, passed=False, reason=astray.message)
+        return f.Saved(lane_id, saved.commit, saved.checkpoint, (*remarks, *saved.remarks))
+
+    def revert(self, lane_id: int) -> f.Reverted:
+        lane = self._course.run.lanes[lane_id]
+        it = open_iteration(lane)
+        story = f"{it.story_id}-limit" if it.limit else it.story_id
+        attempt = it.n if it.limit else it.attempt
+        reverted = self._course.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
+        if self._course.ports.source and self._course.run.book:
+            # An unreadable file is found by the next look at the stories, which says so.
+            with contextlib.suppress(StoriesError):
+                self._course.ports.source.take_back(self._course.run.book)
+        return reverted
