@@ -18,7 +18,8 @@ from untildone.domain.plain_text import plain
 from untildone.domain.run import Run
 from untildone.domain.value import dataclass
 from untildone.settings import load
-from untildone.wiring.loop import Ended, Session
+from untildone.wiring.driving import Ended
+from untildone.wiring.loop import Session
 from untildone.wiring.planning import Wanted
 from untildone.wiring.repository import Repository, here
 

@@ -6,8 +6,8 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import Choice
 from untildone.interfaces.cli.loop import QUIET_VIEW, session_for, tell
 from untildone.interfaces.cli.names import change_names
-from untildone.wiring import control
-from untildone.wiring.loop import Ended
+from untildone.wiring import closing, control
+from untildone.wiring.driving import Ended
 from untildone.wiring.worktrees import here_for
 
 
@@ -44,7 +44,7 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
         return code
     view = QUIET_VIEW | {"as_json": as_json}
     session = session_for(repository, "keep", view)
-    ended = session.finish(repository.needed(change), Choice(choice))
+    ended = closing.finish(session, repository.needed(change), Choice(choice))
     return tell(ended, view) if ended.exit_code == 5 else _finished(ended, choice)
 
 
@@ -66,7 +66,7 @@ def done(change: str) -> int:
         )
     if run.closed and run.status == "done":
         raise UserError(f"The run of `{change}` is done already", hint="untildone status")
-    return tell(session.person_done(run), QUIET_VIEW)
+    return tell(closing.person_done(session, run), QUIET_VIEW)
 
 
 def _finished(ended: Ended, choice: str) -> int:

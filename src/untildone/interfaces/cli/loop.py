@@ -15,7 +15,8 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import Run
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
-from untildone.wiring.loop import Ended, Session
+from untildone.wiring.driving import Ended
+from untildone.wiring.loop import Session
 from untildone.wiring.planning import SeveralChanges, Wanted
 from untildone.wiring.repository import Repository, here
 from untildone.wiring.worktrees import here_for

@@ -11,7 +11,7 @@ import click
 from untildone.domain.plain_text import amount, plain
 from untildone.interfaces.cli.loop import session_for
 from untildone.interfaces.cli.names import change_names
-from untildone.wiring import attempt, saved
+from untildone.wiring import attempt, closing, saved
 from untildone.wiring.repository import here
 from untildone.wiring.undo import operations
 from untildone.wiring.undo import undo as take_back
@@ -134,7 +134,7 @@ def restore(change: str) -> int:
     What is there now is stored under refs/ralph/archive first.
     """
     repository = here_for(change)
-    stored = session_for(repository).restore(repository.needed(change))
+    stored = closing.restore(session_for(repository), repository.needed(change))
     click.echo("Everything is as it was before the run. What was there is stored as:")
     for ref in stored:
         click.echo(f"  {ref}")
