@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from datetime import datetime
 
+from untildone.app.briefing import brief_of
 from untildone.app.world import Course
 from untildone.domain import fact as f
 from untildone.domain import step as s
@@ -11,9 +12,9 @@ from untildone.domain.agent import Intent, Notice
 from untildone.domain.errors import StoriesError
 from untildone.domain.event import noticed, warning
 from untildone.domain.policy import Verdict, judge
-from untildone.domain.prompt import Brief, render
+from untildone.domain.prompt import render
 from untildone.domain.run import Lane, Outcome, StopHow
-from untildone.domain.story import Story, StoryContext
+from untildone.domain.story import Story
 
 NOTICE_BUDGET = 512 * 1024
 EVENT_SIZE = 100
@@ -30,18 +31,7 @@ class Caller:
         lane = self._course.run.lanes[step.lane]
         story_id = story.id if story else ""
         ports.checkpoint.stand(lane.checkpoint, story_id or f"iteration-{step.n}")
-        context = ports.source.context(story) if ports.source and story else StoryContext()
-        brief = Brief(
-            change=plan.change_id,
-            story=story,
-            task=plan.task,
-            context=context,
-            verify=plan.verify,
-            reason=step.reason,
-            template=ports.template,
-            tasks_file=self._course.run.book.path if self._course.run.book else "",
-        )
-        prompt = render(brief)
+        prompt = render(brief_of(self._course.run, step, ports.source, ports.template))
         log_file = ports.folder.log_file(step.n)
         ports.folder.keep_prompt(step.n, prompt)
         key = story.key if story else ("", "")

@@ -5,17 +5,17 @@ from datetime import datetime
 from typing import assert_never
 
 from untildone.app.attempting import Caller
+from untildone.app.briefing import stories_now
 from untildone.app.keeping import Keeper
 from untildone.app.world import Course, Ports
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Trouble
-from untildone.domain.errors import CloseRefused, Interrupted, StoriesError, UntildoneError
+from untildone.domain.errors import CloseRefused, Interrupted, UntildoneError
 from untildone.domain.event import warning
 from untildone.domain.machine import next_steps
 from untildone.domain.policy import wake_at
-from untildone.domain.run import Done, Origin, Run
-from untildone.domain.story import StoryBook, checked
+from untildone.domain.run import Origin, Run
 
 
 class Orchestrator(Course):
@@ -65,7 +65,7 @@ class Orchestrator(Course):
                 opened = ports.checkpoint.open(self._origin, stamp)
                 return replace(opened, remarks=(*self._remarks, *opened.remarks))
             case s.LoadStories():
-                return self._load()
+                return stories_now(self.run, ports.source)
             case s.RunAttempt():
                 return self._caller.run_attempt(step)
             case s.MeasureUsage(lane):
@@ -89,21 +89,6 @@ class Orchestrator(Course):
                 return f.Closed(choice, ports.checkpoint.close(choice, self.run.origin))
             case _:
                 assert_never(step)
-
-    def _load(self) -> f.StoriesLoaded:
-        source = self.ports.source
-        book = checked(source.load()) if source else StoryBook("", "", "", ())
-        if self.run.plan.plain:
-            done = self.run.plan.done is Done.TASKS and 0 < book.total == book.complete
-            return f.StoriesLoaded(book.total, book.complete, done, book=book)
-        count = len(book.stories)
-        open_stories = book.open_stories(self.run.finished)
-        if open_stories and book.next_story(self.run.finished) is None:
-            names = ", ".join(story.id for story in open_stories)
-            raise StoriesError(f"The open stories wait for each other in {book.path}: {names}")
-        finished = count - len(open_stories)
-        done = finished == count and self.run.plan.done is not Done.MANUAL
-        return f.StoriesLoaded(book.total, book.complete, done, book, count, finished)
 
     def _wait(self, step: s.Wait) -> f.Fact | None:
         now = self.ports.clock.now()

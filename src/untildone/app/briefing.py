@@ -1,0 +1,40 @@
+"""What an agent call is told, and the look at the stories before it: for the loop and a dry run."""
+
+from untildone.domain import fact as f
+from untildone.domain.errors import StoriesError
+from untildone.domain.prompt import Brief
+from untildone.domain.run import Done, Run
+from untildone.domain.step import RunAttempt
+from untildone.domain.story import StoryBook, StoryContext, checked
+from untildone.ports import StorySource
+
+
+def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: str) -> Brief:
+    """All that goes into the prompt of this call."""
+    plan, story = run.plan, step.story
+    return Brief(
+        change=plan.change_id,
+        story=story,
+        task=plan.task,
+        context=source.context(story) if source and story else StoryContext(),
+        verify=plan.verify,
+        reason=step.reason,
+        template=template,
+        tasks_file=run.book.path if run.book else "",
+    )
+
+
+def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
+    """The stories as they are now, and whether they are all done."""
+    book = checked(source.load()) if source else StoryBook("", "", "", ())
+    if run.plan.plain:
+        done = run.plan.done is Done.TASKS and 0 < book.total == book.complete
+        return f.StoriesLoaded(book.total, book.complete, done, book=book)
+    count = len(book.stories)
+    open_stories = book.open_stories(run.finished)
+    if open_stories and book.next_story(run.finished) is None:
+        names = ", ".join(story.id for story in open_stories)
+        raise StoriesError(f"The open stories wait for each other in {book.path}: {names}")
+    finished = count - len(open_stories)
+    done = finished == count and run.plan.done is not Done.MANUAL
+    return f.StoriesLoaded(book.total, book.complete, done, book, count, finished)

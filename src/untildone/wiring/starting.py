@@ -1,0 +1,127 @@
+"""Whether a run may start or go on here, found out without touching anything."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from untildone.adapters.linked_worktree import user_of
+from untildone.adapters.repository import head_of, preflight
+from untildone.adapters.run_folder import new_run_id
+from untildone.domain.errors import UserError
+from untildone.domain.run import Choice, Origin, Run
+from untildone.domain.value import dataclass
+from untildone.ports import StorySource
+from untildone.settings import Settings
+from untildone.wiring.containment import settled
+from untildone.wiring.flagged import refuse_flagged
+from untildone.wiring.planning import Prepared, Wanted, prepare, source_of
+from untildone.wiring.registry import check_agents
+from untildone.wiring.repository import Repository
+from untildone.wiring.worktrees import refuse_ignored
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A run that may start. `idle` says why there is nothing to do, if that is so."""
+
+    prepared: Prepared
+    origin: Origin
+    idle: str = ""
+
+
+def ready(
+    repo: Repository, settings: Settings, wanted: Wanted, change: str, *, at_terminal: bool
+) -> Ready:
+    """A new run with everything checked; whatever is wrong is an error before the first change."""
+    git = repo.git(repo.inbox.signalled)
+    origin = preflight(git, repo.place, change)
+    run_id = new_run_id(repo.home, repo.clock.now())
+    prepared = prepare(repo.place.top, settings, wanted, change, run_id)
+    idle = _nothing_to_do(prepared)
+    if idle:
+        return Ready(prepared, origin, idle)
+    check_agents(prepared.plan, repo.place.top)
+    if not wanted.include_flagged:
+        refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, at_terminal=at_terminal)
+    plan, remarks = settled(prepared.plan, repo.processes, repo.place.top)
+    if plan.checkpoint == "worktree":
+        stories = prepared.source.load().path if prepared.source else ""
+        refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
+    warnings = (*prepared.warnings, *remarks)
+    return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
+
+
+def branch_of_run(repo: Repository) -> str:
+    """The branch that says whose turn it is; a run without one counts until it has ended."""
+    run = repo.latest()
+    if run and run.plan.checkpoint == "stash" and not (run.closed or run.abandoned):
+        return f"ralph/{run.plan.change_id}"
+    return head_of(repo.place.git_dir)[0]
+
+
+def goes_on(repo: Repository, branch: str, change: str) -> bool:
+    """Whether `run` goes on with the run of this branch instead of starting one."""
+    return branch == f"ralph/{change}" or bool(user_of(repo.place))
+
+
+def run_of_branch(repo: Repository, change: str) -> Run:
+    """The run to go on with."""
+    run = repo.latest(change)
+    if run is None:
+        raise UserError(
+            f"The worktree is on `ralph/{change}`, but no run of it is recorded here",
+            state="Nothing was changed.",
+            hint="Check out the branch to start from, then `untildone run` again.",
+        )
+    return run
+
+
+def refuse_unfinished(repo: Repository, branch: str) -> None:
+    """Another run of this worktree that has not ended comes first."""
+    if not branch.startswith("ralph/"):
+        return
+    other = branch.removeprefix("ralph/")
+    run = repo.latest(other)
+    if run and not run.closed and not run.abandoned:
+        raise UserError(
+            f"The run of `{other}` in this worktree has not ended: it comes first",
+            state="Nothing was changed.",
+            hint=f"`untildone resume {other}`, or `untildone finish {other} cleanup`",
+        )
+
+
+def refuse_ended(repo: Repository, run: Run) -> None:
+    """A run that was put away cannot go on."""
+    plan = run.plan
+    put_away_before = plan.checkpoint == "worktree" and not user_of(repo.place)
+    if run.abandoned or put_away_before or (run.closed and run.choice is Choice.CLEANUP):
+        back = run.origin.label if run.origin else "your branch"
+        raise UserError(
+            f"The run of `{plan.change_id}` was ended, it cannot go on",
+            state="Nothing was changed.",
+            hint=f"`git checkout {back}`, then `untildone run {plan.change_id}`",
+        )
+
+
+def nothing_open(run: Run, top: Path) -> bool:
+    """Whether every story of a run is done."""
+    source = source_of(run.plan, top)
+    return source is None or not source.load().open_stories(run.finished)
+
+
+def all_done(change: str) -> str:
+    """The sentence for a change with nothing left to do."""
+    return f"All stories of `{change}` are done; nothing was changed."
+
+
+def _nothing_to_do(prepared: Prepared) -> str:
+    plan = prepared.plan
+    if prepared.open_stories == 0:
+        return all_done(plan.change_id)
+    if plan.plain and prepared.source and _all_ticked(prepared.source):
+        return "Every box of tasks.md is ticked; nothing was changed. `--done manual` runs anyway."
+    return ""
+
+
+def _all_ticked(source: StorySource) -> bool:
+    book = source.load()
+    return 0 < book.total == book.complete
