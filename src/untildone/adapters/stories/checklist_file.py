@@ -1,17 +1,14 @@
 """A checklist in a file of the worktree: read it, and settle one finished story in it."""
 
-import errno
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.durable import replace_file
 from untildone.adapters.stories import checklist, task_lines
-from untildone.domain.errors import StoriesError, StoryLost
+from untildone.adapters.stories.story_file import StoryFile
+from untildone.domain.errors import StoryLost
 from untildone.domain.story import Story, StoryBook, Task
 from untildone.domain.value import dataclass
 
-_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NAMED_AT_MOST = 10
 
 
@@ -63,58 +60,16 @@ class ChecklistFile:
     def _parse(self, data: bytes) -> StoryBook:
         return checklist.parse(data, change=self.change, source=self.source, path=self.path)
 
-    def _read(self) -> bytes:
-        path = self.root / self.path
-        try:
-            # Asked before opening: reading a pipe would wait for ever.
-            if not stat.S_ISREG(path.stat().st_mode):
-                what = "a directory" if path.is_dir() else "not an ordinary file"
-                raise self._unreadable(
-                    f"It is {what}", f"Look at it with `ls -ld {self.path}`, then {self._again}."
-                )
-            data = path.read_bytes()
-        except FileNotFoundError:
-            if path.is_symlink():
-                target = path.readlink()
-                raise self._unreadable(
-                    f"It is a symbolic link to a file that does not exist ({target})",
-                    f"Look at it with `ls -l {self.path}`.",
-                ) from None
-            raise self._unreadable(
-                "It does not exist",
-                f"`git checkout HEAD -- {self.path}` brings a committed one back, "
-                f"then {self._again}.",
-            ) from None
-        except OSError as error:
-            raise self._unreadable(
-                _reason(error), f"Look at it with `ls -l {self.path}`, then {self._again}."
-            ) from error
-        if _is_utf_16(data):
-            raise StoriesError(
-                f"Line 1 shows that the file is in UTF-16, not in UTF-8: {self.path}",
-                hint=f"Save it as UTF-8 (for example with `iconv -f UTF-16 -t UTF-8`), "
-                f"then {self._again}.",
-            )
-        return data
-
-    def _unreadable(self, why: str, hint: str) -> StoriesError:
-        return StoriesError(f"The story file cannot be read. {why}: {self.path}", hint=hint)
-
     @property
-    def _again(self) -> str:
-        return f"type `untildone run {self.change}`"
+    def _file(self) -> StoryFile:
+        return StoryFile(self.root, self.path, self.change)
+
+    def _read(self) -> bytes:
+        return self._file.read()
 
     def _write(self, data: bytes) -> None:
-        """Replace the file in one step; behind a symbolic link, replace what it points to."""
         checklist.parse.cache_clear()  # of use no more, and two books at once take memory
-        try:
-            _replace((self.root / self.path).resolve(strict=True), data)
-        except OSError as error:
-            raise StoriesError(
-                f"The boxes could not be ticked. {_reason(error)}: {self.path}",
-                state="The file was left as it is.",
-                hint=f"Look at it with `ls -l {self.path}`.",
-            ) from error
+        self._file.write(data)
 
     def _sentences(
         self,
@@ -175,20 +130,3 @@ def _names(tasks: list[Task]) -> str:
 def _listed(names: list[str]) -> str:
     more = len(names) - _NAMED_AT_MOST
     return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
-
-
-def _is_utf_16(data: bytes) -> bool:
-    """By its mark, or by a zero byte in each of the first characters."""
-    head = data[:64]
-    return data.startswith(_UTF_16_MARKS) or (len(head) > 1 and head.count(0) * 2 == len(head) & ~1)
-
-
-def _reason(error: OSError) -> str:
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return "Permission is missing"
-    return error.strerror or type(error).__name__
-
-
-def _replace(target: Path, data: bytes) -> None:
-    draft = target.with_name(f".{target.name}.untildone")
-    replace_file(target, [data], draft, stat.S_IMODE(target.stat().st_mode))

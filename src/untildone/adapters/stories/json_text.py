@@ -1,0 +1,149 @@
+"""JSON as text: values with the place where they stand, and edits that keep every other byte.
+
+Values and places come from the standard library's own scanner, so the two cannot disagree.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from untildone.domain.errors import StoriesError
+from untildone.domain.value import dataclass
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value and the part of the text that it takes."""
+
+    value: Json
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """New text for a part of the old one."""
+
+    start: int
+    end: int
+    text: str
+
+
+class NotJson(StoriesError):
+    """The text is not plain JSON; `line` says where."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(f"line {line}: {why}")
+        self.line = line
+        self.why = why
+
+
+class JsonText:
+    """A JSON document that is read in parts and edited in place."""
+
+    def __init__(self, data: bytes) -> None:
+        # Bytes that are not UTF-8 become lone surrogates here, and those bytes again at the end.
+        self.text = data.decode("utf-8", "surrogateescape")
+        self._decoder = json.JSONDecoder(parse_constant=_refuse)
+        self._counted = (0, 1)
+
+    def root(self) -> Place:
+        """The document's one value."""
+        found = self._value(self._skip(1 if self.text.startswith(_MARK) else 0))
+        rest = self._skip(found.end)
+        if rest < len(self.text):
+            raise NotJson(self.line(rest), "There is more text behind the end of the JSON value.")
+        return found
+
+    def elements(self, array: Place) -> Iterator[Place]:
+        """The places of an array's values."""
+        at = self._skip(array.start + 1)
+        while self.text[at] != "]":
+            found = self._value(at)
+            yield found
+            at = self._skip(found.end)
+            if self.text[at] == ",":
+                at = self._skip(at + 1)
+
+    def members(self, thing: Place) -> dict[str, Place]:
+        """The places of an object's values by key; of equal keys the last one counts."""
+        return {key: found for key, _, _, found in self._members(thing)}
+
+    def replaced(self, found: Place, value: Json) -> Edit:
+        """The edit that puts this value in the place of the other."""
+        return Edit(found.start, found.end, _written(value))
+
+    def inserted(self, thing: Place, key: str, value: Json) -> Edit:
+        """The edit that adds a member at an object's end, laid out as the one before it."""
+        layout = ("", ": ")
+        end = thing.start + 1
+        for _, before, behind, found in self._members(thing):
+            layout, end = (before, behind), found.end
+        before, behind = layout
+        comma = "," if end > thing.start + 1 else ""
+        return Edit(end, end, f"{comma}{before}{_written(key)}{behind}{_written(value)}")
+
+    def edited(self, edits: Iterable[Edit]) -> bytes:
+        """The document with these edits; every other byte is the same."""
+        parts, at = [], 0
+        for edit in sorted(edits, key=lambda edit: edit.start):
+            parts += [self.text[at : edit.start], edit.text]
+            at = edit.end
+        return "".join([*parts, self.text[at:]]).encode("utf-8", "surrogateescape")
+
+    def line(self, at: int) -> int:
+        """The number of the line at this position; cheap when asked in rising order."""
+        position, line = self._counted if self._counted[0] <= at else (0, 1)
+        line += self.text.count("\n", position, at)
+        self._counted = (at, line)
+        return line
+
+    def _members(self, thing: Place) -> Iterator[tuple[str, str, str, Place]]:
+        """Key, the blanks before it, what stands between it and its value, the value."""
+        behind = thing.start + 1
+        at = self._skip(behind)
+        while self.text[at] != "}":
+            key = self._value(at)
+            found = self._value(self._skip(self._skip(key.end) + 1))
+            yield str(key.value), self.text[behind:at], self.text[key.end : found.start], found
+            at = self._skip(found.end)
+            if self.text[at] == ",":
+                behind = at + 1
+                at = self._skip(behind)
+
+    def _skip(self, at: int) -> int:
+        match = _BLANKS.match(self.text, at)
+        assert match is not None
+        return match.end()
+
+    def _value(self, at: int) -> Place:
+        try:
+            value, end = self._decoder.raw_decode(self.text, at)
+        except json.JSONDecodeError as error:
+            raise NotJson(self.line(error.pos), f"This is not JSON: {error.msg}.") from None
+        except RecursionError:
+            raise NotJson(self.line(at), "The JSON is nested too deeply.") from None
+        except ValueError as error:
+            raise NotJson(self.line(at), f"The JSON holds a value that is none: {error}") from None
+        return Place(value, at, end)
+
+
+def plain(text: str) -> str:
+    """Text that can be printed: halves of characters and foreign bytes are replaced."""
+    if text.isascii() or not _SURROGATES.search(text):
+        return text
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def _refuse(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON number.")
+
+
+def _written(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)

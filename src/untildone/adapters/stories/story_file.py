@@ -1,0 +1,90 @@
+"""A file of the worktree that stories stand in: read as bytes, replaced in one step."""
+
+import errno
+import stat
+from pathlib import Path
+
+from untildone.adapters.durable import replace_file
+from untildone.domain.errors import StoriesError
+from untildone.domain.value import dataclass
+
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class StoryFile:
+    """The file at `path`, which is relative to `root`; what is wrong with it is a StoriesError."""
+
+    root: Path
+    path: str
+    change: str
+
+    def read(self) -> bytes:
+        """All its bytes; only an ordinary file in a code that ASCII is part of can be worked on."""
+        path = self.root / self.path
+        try:
+            # Asked before opening: reading a pipe would wait for ever.
+            if not stat.S_ISREG(path.stat().st_mode):
+                what = "a directory" if path.is_dir() else "not an ordinary file"
+                raise self._unreadable(
+                    f"It is {what}", f"Look at it with `ls -ld {self.path}`, then {self._again}."
+                )
+            data = path.read_bytes()
+        except FileNotFoundError:
+            if path.is_symlink():
+                target = path.readlink()
+                raise self._unreadable(
+                    f"It is a symbolic link to a file that does not exist ({target})",
+                    f"Look at it with `ls -l {self.path}`.",
+                ) from None
+            raise self._unreadable(
+                "It does not exist",
+                f"`git checkout HEAD -- {self.path}` brings a committed one back, "
+                f"then {self._again}.",
+            ) from None
+        except OSError as error:
+            raise self._unreadable(
+                _reason(error), f"Look at it with `ls -l {self.path}`, then {self._again}."
+            ) from error
+        if _is_utf_16(data):
+            raise StoriesError(
+                f"Line 1 shows that the file is in UTF-16, not in UTF-8: {self.path}",
+                hint=f"Save it as UTF-8 (for example with `iconv -f UTF-16 -t UTF-8`), "
+                f"then {self._again}.",
+            )
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Replace the file in one step; behind a symbolic link, replace what it points to."""
+        try:
+            _replace((self.root / self.path).resolve(strict=True), data)
+        except OSError as error:
+            raise StoriesError(
+                f"The boxes could not be ticked. {_reason(error)}: {self.path}",
+                state="The file was left as it is.",
+                hint=f"Look at it with `ls -l {self.path}`.",
+            ) from error
+
+    def _unreadable(self, why: str, hint: str) -> StoriesError:
+        return StoriesError(f"The story file cannot be read. {why}: {self.path}", hint=hint)
+
+    @property
+    def _again(self) -> str:
+        return f"type `untildone run {self.change}`"
+
+
+def _is_utf_16(data: bytes) -> bool:
+    """By its mark, or by a zero byte in each of the first characters."""
+    head = data[:64]
+    return data.startswith(_UTF_16_MARKS) or (len(head) > 1 and head.count(0) * 2 == len(head) & ~1)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "Permission is missing"
+    return error.strerror or type(error).__name__
+
+
+def _replace(target: Path, data: bytes) -> None:
+    draft = target.with_name(f".{target.name}.untildone")
+    replace_file(target, [data], draft, stat.S_IMODE(target.stat().st_mode))
