@@ -512,7 +512,7 @@ def test_stories_that_wait_for_each_other_cannot_be_run() -> None:
     run = FakeLoop((), source=source).drive()
     assert (run.status, run.reason, run.error) == (
         *(Status.STUCK, Reason.ERROR),
-        "The open stories wait for each other in tasks: 1, 2",
+        "tasks:1: Stories wait for each other: 1 → 2 → 1",
     )
 
 

@@ -173,3 +173,16 @@ def test_every_part_is_bounded() -> None:
         reason=long,
     )
     assert len(render(brief)) < TASKS_LIMIT + CONTEXT_LIMIT + REASON_LIMIT + 3000
+
+
+def test_acceptance_criteria_stand_below_the_tasks() -> None:
+    prompt = render(replace(BRIEF, story=replace(STORY, acceptance=("It is fast.", "It is safe."))))
+    assert (
+        "- [x] hash it\n\nAcceptance criteria:\n\n- It is fast.\n- It is safe.\n\n# How" in prompt
+    )
+
+
+def test_without_boxes_the_agent_leaves_the_state_alone() -> None:
+    prompt = render(replace(BRIEF, boxes=False, tasks_file="prd.json"))
+    assert "- The loop itself marks the story as done in `prd.json`; leave the states" in prompt
+    assert "Tick the boxes" not in prompt

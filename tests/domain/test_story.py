@@ -1,14 +1,22 @@
 """Which story comes next."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.fakes.plans import book, story
-from untildone.domain.story import Story, StoryBook, Task
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import Remark, Story, StoryBook, Task, checked
 
 ONE, TWO, THREE = story(1), story(2), story(3)
 TICKED = story(1, done=True)
 FINISHED = frozenset({ONE.key})
 NONE: frozenset[tuple[str, str]] = frozenset()
+
+
+def urgent(of: Story, priority: int) -> Story:
+    return replace(of, priority=priority)
+
 
 NEXT: dict[str, tuple[StoryBook, frozenset[tuple[str, str]], Story | None]] = {
     "the first": (book(ONE, TWO), NONE, ONE),
@@ -22,6 +30,20 @@ NEXT: dict[str, tuple[StoryBook, frozenset[tuple[str, str]], Story | None]] = {
     "dependency finished": (book(ONE, story(2, after=("1",))), FINISHED, story(2, after=("1",))),
     "all dependencies": (book(story(3, after=("1", "2")), TICKED, TWO), NONE, TWO),
     "a circle": (book(story(1, after=("2",)), story(2, after=("1",))), NONE, None),
+    "the lower priority": (book(urgent(ONE, 3), TWO, urgent(THREE, 1)), NONE, urgent(THREE, 1)),
+    "priority before none": (book(ONE, urgent(TWO, 0)), NONE, urgent(TWO, 0)),
+    "equal priorities as they stand": (
+        *(book(ONE, urgent(THREE, 1), urgent(TWO, 1)), NONE),
+        urgent(THREE, 1),
+    ),
+    "a priority does not go before a dependency": (
+        *(book(urgent(story(1, after=("2",)), 1), urgent(TWO, 2)), NONE),
+        urgent(TWO, 2),
+    ),
+    "finished but unticked again lets its dependents go": (
+        *(book(story(3, after=("1",)), ONE, TWO), FINISHED),
+        story(3, after=("1",)),
+    ),
 }
 
 
@@ -29,6 +51,109 @@ NEXT: dict[str, tuple[StoryBook, frozenset[tuple[str, str]], Story | None]] = {
 def test_next_story(name: str) -> None:
     stories, finished, expected = NEXT[name]
     assert stories.next_story(finished) == expected
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    stories = book(ONE, TWO)
+    assert stories.next_story(NONE) is stories.next_story(NONE)
+    assert stories.next_story(FINISHED) == TWO
+    assert stories.next_story(NONE) == ONE
+
+
+def test_a_story_put_aside_is_not_next_and_holds_up_its_dependents() -> None:
+    chain = (ONE, story(2, after=("1",)), story(3, after=("2",)), story(4, after=("1", "5")))
+    stories = book(*chain, story(5), story(6, done=True, after=("1",)), story(7, after=("5",)))
+    aside = {ONE.key}
+    assert stories.next_story(NONE, aside) == story(5)
+    assert stories.schedule.held_up(NONE, aside) == {
+        chain[1].key: ("1",),
+        chain[2].key: ("2",),
+        chain[3].key: ("1",),
+    }
+    both = [ONE.key, story(5).key]
+    assert stories.schedule.held_up(NONE, both)[chain[3].key] == ("1", "5")
+    assert stories.schedule.held_up(frozenset({ONE.key}), aside) == {}
+    assert stories.schedule.held_up(NONE, [ONE.key, chain[1].key]) == {
+        chain[2].key: ("2",),
+        chain[3].key: ("1",),
+    }
+
+
+def problems(*stories: Story) -> list[str]:
+    return [remark.why for remark in book(*stories).problems]
+
+
+WRONG: dict[str, tuple[tuple[Story, ...], list[str]]] = {
+    "nothing": ((ONE, story(2, after=("1",))), []),
+    "equal ids": ((ONE, story(1)), ["Lines 1 and 1 start stories with the same id: 1"]),
+    "equal ids in two files": (
+        (replace(ONE, path="a.md"), replace(ONE, path="b.md", line=7)),
+        ["Lines a.md:1 and 7 start stories with the same id: 1"],
+    ),
+    "unknown": (
+        (replace(ONE, id="login"), story(2, after=("logn", "logn"))),
+        ["Story 2 depends on one that does not exist: logn; did you mean `login`?"],
+    ),
+    "unlike all": ((story(2, after=("x",)),), ["Story 2 depends on one that does not exist: x"]),
+    "of a finished story": ((story(2, after=("x",), done=True),), []),
+    "itself": ((story(1, after=("1",)),), ["Stories wait for each other: 1 → 1"]),
+    "two circles and one behind": (
+        (
+            *(story(1, after=("2",)), story(2, after=("3", "9")), story(3, after=("2",))),
+            *(story(4, after=("5",)), story(5, after=("4", "9")), story(6, after=("5",)), story(9)),
+        ),
+        [
+            "Stories wait for each other: 2 → 3 → 2",
+            "Stories wait for each other: 4 → 5 → 4",
+        ],
+    ),
+    "broken by a tick": ((story(1, after=("2",)), story(2, after=("1",), done=True)), []),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_between_stories(name: str) -> None:
+    stories, expected = WRONG[name]
+    assert problems(*stories) == expected
+
+
+def test_many_unknown_dependencies_are_all_told_and_few_get_a_suggestion() -> None:
+    found = problems(*(story(n, after=(f"{n}x",)) for n in range(100, 120)))
+    assert len(found) == 20
+    assert sum("did you mean" in why for why in found) == 10
+
+
+def test_a_deep_chain_and_a_deep_circle_take_no_stack() -> None:
+    chain = [story(n, after=(str(n + 1),)) for n in range(1, 5000)]
+    assert problems(*chain, story(5000)) == []
+    assert book(*chain, story(5000)).next_story(NONE) == story(5000)
+    (found,) = problems(*chain, story(5000, after=("1",)))
+    assert found.startswith("Stories wait for each other: 1 → 2 → 3")
+
+
+def test_a_problem_is_an_error_that_names_its_file() -> None:
+    broken = book(replace(ONE, depends_on=("9",), path="specs/a.md"))
+    with pytest.raises(StoriesError, match=r"specs/a\.md:1: Story 1 depends"):
+        checked(broken)
+    assert replace(broken, change="x").problems == broken.problems
+    assert checked(book(ONE)) == book(ONE)
+
+
+def test_books_are_equal_by_what_they_hold() -> None:
+    assert book(ONE) == book(ONE)
+    assert hash(book(ONE)) == hash(book(ONE))
+    assert book(ONE) != book(TWO)
+    assert book(ONE) != book(ONE, ignored=(Remark(1, "x"),))
+    assert book(ONE) != "book"
+
+
+def test_where_a_story_stands() -> None:
+    assert book().place(ONE) == "tasks"
+    assert book().place(replace(ONE, path="a.md")) == "a.md"
+
+
+def test_a_story_without_tasks_is_not_done() -> None:
+    assert not replace(ONE, tasks=()).done
 
 
 def test_open_stories_in_file_order() -> None:

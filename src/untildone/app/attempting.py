@@ -57,10 +57,9 @@ class Caller:
         report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
         verdict = judge(report, lane.strikes)
         commits = ports.checkpoint.commits(lane.checkpoint)
-        complete = verdict.outcome is Outcome.COMPLETE
-        lost = self._lost(story, lane.checkpoint) if story and complete else ""
-        if lost:
-            verdict = Verdict(Outcome.VERIFY_FAILED, lost)
+        if story and verdict.outcome is Outcome.COMPLETE:
+            lost = self._lost(story, lane.checkpoint)
+            verdict = Verdict(Outcome.VERIFY_FAILED, lost) if lost else verdict
         for denied in report.reading.denied:
             self._course.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
         return f.AttemptEnded(

@@ -1,7 +1,6 @@
 """What an agent call is told, and the look at the stories before it: for the loop and a dry run."""
 
 from untildone.domain import fact as f
-from untildone.domain.errors import StoriesError
 from untildone.domain.prompt import Brief
 from untildone.domain.run import Done, Run
 from untildone.domain.step import RunAttempt
@@ -20,7 +19,8 @@ def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: s
         verify=plan.verify,
         reason=step.reason,
         template=template,
-        tasks_file=run.book.path if run.book else "",
+        tasks_file=run.book.place(story) if run.book else "",
+        boxes=run.book is None or run.book.boxes,
     )
 
 
@@ -32,9 +32,6 @@ def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
         return f.StoriesLoaded(book.total, book.complete, done, book=book)
     count = len(book.stories)
     open_stories = book.open_stories(run.finished)
-    if open_stories and book.next_story(run.finished) is None:
-        names = ", ".join(story.id for story in open_stories)
-        raise StoriesError(f"The open stories wait for each other in {book.path}: {names}")
     finished = count - len(open_stories)
     done = finished == count and run.plan.done is not Done.MANUAL
     return f.StoriesLoaded(book.total, book.complete, done, book, count, finished)

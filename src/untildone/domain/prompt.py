@@ -26,7 +26,7 @@ You are working on one story of the change `{{change}}` in this repository.
 - Do this story only. Other stories of the change are done by other calls; leave them alone.
 - Work in the current folder and on the current branch. Do not switch branches, rewrite history or push.
 - The loop commits your work when the story is complete; you need not commit.
-- Tick the boxes of this story's tasks{{tasks_file}} if you like; the loop ticks what you forget.
+- {{marking}}
 
 {{verify}}
 
@@ -76,6 +76,7 @@ class Brief:
     guidance: str = ""
     template: str = ""
     tasks_file: str = ""
+    boxes: bool = True
 
 
 def render(brief: Brief) -> str:
@@ -88,6 +89,7 @@ def render(brief: Brief) -> str:
         "story_title": story.title if story else "",
         "tasks": _tasks(story) if story else brief.task.strip(),
         "tasks_file": f" in `{brief.tasks_file}`" if brief.tasks_file else "",
+        "marking": _marking(brief),
         "context": _context(brief.context),
         "verify": _verify(brief.verify),
         "guidance": _section("Guidance from the person who runs this", brief.guidance),
@@ -117,7 +119,16 @@ def _tasks(story: Story) -> str:
         lines.append(f"- [{'x' if task.done else ' '}] {task.text}")
         if task.detail:
             lines.append(task.detail.rstrip("\n"))
+    if story.acceptance:
+        lines += ["", "Acceptance criteria:", "", *(f"- {text}" for text in story.acceptance)]
     return cut("\n".join(lines), TASKS_LIMIT)
+
+
+def _marking(brief: Brief) -> str:
+    where = f" in `{brief.tasks_file}`" if brief.tasks_file else ""
+    if brief.boxes:
+        return f"Tick the boxes of this story's tasks{where} if you like; the loop ticks what you forget."
+    return f"The loop itself marks the story as done{where}; leave the states of the stories alone."
 
 
 def _context(context: StoryContext) -> str:

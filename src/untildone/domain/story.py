@@ -1,8 +1,10 @@
 """Stories and their tasks: what one agent call should finish."""
 
+from collections.abc import Collection, Set
 from dataclasses import field
 
 from untildone.domain.errors import StoriesError
+from untildone.domain.schedule import Schedule, wrong
 from untildone.domain.value import dataclass
 
 StoryKey = tuple[str, str]
@@ -10,18 +12,28 @@ StoryKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One checkbox line; `detail` is the indented text below it, as written."""
+    """One checkbox line; `detail` is the indented text below it, as written.
+
+    `path` is only set where the tasks of one story stand in several files.
+    """
 
     id: str
     text: str
     done: bool
     line: int
     detail: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A group of tasks that one agent call should finish."""
+    """What one agent call should finish: its tasks, and all that a format says about it.
+
+    A format whose stories have no boxes gives each story exactly one task, whose `done` is the
+    story's own state. `depends_on` holds ids of stories of the same book. A lower `priority` comes
+    first. `parallel`: it may be worked on beside others. `path` and `line` are where it came from;
+    an empty `path` is the book's.
+    """
 
     id: str
     title: str
@@ -29,6 +41,10 @@ class Story:
     depends_on: tuple[str, ...] = ()
     line: int = 0
     body: str = ""
+    acceptance: tuple[str, ...] = ()
+    priority: int | None = None
+    parallel: bool = False
+    path: str = ""
 
     @property
     def key(self) -> StoryKey:
@@ -37,16 +53,20 @@ class Story:
 
     @property
     def done(self) -> bool:
-        """All boxes are ticked."""
-        return all(task.done for task in self.tasks)
+        """All its tasks are; a story without any never is."""
+        return all(task.done for task in self.tasks) and bool(self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A line of the story file that the parser passed over, or that is wrong, and why."""
+    """A line of the story file that the parser passed over, or that is wrong, and why.
+
+    An empty `path` is the book's.
+    """
 
     line: int
     why: str
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +79,11 @@ class StoryContext:
 
 @dataclass(frozen=True, slots=True)
 class StoryBook:
-    """All stories of a change as the source has them now.
+    """All stories of a change as the source has them now, in file order.
 
-    `problems` are loud errors (no tasks, duplicate keys): a book that has any cannot be run.
+    `problems` are loud errors: a book that has any cannot be run. A source gives those of its
+    format (no tasks, a broken file); equal ids, unknown dependencies and circles are found here,
+    for every source. `boxes`: the agent may tick; without boxes only the loop writes the state.
     """
 
     change: str
@@ -70,36 +92,60 @@ class StoryBook:
     stories: tuple[Story, ...]
     ignored: tuple[Remark, ...] = ()
     problems: tuple[Remark, ...] = ()
+    boxes: bool = True
     total: int = field(init=False)
     complete: int = field(init=False)
+    _schedule: list[Schedule[Story]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         tasks = [task for story in self.stories for task in story.tasks]
+        found = (Remark(story.line, why, story.path) for story, why in wrong(self.stories))
+        added = tuple(remark for remark in found if remark not in self.problems)
+        object.__setattr__(self, "problems", (*self.problems, *added))
         object.__setattr__(self, "total", len(tasks))
         object.__setattr__(self, "complete", sum(task.done for task in tasks))
+        object.__setattr__(self, "_schedule", [])
 
-    def open_stories(self, finished: frozenset[StoryKey]) -> tuple[Story, ...]:
-        """Stories that are neither ticked nor finished by this run, in file order."""
-        return tuple(s for s in self.stories if not s.done and s.key not in finished)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StoryBook) and self._content() == other._content()
 
-    def next_story(self, finished: frozenset[StoryKey]) -> Story | None:
-        """The first open story whose dependencies are complete."""
-        done_ids = {s.id for s in self.stories if s.done or s.key in finished}
-        for story in self.stories:
-            if story.id not in done_ids and done_ids.issuperset(story.depends_on):
-                return story
-        return None
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[object, ...]:
+        head = (self.change, self.source, self.path, self.boxes)
+        return (*head, self.stories, self.ignored, self.problems)
+
+    @property
+    def schedule(self) -> Schedule[Story]:
+        """The order of the stories; worked out when it is first asked for."""
+        if not self._schedule:
+            self._schedule.append(Schedule(self.stories))
+        return self._schedule[0]
+
+    def open_stories(self, finished: Set[StoryKey]) -> tuple[Story, ...]:
+        """Stories that are neither ticked nor finished by this run, in the order of work."""
+        todo = self.schedule.todo
+        return tuple(s for s in todo if s.key not in finished) if finished else todo
+
+    def next_story(self, finished: Set[StoryKey], aside: Collection[StoryKey] = ()) -> Story | None:
+        """The first open story whose dependencies are complete; not one that was put aside."""
+        return self.schedule.next(finished, aside)
 
     def find(self, key: StoryKey) -> Story | None:
         """The story with this number and text, wherever it stands now."""
-        return next((s for s in self.stories if s.key == key), None)
+        return self.schedule.by_key.get(key)
+
+    def place(self, story: Story | None) -> str:
+        """The file that the story stands in; without one, the book's."""
+        return (story.path if story else "") or self.path
 
 
 def checked(book: StoryBook) -> StoryBook:
     """The book itself if it can be run; its problems are an error that names their lines."""
     if not book.problems:
         return book
-    listed = "\n  ".join(f"{book.path}:{remark.line}: {remark.why}" for remark in book.problems)
+    listed = "\n  ".join(f"{r.path or book.path}:{r.line}: {r.why}" for r in book.problems)
     raise StoriesError(
         listed, hint=f"Mend the file, then look at it with `untildone stories {book.change}`"
     )

@@ -31,7 +31,6 @@ def parse(data: bytes, *, change: str, source: str, path: str) -> StoryBook:
     stories = grouping.stories(lines, tasks)
     problems = [
         *([] if tasks else [_no_tasks(lines, path)]),
-        *_equal_ids(stories),
         *_equal_tasks(stories),
     ]
     return StoryBook(
@@ -67,17 +66,6 @@ def has_number(task: Task) -> bool:
 def _no_tasks(lines: Sequence[str], path: str) -> Remark:
     line = next((n for n, text in enumerate(lines, start=1) if _LIST_ITEM.match(text)), 1)
     return Remark(line, f"No `- [ ]` line was found, so there is nothing to do in: {path}")
-
-
-def _equal_ids(stories: Sequence[Story]) -> Iterator[Remark]:
-    first: dict[str, Story] = {}
-    for story in stories:
-        other = first.setdefault(story.id, story)
-        if other is not story:
-            yield Remark(
-                story.line,
-                f"Lines {other.line} and {story.line} start stories with the same id: {story.id}",
-            )
 
 
 def _equal_tasks(stories: Sequence[Story]) -> Iterator[Remark]:

@@ -1,0 +1,160 @@
+"""Which story comes next, and what is wrong with the dependencies between stories."""
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from typing import Generic, Protocol, TypeVar
+
+_NEAREST_FOR = 10  # the nearest name among thousands takes long, and nobody reads more of them
+
+Key = tuple[str, str]
+
+
+class Unit(Protocol):
+    """What has to be known of a story to put it in order."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def key(self) -> Key: ...
+    @property
+    def done(self) -> bool: ...
+    @property
+    def depends_on(self) -> tuple[str, ...]: ...
+    @property
+    def priority(self) -> int | None: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+
+
+U = TypeVar("U", bound=Unit)
+
+
+class Schedule(Generic[U]):
+    """The order of a book's stories, worked out once: each question is then answered at once.
+
+    Lower priorities come first, stories without one last, equal ones in file order.
+    """
+
+    __slots__ = ("_last", "_open", "_ready", "by_key", "todo")
+
+    def __init__(self, stories: Sequence[U]) -> None:
+        self.by_key: dict[Key, U] = {}
+        for story in stories:
+            self.by_key.setdefault(story.key, story)
+        self.todo = tuple(ordered([story for story in stories if not story.done]))
+        self._open = frozenset(story.key for story in self.todo)
+        waiting = {story.id for story in self.todo}
+        self._ready = tuple(s for s in self.todo if waiting.isdisjoint(s.depends_on))
+        self._last: tuple[Set[Key], Collection[Key], U | None] | None = None
+
+    def next(self, finished: Set[Key], aside: Collection[Key] = ()) -> U | None:
+        """The first open story whose dependencies are complete; one put `aside` is none."""
+        last = self._last
+        if last and last[0] is finished and last[1] is aside:
+            return last[2]
+        # What is finished is ticked too, unless somebody took the tick away again.
+        ready = self._ready if self._open.isdisjoint(finished) else self._ready_after(finished)
+        found = next((story for story in ready if story.key not in aside), None)
+        self._last = (finished, aside, found)
+        return found
+
+    def _ready_after(self, finished: Set[Key]) -> Iterator[U]:
+        todo = [story for story in self.todo if story.key not in finished]
+        waiting = {story.id for story in todo}
+        return (story for story in todo if waiting.isdisjoint(story.depends_on))
+
+    def held_up(self, finished: Set[Key], aside: Collection[Key]) -> dict[Key, tuple[str, ...]]:
+        """Open stories that cannot start, by key, with the ids of the stories they wait for.
+
+        Only what is waited for because a story was put `aside` counts, directly or through others.
+        """
+        todo = [story for story in self.todo if story.key not in finished]
+        dependents: dict[str, list[U]] = {}
+        for story in todo:
+            for name in story.depends_on:
+                dependents.setdefault(name, []).append(story)
+        held: dict[Key, tuple[str, ...]] = {}
+        causes = deque(story.id for story in todo if story.key in aside)
+        while causes:
+            cause = causes.popleft()
+            for story in dependents.get(cause, ()):
+                if story.key not in held and story.key not in aside:
+                    causes.append(story.id)
+                if story.key not in aside:
+                    held[story.key] = (*held.get(story.key, ()), cause)
+        return {story.key: held[story.key] for story in todo if story.key in held}
+
+
+def ordered(stories: Sequence[U]) -> Sequence[U]:
+    """By priority, where a story has one, then as they stand."""
+    if all(story.priority is None for story in stories):
+        return stories
+    return sorted(stories, key=lambda s: (s.priority is None, s.priority or 0))
+
+
+def wrong(stories: Sequence[U]) -> Iterator[tuple[U, str]]:
+    """Equal ids, unknown dependencies, and stories that wait for each other in a circle.
+
+    What a finished story depended on does not matter any more.
+    """
+    first: dict[str, U] = {}
+    for story in stories:
+        other = first.setdefault(story.id, story)
+        if other is not story:
+            here = f"{other.path}:{other.line}" if other.path != story.path else str(other.line)
+            text = f"Lines {here} and {story.line} start stories with the same id: {story.id}"
+            yield story, text
+    dependent = [story for story in stories if story.depends_on and not story.done]
+    if dependent:
+        yield from _unknown(dependent, first)
+        yield from _circles(dependent)
+
+
+def _unknown(dependent: Sequence[U], known: Mapping[str, U]) -> Iterator[tuple[U, str]]:
+    found = 0
+    for story in dependent:
+        for name in dict.fromkeys(story.depends_on):
+            if name in known:
+                continue
+            found += 1
+            near = _nearest(name, known) if found <= _NEAREST_FOR else ""
+            yield story, f"Story {story.id} depends on one that does not exist: {name}{near}"
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    close = get_close_matches(name, known, n=1, cutoff=0.3)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def _circles(dependent: Sequence[U]) -> Iterator[tuple[U, str]]:
+    """Each circle once: what remains when everything that can be ordered is taken away."""
+    left = {story.id: story for story in dependent}
+    above: dict[str, list[str]] = {}
+    missing = dict.fromkeys(left, 0)
+    for story in left.values():
+        for name in set(story.depends_on) & left.keys():
+            above.setdefault(name, []).append(story.id)
+            missing[story.id] += 1
+    free = [name for name, count in missing.items() if count == 0]
+    while free:
+        name = free.pop()
+        del left[name]
+        for other in above.get(name, ()):
+            missing[other] -= 1
+            if missing[other] == 0:
+                free.append(other)
+    seen: set[str] = set()
+    for start in left:
+        path: dict[str, None] = {}
+        name = start
+        while name not in seen:
+            seen.add(name)
+            path[name] = None
+            name = next(n for n in left[name].depends_on if n in left)
+        if name in path:
+            circle = [*path][[*path].index(name) :]
+            yield left[name], f"Stories wait for each other: {' → '.join([*circle, name])}"
