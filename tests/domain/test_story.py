@@ -85,6 +85,10 @@ def problems(*stories: Story) -> list[str]:
 
 WRONG: dict[str, tuple[tuple[Story, ...], list[str]]] = {
     "nothing": ((ONE, story(2, after=("1",))), []),
+    "two ways to one": (
+        (ONE, story(2, after=("1",)), story(3, after=("1",)), story(4, after=("2", "3"))),
+        [],
+    ),
     "equal ids": ((ONE, story(1)), ["Lines 1 and 1 start stories with the same id: 1"]),
     "equal ids in two files": (
         (replace(ONE, path="a.md"), replace(ONE, path="b.md", line=7)),
