@@ -73,3 +73,30 @@ def test_what_may_not_be_signalled_is_left_alone(monkeypatch: pytest.MonkeyPatch
     started = time.monotonic()
     assert tree.end_all(lambda: [1]) == set()
     assert time.monotonic() - started < tree.END_S
+
+
+def test_processor_time_of_many_with_children_they_waited_for() -> None:
+    script = (
+        "import os, sys, time\n"
+        "if not os.fork():\n"
+        "    while time.process_time() < 0.3: pass\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "print(flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    argv = [sys.executable, "-IS", "-c", script]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert 0.25 < tree.cpu_seconds([process.pid, 2**22 + 1]) < 5
+        assert tree.cpu_by_ps([process.pid]) < 5
+    assert tree.cpu_seconds([]) == tree.cpu_by_ps([]) == 0
+
+
+SHOWN = {"00:00:07": 7.0, "0:07.25": 7.25, "01:02:03": 3723.0, "2-00:00:01": 172801.0}
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_times_of_ps(shown: str) -> None:
+    assert tree.seconds_of(shown) == SHOWN[shown]

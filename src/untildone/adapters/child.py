@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from untildone.adapters.silence import Silence
 from untildone.domain.agent import Ending
 from untildone.domain.value import dataclass
 
@@ -23,7 +24,8 @@ F_SETPIPE_SZ = 1031
 class Command:
     """One program call. `sweep` also ends what escaped from its process group.
 
-    `enclosed` says that the program is a sandbox, and what was meant runs inside it.
+    `enclosed` says that the program is a sandbox, and what was meant runs inside it. In silence,
+    work counts as a sign of life, and so does a file written in `folders`.
     """
 
     argv: Sequence[str]
@@ -32,6 +34,7 @@ class Command:
     stdin: bytes = b""
     timeout_s: float | None = None
     idle_s: float | None = None
+    folders: tuple[str, ...] = ()
     patience_s: float = 0.0
     sweep: bool = False
     enclosed: bool = False
@@ -89,14 +92,16 @@ class Watch:
         self._open = {pipes.out, pipes.err}
         self._to_write = memoryview(command.stdin)
         self._give_up_at: float | None = None
+        self._silence: Silence | None = None
         self.stderr_tail = bytearray()
         if command.idle_s is not None:
             _widen_pipe(pipes.out)
+            self._silence = Silence(command.idle_s, command.folders)
         self._feed()
 
     def until_end(self, wake_fd: int, interrupted: Callable[[], bool]) -> Ending:
         """Wait for the child's end while moving bytes; say why it ended."""
-        started = last_sign = time.monotonic()
+        started = time.monotonic()
         pidfd = _pidfd(self._process.pid)
         try:
             # A request may have come, and its wake-up been used up, before this child began.
@@ -107,14 +112,14 @@ class Watch:
                     self._give_up_at = now + self._command.patience_s
                 if self._give_up_at is not None and now >= self._give_up_at:
                     return Ending.INTERRUPTED
-                if self._read(readable):
-                    last_sign = now
+                if self._read(readable) and self._silence:
+                    self._silence.broken(now)
                 if self._process.poll() is not None:
                     return Ending.EXITED
-                late = self._late(now, started, last_sign)
+                late = self._late(now, started)
                 if late:
                     return late
-                readable = self._select(wake_fd, pidfd, started, last_sign)
+                readable = self._select(wake_fd, pidfd, started)
         finally:
             if pidfd is not None:
                 os.close(pidfd)
@@ -128,10 +133,8 @@ class Watch:
                 return
             self._read(set(ready))
 
-    def _select(
-        self, wake_fd: int, pidfd: int | None, started: float, last_sign: float
-    ) -> set[int]:
-        waits = [w for w in (self._left(started, last_sign),) if w is not None]
+    def _select(self, wake_fd: int, pidfd: int | None, started: float) -> set[int]:
+        waits = [w for w in (self._left(started),) if w is not None]
         if pidfd is None:
             waits.append(0.05)  # no pidfd on this platform: look for the child's end now and then
         watched = [*self._open, *([] if pidfd is None else [pidfd])]
@@ -143,22 +146,22 @@ class Watch:
             self._feed()
         return set(ready)
 
-    def _left(self, started: float, last_sign: float) -> float | None:
+    def _left(self, started: float) -> float | None:
         command, now = self._command, time.monotonic()
         ends = []
         if command.timeout_s is not None:
             ends.append(started + command.timeout_s - now)
-        if command.idle_s is not None:
-            ends.append(last_sign + command.idle_s - now)
+        if self._silence:
+            ends.append(self._silence.left(now))
         if self._give_up_at is not None:
             ends.append(self._give_up_at - now)
         return min(max(0.0, min(ends)), LONGEST_WAIT_S) if ends else None
 
-    def _late(self, now: float, started: float, last_sign: float) -> Ending | None:
+    def _late(self, now: float, started: float) -> Ending | None:
         command = self._command
         if command.timeout_s is not None and now - started >= command.timeout_s:
             return Ending.TIMEOUT
-        if command.idle_s is not None and now - last_sign >= command.idle_s:
+        if self._silence and self._silence.over(now):
             return Ending.IDLE_TIMEOUT
         return None
 

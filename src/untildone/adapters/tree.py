@@ -32,6 +32,31 @@ def by_ps() -> Mapping[int, Sequence[int]]:
     return table
 
 
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """Processor time that these have used, with that of children they have waited for."""
+    if os.path.exists("/proc/self/task"):  # noqa: PTH110 - as above
+        return sum(map(_ticks, pids)) / os.sysconf("SC_CLK_TCK")
+    return cpu_by_ps(pids)
+
+
+def cpu_by_ps(pids: Sequence[int]) -> float:
+    """The same by `ps`, for systems without /proc."""
+    listed = ",".join(map(str, pids)) or "0"
+    asked = subprocess.run(
+        ["ps", "-o", "time=", "-p", listed], capture_output=True, check=False, timeout=PS_WAIT_S
+    )
+    return sum(map(seconds_of, asked.stdout.decode().split()))
+
+
+def seconds_of(shown: str) -> float:
+    """A time of `ps`: `[[days-]hours:]minutes:seconds`."""
+    days, _, rest = shown.rpartition("-")
+    total = 0.0
+    for part in rest.split(":"):
+        total = total * 60 + float(part)
+    return total + 86400 * int(days or 0)
+
+
 def end_all(find: Callable[[], Iterable[int]]) -> set[int]:
     """End all that `find` finds until it finds none; returns those that were ended.
 
@@ -98,6 +123,15 @@ def _children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123 - as above
                 found += map(int, file.read().split())
     return found
+
+
+def _ticks(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - as above
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15]))
 
 
 def _reap(pid: int, deadline: float) -> None:

@@ -69,6 +69,7 @@ class AgentSession:
             invocation.stdin,
             timeout_s=limits.timeout_min * 60,
             idle_s=limits.idle_timeout_min * 60,
+            folders=(intent.cwd, intent.scratch),
         )
         held = self._containment.around(command, invocation.writable, intent.scratch)
         begun, spoke = not dialect.greets, False

@@ -1,0 +1,69 @@
+"""Silent children: those that work are left alone, those that sleep are ended."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.test_process import never, py, sh
+from untildone.adapters.process import Processes
+from untildone.adapters.silence import newest_write
+from untildone.domain.agent import Ending
+
+BUSY = "import time\nend = time.monotonic() + 2.5\nwhile time.monotonic() < end: pass\n"
+WRITES = "for i in 1 2 3 4 5 6 7 8; do sleep 0.3; echo $i > note; done"
+
+
+def test_one_that_computes_in_silence_is_not_ended(processes: Processes, tmp_path: Path) -> None:
+    ended = processes.run(py(BUSY, tmp_path, idle_s=1.0), print, never)
+    assert (ended.ending, ended.exit_code) == (Ending.EXITED, 0)
+
+
+def test_the_work_of_its_children_counts(processes: Processes, tmp_path: Path) -> None:
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {BUSY!r}])"
+    ended = processes.run(py(script, tmp_path, idle_s=1.0), print, never)
+    assert (ended.ending, ended.exit_code) == (Ending.EXITED, 0)
+
+
+def test_one_that_writes_files_in_silence_is_not_ended(
+    processes: Processes, tmp_path: Path
+) -> None:
+    command = sh(WRITES, tmp_path, idle_s=1.0, folders=(str(tmp_path),))
+    assert processes.run(command, print, never).ending is Ending.EXITED
+    elsewhere = sh(WRITES, tmp_path, idle_s=1.0, folders=(str(tmp_path / "none"),))
+    assert processes.run(elsewhere, print, never).ending is Ending.IDLE_TIMEOUT
+
+
+def test_work_in_silence_is_bounded_by_the_hard_limit(processes: Processes, tmp_path: Path) -> None:
+    ended = processes.run(py(BUSY, tmp_path, idle_s=1.0, timeout_s=2.2), print, never)
+    assert ended.ending is Ending.TIMEOUT
+
+
+def test_silence_counts_from_the_last_write(processes: Processes, tmp_path: Path) -> None:
+    script = "sleep 0.5; echo x > note; exec sleep 60"
+    started = time.monotonic()
+    ended = processes.run(sh(script, tmp_path, idle_s=1.0, folders=(str(tmp_path),)), print, never)
+    assert ended.ending is Ending.IDLE_TIMEOUT
+    assert time.monotonic() - started > 1.4
+
+
+def test_the_newest_write_is_found_but_not_in_git(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a" / "b" / "file").write_text("x")
+    known = newest_write([str(tmp_path), str(tmp_path / "gone")])
+    assert known == (tmp_path / "a" / "b" / "file").stat().st_ctime
+    time.sleep(0.02)
+    (tmp_path / ".git" / "index").write_text("x")
+    assert newest_write([str(tmp_path)]) == known
+    os.utime(tmp_path / "a" / "b" / "file", (0, 0))
+    assert newest_write([str(tmp_path)]) > known
+
+
+def test_a_search_that_takes_too_long_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr("untildone.adapters.silence.SEARCH_S", 0.0)
+    assert newest_write([str(tmp_path)]) == 0.0
