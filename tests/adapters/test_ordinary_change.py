@@ -1,6 +1,7 @@
 """A checkpoint that is saved without comparing trees is the one that a full look would save."""
 
 import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from tests.adapters.worktree import Worktree, made, shell_git
 from untildone.adapters.git import Change, Git
 
+# Git's own words in a name: `add -v` prints it as two lines.
+TWO_LINES = "a.txt'\nadd 'b.txt"
 SECRET = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEow" * 20 + "\n"
 
 
@@ -47,6 +50,12 @@ def folder_for_file(repo: Worktree) -> None:
     repo.write("b.txt/x", "")
 
 
+def file_for_folder(repo: Worktree) -> None:
+    (repo.top / "d" / "only.txt").unlink()
+    (repo.top / "d").rmdir()
+    repo.write("d", "a file now\n")
+
+
 def converted(repo: Worktree) -> None:
     repo.write(".gitattributes", "* text=auto\n")
     (repo.top / "w").write_bytes(b"\r\n")
@@ -60,7 +69,7 @@ def committed(repo: Worktree) -> None:
 
 DEEDS: dict[str, Callable[[Worktree], object]] = {
     "nothing": lambda repo: None,
-    "an edit": lambda repo: repo.write("a.txt", "b\n"),
+    "an edit": lambda repo: repo.write("a.txt", "edited\n"),
     "a new file": lambda repo: repo.write("deep/er/n.txt", "n\n"),
     "a deletion": lambda repo: (repo.top / "b.txt").unlink(),
     "a renaming": lambda repo: (repo.top / "b.txt").rename(repo.top / "c.txt"),
@@ -69,6 +78,13 @@ DEEDS: dict[str, Callable[[Worktree], object]] = {
     "odd names": lambda repo: [
         repo.write(n, "x") for n in ("it's", "new\nline", "ü ", "-v", "a'\nadd 'b")
     ],
+    "an edit of a name like git's words": lambda repo: repo.write(TWO_LINES, "edited\n"),
+    "such a name and another edit": lambda repo: [
+        repo.write(n, "edited\n") for n in (TWO_LINES, "a.txt", "b.txt")
+    ],
+    "a file for a folder": file_for_folder,
+    "a folder less": lambda repo: (repo.top / "d" / "only.txt").unlink(),
+    "content that git has": lambda repo: repo.write("copy.txt", "b\n"),
     "a folder for a file": folder_for_file,
     "a fifo": lambda repo: os.mkfifo(repo.top / "f"),
     "a secret": lambda repo: repo.write("id_rsa", SECRET),
@@ -93,6 +109,8 @@ def story(repo: Worktree, deed: Callable[[Worktree], object], *, again: bool) ->
     repo.write(".gitignore", "*.tmp\n")
     repo.write("build.tmp", "mine\n")
     repo.write("b.txt", "b\n")
+    repo.write(TWO_LINES, "odd\n")
+    repo.write("d/only.txt", "d\n")
     checkpoint, opened = repo.open()
     repo.write("first.txt", "1\n")
     checkpoint.stand(opened.checkpoint, "1")
@@ -123,6 +141,55 @@ def test_trees_are_compared_when_needed(
     monkeypatch.setattr(Git, "diff_trees", _counted(Git.diff_trees, seen))
     story(repo, DEEDS[deed], again=False)
     assert len([new for new in seen if new]) - 1 == looks  # one is of the start
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_run_of_ordinary_stories_is_saved_as_git_would(repo: Worktree, seed: int) -> None:
+    drawn = random.Random(seed)
+    folders = ["", "d/", "d/e/", "d.e/", "d0/", "long/er/way/"]
+    paths = [f"{folder}{name}" for folder in folders for name in ("a", "a.b", "a0", "ü b")]
+    checkpoint, opened = repo.open()
+    last = opened.checkpoint
+    for n in range(15):
+        checkpoint.stand(last, str(n))
+        for path in drawn.sample(paths, drawn.randint(0, 4)):
+            target = repo.top / path
+            if target.exists() and drawn.random() < 0.4:
+                target.unlink()
+            elif target.exists() and drawn.random() < 0.3:
+                target.chmod(drawn.choice((0o644, 0o755)))
+            else:
+                repo.write(path, f"{n} {drawn.random()}\n")
+        last = checkpoint.save(0, last, f"checkpoint: {n}\n", only_changes=False).checkpoint
+        index = repo.top.parent / f"index-{n}"
+        shell_git(repo.top, "add", "-A", index=index)
+        expected = shell_git(repo.top, "write-tree", index=index)
+        assert repo.sh("rev-parse", f"{last}^{{tree}}") == expected
+    repo.sh("fsck", "--strict")
+    assert repo.sh("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    ("deed", "asked"),
+    [("an edit", 0), ("a new file", 0), ("a deletion", 0), ("a link", 1), ("a mode", 1)],
+)
+def test_git_makes_the_tree_when_the_change_is_not_ordinary(
+    repo: Worktree, deed: str, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Git] = []
+    real = Git.write_tree
+
+    def noted(self: Git, index: Path | None = None) -> str:
+        seen.append(self)
+        return real(self, index)
+
+    def from_here(repo: Worktree) -> None:
+        seen.clear()
+        DEEDS[deed](repo)
+
+    monkeypatch.setattr(Git, "write_tree", noted)
+    story(repo, from_here, again=False)
+    assert len(seen) == asked
 
 
 def _counted(real: Callable[..., tuple[Change, ...]], seen: list[str]) -> Callable[..., object]:

@@ -1,5 +1,6 @@
 """A real repository for a test: one base commit, git on the command line, our git adapter."""
 
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +18,17 @@ from untildone.domain.fact import Opened
 from untildone.domain.run import Origin
 
 
-def shell_git(folder: Path, *args: str, stdin: str = "") -> str:
-    """Git as a person types it."""
+def shell_git(folder: Path, *args: str, stdin: str = "", index: Path | None = None) -> str:
+    """Git as a person types it, or with an index of its own."""
+    environment = os.environ | ({"GIT_INDEX_FILE": str(index)} if index else {})
     done = subprocess.run(
-        ["git", *args], cwd=folder, input=stdin, capture_output=True, text=True, check=True
+        ["git", *args],
+        cwd=folder,
+        env=environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.removesuffix("\n")
 

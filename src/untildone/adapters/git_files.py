@@ -13,6 +13,7 @@ Stamp = tuple[int, int, int]
 
 _COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
 _FASTEST = 1
+_HASHES = {40: "sha1", 64: "sha256"}
 
 
 def content(path: Path | str) -> bytes:
@@ -66,9 +67,18 @@ def commit_body(tree: str, parents: list[str], who: str, message: str) -> bytes:
 
 def store_commit(objects: Path, body: bytes) -> str:
     """Put a commit among the repository's objects, synced; returns its name."""
-    data = b"commit %d\0" % len(body) + body
-    kind = "sha256" if body.find(b"\n") == len("tree ") + 64 else "sha1"
-    name = hashlib.new(kind, data, usedforsecurity=False).hexdigest()
+    return store_object(objects, "commit", body, body.find(b"\n") - len("tree "))
+
+
+def object_name(kind: str, body: bytes, digits: int) -> str:
+    """The name that git gives an object; `digits` tells which hash the repository uses."""
+    return _hashed(_whole(kind, body), digits)
+
+
+def store_object(objects: Path, kind: str, body: bytes, digits: int) -> str:
+    """Put an object into a store as a file of its own, synced; returns its name."""
+    data = _whole(kind, body)
+    name = _hashed(data, digits)
     folder = f"{objects}/{name[:2]}"
     target = f"{folder}/{name[2:]}"
     if os.path.lexists(target):
@@ -88,3 +98,40 @@ def store_commit(objects: Path, body: bytes) -> str:
         os.close(fd)
     os.rename(draft, target)  # noqa: PTH104
     return name
+
+
+def loose_object(objects: Path, name: str, most: int) -> bytes | None:
+    """What an object holds that is a file of its own; None if it is not, or is too large."""
+    packed = content(f"{objects}/{name[:2]}/{name[2:]}")
+    if not packed:
+        return None
+    unpacking = zlib.decompressobj()
+    try:
+        data = unpacking.decompress(packed, most)
+    except zlib.error:
+        return None
+    return data.partition(b"\0")[2] if unpacking.eof else None
+
+
+def entries_of_tree(body: bytes, size: int) -> dict[bytes, tuple[bytes, bytes]]:
+    """Mode and name of the object for every name in a tree; `size` is that of a raw hash."""
+    entry = re.compile(rb"([0-7]+) ([^\0]+)\0(.{%d})" % size, re.DOTALL)
+    return {name: (mode, sha) for mode, name, sha in entry.findall(body)}
+
+
+def entries_in_index(path: Path) -> int:
+    """How many entries an index has; -1 if it is none."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            head = file.read(12)
+    except OSError:
+        return -1
+    return int.from_bytes(head[8:12]) if head[:4] == b"DIRC" and len(head) == 12 else -1
+
+
+def _whole(kind: str, body: bytes) -> bytes:
+    return b"%s %d\0" % (kind.encode(), len(body)) + body
+
+
+def _hashed(data: bytes, digits: int) -> str:
+    return hashlib.new(_HASHES[digits], data, usedforsecurity=False).hexdigest()

@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from untildone.adapters.checkpoints.own_trees import OwnTrees
 from untildone.adapters.durable import move_file
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
-from untildone.adapters.git_files import Stamp, stamp
+from untildone.adapters.git_files import Stamp, entries_in_index, stamp
 
 
 class Drafts:
@@ -30,6 +31,8 @@ class Drafts:
         self._installed: Stamp | None = None
         self._untouched = False
         self._base = ""
+        self._trees = OwnTrees(git, place.top, self._stored, self._objects)
+        self._entries = -1
 
     def begin(self) -> Git:
         """Git on a copy of the index; what it writes goes into the draft."""
@@ -43,6 +46,7 @@ class Drafts:
         with contextlib.suppress(FileNotFoundError):
             # With its times: git trusts stat data by the age of the index.
             _link_or_copy(index, self.index)
+        self._entries = entries_in_index(self.index)
         return self._git.drafting(self._objects, self._stored, self.index)
 
     def drop(self) -> None:
@@ -52,6 +56,11 @@ class Drafts:
     def is_of(self, commit: str) -> bool:
         """Whether the draft began with the index of this checkpoint, as we had installed it."""
         return self._untouched and commit == self._base
+
+    def tree_after(self, said: bytes) -> str:
+        """The tree of the draft, by what `git add -v` has said; empty where git has to tell."""
+        grown = entries_in_index(self.index) - self._entries
+        return self._trees.tree_after(self._base, said, grown) if self._entries >= 0 else ""
 
     def became(self, commit: str) -> None:
         """What was installed last is now this checkpoint."""

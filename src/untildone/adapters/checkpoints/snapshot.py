@@ -106,7 +106,7 @@ class Snapshots:
         orphans, said = self._add_all(draft, base, [flag.path for flag in large])
         ordinary = not (listed or with_hidden or large or orphans) and self._drafts.is_of(base)
         if ordinary and self._nothing_odd(said):
-            tree = draft.write_tree()
+            tree = self._drafts.tree_after(said) or draft.write_tree()
             self._install(self._drafts.install_all)
             return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
         view = _View(draft, base)
