@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 from untildone.adapters.git import Git
@@ -27,15 +28,58 @@ def make(git: Git, place: Place, change: str, commit: str) -> Path:
             hint="`untildone status` says if another run is there; else move it away",
         )
     reason = f"{LOCK_REASON}{place.top}"
+    if git.config("extensions.worktreeconfig") or git.config("extensions.refstorage"):
+        _ask_git(git, path, commit, reason)  # what belongs into it then is for git to say
+    else:
+        _make_whole(place, path, commit, reason)
+    return path
+
+
+def _make_whole(place: Place, path: Path, commit: str, reason: str) -> None:
+    """As `git worktree add` does, but git's folder for it comes into its place as a whole.
+
+    Git itself has a HEAD of zeros in it for a moment; a kill then would leave a repository in which
+    every look at all refs fails.
+    """
+    worktrees, draft = place.common_dir / "worktrees", home(place) / "worktree.draft"
+    names = (path.name, *(f"{path.name}{k}" for k in range(1, 1000)))
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        worktrees.mkdir(exist_ok=True)
+        git_dir = next(worktrees / name for name in names if not (worktrees / name).exists())
+        (draft / "commondir").write_text("../..\n")
+        (draft / "gitdir").write_bytes(os.fsencode(path / ".git") + b"\n")
+        (draft / "HEAD").write_text(f"{commit}\n")
+        (draft / "locked").write_bytes(os.fsencode(reason) + b"\n")
+        draft.rename(git_dir)
+        _make_folder(path, git_dir, draft)
+    except OSError as error:
+        raise _cannot(str(error)) from error
+
+
+def _make_folder(path: Path, git_dir: Path, draft: Path) -> None:
+    try:
+        path.mkdir()
+        (path / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
+    except OSError:
+        git_dir.rename(draft)
+        raise
+
+
+def _ask_git(git: Git, path: Path, commit: str, reason: str) -> None:
     where = ("--no-checkout", "--detach", "--lock", "--reason", reason, str(path), commit)
     answer = git.ask("worktree", "add", "-q", *where)
     if not answer.ok:
-        raise UserError(
-            f"The worktree for the run cannot be made: {answer.stderr.decode().strip()}",
-            state="Nothing was changed.",
-            hint="Mend that, or use `--checkpoint branch`, which needs no second folder.",
-        )
-    return path
+        raise _cannot(answer.stderr.decode().strip())
+
+
+def _cannot(why: str) -> UserError:
+    return UserError(
+        f"The worktree for the run cannot be made: {why}",
+        state="Nothing was changed.",
+        hint="Mend that, or use `--checkpoint branch`, which needs no second folder.",
+    )
 
 
 def note_user(linked: Place, user: Place) -> None:
