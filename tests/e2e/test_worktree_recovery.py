@@ -120,6 +120,11 @@ STARTING = [
 ]
 
 
+def _let_git_make_it(bench: Bench) -> None:
+    """With this setting a worktree has more than we know of."""
+    bench.git("config", "extensions.worktreeConfig", "true")
+
+
 def _git_that_kills(bench: Bench, words: str, when: str) -> None:
     """A `git` on PATH that kills the loop once, at its first call with these words."""
     here = f'[ "$PWD" = {linked(bench)} ] && ' if when == "in linked" else ""
@@ -142,6 +147,8 @@ def test_kill_9_during_the_start(bench: Bench, words: str, when: str) -> None:
     bench.git("add", "README.md")
     bench.write("README.md", "# staged and more\n")
     bench.write("loose.txt", "loose\n")
+    if words == "worktree add":
+        _let_git_make_it(bench)
     before = users_own(bench)
     bench.plan()
     _git_that_kills(bench, words, when)
@@ -253,7 +260,17 @@ def test_the_folder_exists_already(bench: Bench) -> None:
     assert (linked(bench) / "mine.txt").read_text() == "mine\n"
 
 
+def test_a_worktree_that_cannot_be_made_is_refused(bench: Bench) -> None:
+    (bench.repo / ".git/worktrees").touch()
+    before = users_own(bench)
+    bench.plan()
+    assert "File exists" in loop(bench).ok(2).stderr
+    assert users_own(bench) == before
+    assert bench.loops() == []
+
+
 def test_a_worktree_that_git_cannot_make_is_refused(bench: Bench) -> None:
+    _let_git_make_it(bench)
     before = users_own(bench)
     bench.plan()
     bench.program(
@@ -347,7 +364,7 @@ def test_doctor_refuses_to_give_up_a_live_run(bench: Bench) -> None:
 
 def test_doctor_puts_a_start_away_that_was_cut_short(bench: Bench) -> None:
     bench.plan()
-    _git_that_kills(bench, "worktree add", "after")
+    _git_that_kills(bench, "rev-parse", "in linked")
     loop(bench)
     (bench.bin / "git").unlink()
     (text,) = _doctor(bench)

@@ -6,6 +6,7 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import Choice, Run, Stop, StopHow
 from untildone.wiring.build import build_closing
 from untildone.wiring.driving import Driver, Ended
+from untildone.wiring.leftover_worktrees import sweep
 from untildone.wiring.repository import at
 from untildone.wiring.worktrees import user_place
 
@@ -14,7 +15,10 @@ def finish(driver: Driver, run: Run, choice: Choice) -> Ended:
     """The completion choice after the fact."""
     driver.take_over(run.plan.change_id)
     if run.plan.checkpoint == "worktree" and run.closed and run.choice is choice:
-        return Ended(0, run)  # carried out, by us or by one that died before it could say so
+        # Carried out, by us or by one that died before it could say so, or put all away.
+        for said in sweep(driver.repository):
+            driver.warn(said)
+        return Ended(0, run)
     if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
         raise UserError(
             f"The run of `{run.plan.change_id}` was already ended",
