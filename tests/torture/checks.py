@@ -21,6 +21,7 @@ LEFT_OVER = "own files left over"
 
 KINDS = (LOST, UNUSABLE, UNRECOVERED, REPEATED, LEFT_OVER)
 
+BROKEN_BY_AGENT = b"broken\n"
 OWN_FILE = ".claude/loop-state.json"
 
 
@@ -72,12 +73,18 @@ def stored(scene: Scene) -> set[str]:
     has_stash = scene.git("for-each-ref", "refs/stash")
     stashes = scene.git("rev-list", "-g", "refs/stash").split() if has_stash else []
     listed = scene.git("rev-list", "--objects", "--no-object-names", "--all", *stashes)
-    staged = (row.split()[1] for row in scene.git("ls-files", "-s").splitlines())
-    found = {*listed.split(), *staged}
+    found = {*listed.split(), *_staged(scene)}
     for path in (*_files(scene.repo), *_elsewhere(scene)):
         if path.is_file() and not path.is_symlink():
             found.add(blob_id(path.read_bytes()))
     return found
+
+
+def _staged(scene: Scene) -> Iterable[str]:
+    index = scene.repo / ".git/index"
+    if index.exists() and index.read_bytes() == BROKEN_BY_AGENT:
+        return ()  # what was in it must be elsewhere, until the loop's next step mends it
+    return (row.split()[1] for row in scene.git("ls-files", "-s").splitlines())
 
 
 def _elsewhere(scene: Scene) -> Iterable[Path]:

@@ -11,13 +11,16 @@ pytestmark = pytest.mark.e2e
 # In parts, so that two workers share them.
 @pytest.mark.parametrize("part", range(10))
 def test_nothing_is_lost_whatever_agent_and_faults_do(part: int) -> None:
-    assert explore(cases=5, seed_value=part) == 5
+    assert explore(cases=5, seed_value=part) == (5, [])
 
 
 FOUND = {
     "gc removes the blob of announced files": Case(1, 0, ("git gc -q --prune=now\n",), ()),
     "cleared stash and gc": Case(
         1, 1, ('git stash clear\ngit gc -q --prune=now\npromise="FAILED: x"\n',), ()
+    ),
+    "a broken index, then killed": Case(
+        1, 0, ("echo broken > .git/index\n",), (Fault(40, "before"),)
     ),
     "twice killed at the start": Case(3, 1, (), (Fault(20, "during", 4.0), Fault(3, "half"))),
 }
