@@ -14,7 +14,8 @@ StoryKey = tuple[str, str]
 class Task:
     """One checkbox line; `detail` is the indented text below it, as written.
 
-    `path` is only set where the tasks of one story stand in several files.
+    `path` is only set where the tasks of one story stand in several files. `mark` is the word for
+    the state where a format has more of them than two: a claim that is taken back gets it again.
     """
 
     id: str
@@ -23,6 +24,7 @@ class Task:
     line: int
     detail: str = ""
     path: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
