@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from untildone.domain.agent import AgentReport, Intent, Invocation, Notice, Reading, Usage
+from untildone.domain.checks import Checked
 from untildone.domain.event import Event
 from untildone.domain.fact import Fact, Opened, Reverted, Saved
 from untildone.domain.run import Choice, Iteration, Limits, Origin, Run
@@ -115,8 +116,8 @@ class Checkpoint(Protocol):
 class Verifier(Protocol):
     """The loop's own checks."""
 
-    def run(self, command: str, timeout_s: float) -> str:
-        """An empty string when the check passes, else the reason with the output's tail."""
+    def run(self, command: str, timeout_s: float) -> Checked:
+        """Run one check to its end, at the latest after so many seconds."""
 
 
 class Meter(Protocol):

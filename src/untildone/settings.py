@@ -47,7 +47,9 @@ class Settings:
     stall_threshold: int = _doc("Plain loop: iterations without a commit.", 2, least=1)
     timeout: float = _doc("Hard limit of one iteration, in minutes.", 45.0, above=0)
     idle_timeout: float = _doc("Limit of silence in one iteration, in minutes.", 15.0, above=0)
-    verify: tuple[str, ...] = _doc("Checks that the loop runs after COMPLETE.", ())
+    verify: tuple[str, ...] = _doc("Checks after COMPLETE: CMD, warn: CMD, off: CMD or auto.", ())
+    story_verify: tuple[str, ...] = _doc("Checks of single stories: ID=CMD, or a table.", ())
+    verify_timeout: float = _doc("Limit of one check, in minutes; 0: as `timeout`.", 0.0, least=0)
     checkpoint: str = _doc("Where the work happens: branch, stash or worktree.", "branch")
     on_complete: str = _doc("Completion choice: ask, cleanup, keep; empty: ask at a terminal.", "")
     sandbox: str = _doc("Bubblewrap around agents and checks: auto, bwrap, off.", "off")
@@ -70,6 +72,8 @@ CHOICES = {
     "permissions": ("full", "edits"),
     "sandbox": ("auto", "bwrap", "off"),
 }
+# Lists of KEY=VALUE that may also be written as a table.
+TABLES = ("story_verify",)
 FIELDS = {f.name: f for f in fields(Settings)}
 
 
@@ -135,6 +139,8 @@ def _table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
 def _typed(key: str, value: object, where: str) -> object:
     kind = type(FIELDS[key].default)
     if kind is tuple:
+        if isinstance(value, dict) and key in TABLES:
+            value = _pairs(value)
         listed = (value,) if isinstance(value, str) else value
         if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
             raise _wrong(where, f"`{key}` must be a text or a list of texts")
@@ -154,6 +160,12 @@ def _typed(key: str, value: object, where: str) -> object:
         what = f"`{key}` must be one of {known}, not {value!r}{_near(value, CHOICES[key])}"
         raise _wrong(where, what, AGENTS_HINT if key == "agent" else INIT_HINT)
     return value
+
+
+def _pairs(table: dict[str, Any]) -> list[object]:
+    """A table as KEY=VALUE texts; a value that is no text stays as it is, and is refused."""
+    rows = ((k, v) for k, vs in table.items() for v in (vs if isinstance(vs, list) else [vs]))
+    return [f"{key}={value}" if isinstance(value, str) else value for key, value in rows]
 
 
 _TYPE_WORDS: dict[type, str] = {

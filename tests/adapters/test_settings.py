@@ -182,3 +182,11 @@ def test_the_users_file() -> None:
     assert user_file({"HOME": "/h"}) == Path("/h/.config/untildone/config.toml")
     assert user_file({"XDG_CONFIG_HOME": "/x", "HOME": "/h"}) == Path("/x/untildone/config.toml")
     assert "HOME" in environment()
+
+
+def test_checks_of_stories_as_a_table(top: Path) -> None:
+    (top / "untildone.toml").write_text('[story_verify]\n2 = "a"\n"3.1" = ["b = c", "d"]\n')
+    assert load(top, {}, {}).story_verify == ("2=a", "3.1=b = c", "3.1=d")
+    (top / "untildone.toml").write_text("[story_verify]\n2 = 1\n")
+    with pytest.raises(UserError, match="`story_verify` must be a text or a list of texts"):
+        load(top, {}, {})

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from untildone.adapters.process import Processes
 from untildone.adapters.sandbox import Containment
-from untildone.adapters.verify import TAIL, ShellChecks
+from untildone.adapters.verify import KEPT, TAIL, ShellChecks
 from untildone.adapters.wake import Wake
+from untildone.domain.checks import Checked
 
 
 def checks(processes: Processes, top: Path, *, stop: bool = False) -> ShellChecks:
@@ -15,33 +16,47 @@ def checks(processes: Processes, top: Path, *, stop: bool = False) -> ShellCheck
 
 def test_a_check_that_passes(processes: Processes, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("")
-    assert checks(processes, tmp_path).run("echo noise; test -f x", 5) == ""
+    assert checks(processes, tmp_path).run("echo noise; test -f x", 5) == Checked()
 
 
 def test_a_check_that_fails_says_why(processes: Processes, tmp_path: Path) -> None:
     command = r"printf 'one\033[31mred\033[0m\n'; sleep 0.02; echo two >&2; exit 3"
-    assert checks(processes, tmp_path).run(command, 5) == (
+    assert checks(processes, tmp_path).run(command, 5).reason == (
         f"The check `{command}` failed (exit code 3):\nonered\ntwo"
     )
 
 
 def test_only_the_tail_is_kept(processes: Processes, tmp_path: Path) -> None:
     command = "yes | head -c 100000; echo end; exit 1"
-    reason = checks(processes, tmp_path).run(command, 5)
+    reason = checks(processes, tmp_path).run(command, 5).reason
     assert reason.endswith("y\nend")
     assert len(reason) < TAIL + 100
 
 
 def test_time_out(processes: Processes, tmp_path: Path) -> None:
-    reason = checks(processes, tmp_path).run("echo started; exec sleep 60", 0.1)
+    reason = checks(processes, tmp_path).run("echo started; exec sleep 60", 0.1).reason
     assert reason == "The check `echo started; exec sleep 60` failed (timeout):\nstarted"
 
 
 def test_stopped(processes: Processes, wake: Wake, tmp_path: Path) -> None:
     threading.Timer(0.05, wake.set).start()
-    reason = checks(processes, tmp_path, stop=True).run("exec sleep 60", 60)
-    assert reason == "The check `exec sleep 60` failed (interrupted):\n"
+    checked = checks(processes, tmp_path, stop=True).run("exec sleep 60", 60)
+    assert checked.interrupted
+    assert checked.reason == "The check `exec sleep 60` failed (interrupted):\n"
 
 
 def test_a_check_carries_the_marks_of_its_run(processes: Processes, tmp_path: Path) -> None:
-    assert checks(processes, tmp_path).run('test "$MARK" = r1', 5) == ""
+    assert checks(processes, tmp_path).run('test "$MARK" = r1', 5) == Checked()
+
+
+def test_what_is_kept_of_a_flood_is_its_head_and_its_tail(
+    processes: Processes, tmp_path: Path
+) -> None:
+    command = f"echo begin; yes | head -c {3 * KEPT}; echo end; exit 1"
+    output = checks(processes, tmp_path).run(command, 30).output
+    assert (output[:6], output[-5:], len(output)) == ("begin\n", "\nend\n", 2 * KEPT)
+
+
+def test_a_check_that_kills_its_parent_fails(processes: Processes, tmp_path: Path) -> None:
+    checked = checks(processes, tmp_path).run("kill -9 $PPID; sleep 60", 30)
+    assert checked.how == "exit code -9"

@@ -192,8 +192,13 @@ def test_checks_run_in_order_and_stop_at_the_first_failure() -> None:
     assert {seconds for _, seconds in verifier.calls} == {45 * 60}
     assert "The check `test` failed" in loop.agent.prompts[1]
     assert loop.record.of("verify_ended")[:2] == [
-        {"command": "lint", "passed": True, "reason": ""},
-        {"command": "test", "passed": False, "reason": "The check `test` failed"},
+        {"command": "lint", "level": "required", "passed": True, "reason": ""},
+        {
+            "command": "test",
+            "level": "required",
+            "passed": False,
+            "reason": "The check `test` failed",
+        },
     ]
 
 

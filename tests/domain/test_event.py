@@ -67,6 +67,7 @@ def run_started(**more: object) -> Event:
         "max_iterations": 9,
         "max_retries": 2,
         "verify": (),
+        "verify_found": (),
         "permissions": Permissions.FULL,
         "sandbox": "off",
         "original_branch": "feature/x",

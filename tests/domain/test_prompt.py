@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.plans import TWO, story
+from untildone.domain.checks import in_force
 from untildone.domain.errors import UserError
 from untildone.domain.promise import find_promise
 from untildone.domain.prompt import (
@@ -84,7 +85,7 @@ def test_the_whole_prompt() -> None:
     brief = replace(
         BRIEF,
         context=CONTEXT,
-        verify=("make test", "make lint"),
+        checks=in_force(("make test", "make lint")),
         guidance=" Be brief.\n",
         reason='no "net": `x`',
     )

@@ -1,6 +1,7 @@
 """A story source in memory: `## N. Title` and `- [ ] N.M text` lines."""
 
 import re
+from dataclasses import replace
 
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.story import Remark, Story, StoryBook, StoryContext, Task
@@ -33,7 +34,9 @@ class FakeSource:
                 last = stories.pop()
                 task = Task(box[2], box[3], box[1] == "x", line)
                 tasks = (*last.tasks, task)
-                stories.append(Story(last.id, last.title, tasks, line=last.line))
+                stories.append(replace(last, tasks=tasks))
+            elif row and stories:
+                stories.append(replace(last := stories.pop(), body=f"{last.body}{row}\n"))
         problems = () if stories else (Remark(1, "no story"),)
         return StoryBook("demo", self.name, PATH, tuple(stories), problems=problems)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from untildone.domain.checks import Checked
+
 
 class FakeVerifier:
     """`results` maps a command to why it fails; what is not listed passes."""
@@ -13,8 +15,9 @@ class FakeVerifier:
         self._during = during
         self.calls: list[tuple[str, float]] = []
 
-    def run(self, command: str, timeout_s: float) -> str:
+    def run(self, command: str, timeout_s: float) -> Checked:
         self.calls.append((command, timeout_s))
         self._during()
         listed = self._results.get(command)
-        return listed.pop(0) if listed else ""
+        reason = listed.pop(0) if listed else ""
+        return Checked(reason, "exit code 1", reason) if reason else Checked()

@@ -25,6 +25,15 @@ LINES: Shown = {
         {**RUN, "resumed": True},
         "▶ going on with demo with claude (from main)",
     ),
+    "run_started with checks": (
+        {**RUN, "verify": ["make", "off: lint"], "verify_found": []},
+        "▶ run of demo with claude (from main)\n  check: make\n  check: off: lint",
+    ),
+    "run_started with checks that nobody asked for": (
+        {**RUN, "verify": [], "verify_found": ["make test", "npm test"]},
+        "▶ run of demo with claude (from main)\n"
+        "  nothing is checked after COMPLETE; `--verify auto` would run: `make test`, `npm test`",
+    ),
     "stories_loaded": ({"total": 3, "complete": 1, "stories": [1]}, "  1 of 3 tasks done"),
     "stories_loaded again": ({"total": 3, "complete": 1}, ""),
     "iteration_started": (STARTED, "▶ iteration 2: story 1 Log in, attempt 1 of 4"),
@@ -40,6 +49,10 @@ LINES: Shown = {
     "agent_tool bare": ({"tool": "Edit"}, "  ⚒ Edit"),
     "verify_started": ({"command": "make"}, "  check: make"),
     "verify_ended": ({"command": "make", "passed": True}, "  check passed: make"),
+    "verify_ended of no weight": (
+        {"command": "make", "passed": False, "level": "warn"},
+        "  check failed (warn): make",
+    ),
     "verify_ended red": ({"command": "make", "passed": False}, "  check failed: make"),
     "iteration_ended": (ENDED, "✓ iteration 2: complete, 12 tokens"),
     "iteration_ended failed": (

@@ -9,9 +9,29 @@ from untildone.adapters.git_door import clean_environment
 from untildone.adapters.process import Processes
 from untildone.adapters.sandbox import Containment
 from untildone.domain.agent import Ending
+from untildone.domain.checks import Checked
 from untildone.domain.plain_text import plain
 
 TAIL = 4000
+KEPT = 2 * 1024 * 1024
+# A shell between the loop and the check: a check that kills its parent ends itself, not the loop.
+SHELL = ("/bin/sh", "-c", '/bin/sh -c "$1"; exit $?', "sh")
+
+
+class _Output:
+    """The first and the last part of what a check prints."""
+
+    def __init__(self) -> None:
+        self._head, self._tail = bytearray(), bytearray()
+
+    def collect(self, chunk: bytes) -> None:
+        room = KEPT - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:] if room > 0 else chunk
+        del self._tail[:-KEPT]
+
+    def text(self) -> str:
+        return plain((self._head + self._tail).decode(errors="replace"))
 
 
 class ShellChecks:
@@ -29,22 +49,19 @@ class ShellChecks:
         self._top = top
         self._stop_now = stop_now
 
-    def run(self, command: str, timeout_s: float) -> str:
-        """An empty string when the check passes, else why it failed, with the output's tail."""
-        tail = bytearray()
-
-        def collect(chunk: bytes) -> None:
-            tail.extend(chunk)
-            del tail[:-TAIL]
-
+    def run(self, command: str, timeout_s: float) -> Checked:
+        """Run the check; nothing that it started lives on."""
+        output = _Output()
         environment = clean_environment(os.environ)
-        call = Command(("/bin/sh", "-c", command), self._top, environment, timeout_s=timeout_s)
+        call = Command((*SHELL, command), self._top, environment, timeout_s=timeout_s)
         held = self._containment.around(call)
+        collect = output.collect
         ended = self._processes.run(held, collect, self._stop_now, on_error=collect)
         if ended.ending is Ending.EXITED and ended.exit_code == 0:
-            return ""
+            return Checked()
         how = (
             f"exit code {ended.exit_code}" if ended.ending is Ending.EXITED else ended.ending.value
         )
-        output = plain(tail.decode(errors="replace")).strip()
-        return f"The check `{command}` failed ({how}):\n{output}"
+        text = output.text()
+        reason = f"The check `{command}` failed ({how}):\n{text[-TAIL:].strip()}"
+        return Checked(reason, how, text, interrupted=ended.ending is Ending.INTERRUPTED)

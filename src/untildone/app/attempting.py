@@ -9,6 +9,7 @@ from untildone.app.world import Course
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Intent, Notice
+from untildone.domain.checks import own_checks
 from untildone.domain.errors import StoriesError
 from untildone.domain.event import noticed, warning
 from untildone.domain.policy import Verdict, judge
@@ -35,12 +36,13 @@ class Caller:
         log_file = ports.folder.log_file(step.n)
         ports.folder.keep_prompt(step.n, prompt)
         key = story.key if story else ("", "")
+        own = own_checks(story, plan.story_verify)
         ports.meter.start()
         now = ports.clock.now()
         agent, model = self._whom(lane, now)
         resume = self._course.run.conversation(key, agent) if plan.resume_session else None
         self._course.record(
-            f.AttemptStarted(step.lane, step.n, story_id, key, log_file, agent, model, resume)
+            f.AttemptStarted(step.lane, step.n, story_id, key, log_file, agent, model, resume, own)
         )
         intent = Intent(
             prompt=prompt,

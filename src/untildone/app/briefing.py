@@ -1,6 +1,7 @@
 """What an agent call is told, and the look at the stories before it: for the loop and a dry run."""
 
 from untildone.domain import fact as f
+from untildone.domain.checks import in_force, own_checks
 from untildone.domain.prompt import Brief
 from untildone.domain.run import Done, Run
 from untildone.domain.step import RunAttempt
@@ -16,7 +17,7 @@ def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: s
         story=story,
         task=plan.task,
         context=source.context(story) if source and story else StoryContext(),
-        verify=plan.verify,
+        checks=in_force(plan.verify, own_checks(story, plan.story_verify)),
         reason=step.reason,
         template=template,
         tasks_file=run.book.place(story) if run.book else "",

@@ -1,31 +1,17 @@
-"""What becomes of an attempt's work: checked, kept, or put back."""
+"""What becomes of an attempt's work: kept, or put back."""
 
 import contextlib
 
 from untildone.app.world import Course, open_iteration
 from untildone.domain import fact as f
 from untildone.domain.errors import StoriesError, StoryLost, WorkAstray
-from untildone.domain.event import Event
 
 
 class Keeper:
-    """Checks the work after COMPLETE, keeps it, or puts the tree back."""
+    """Keeps the work, or puts the tree back."""
 
     def __init__(self, course: Course) -> None:
         self._course = course
-
-    def verify(self, lane: int) -> f.Verified:
-        plan = self._course.run.plan
-        for command in plan.verify:
-            self._course.tell(Event("verify_started", {"command": command}))
-            reason = self._course.ports.verifier.run(
-                command, self._course.run.plan.limits.timeout_min * 60
-            )
-            data = {"command": command, "passed": not reason, "reason": reason}
-            self._course.tell(Event("verify_ended", data))
-            if reason:
-                return f.Verified(lane, passed=False, reason=reason)
-        return f.Verified(lane, passed=True)
 
     def save(self, lane_id: int) -> f.Saved | f.Verified:
         ports, plan = self._course.ports, self._course.run.plan

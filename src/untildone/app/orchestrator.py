@@ -6,6 +6,7 @@ from typing import assert_never
 
 from untildone.app.attempting import Caller
 from untildone.app.briefing import stories_now
+from untildone.app.checking import Checker
 from untildone.app.keeping import Keeper
 from untildone.app.world import Course, Ports
 from untildone.domain import fact as f
@@ -28,6 +29,7 @@ class Orchestrator(Course):
         self._origin = origin
         self._remarks = remarks
         self._caller = Caller(self)
+        self._checker = Checker(self)
         self._keeper = Keeper(self)
 
     def drive(self) -> Run:
@@ -71,7 +73,7 @@ class Orchestrator(Course):
             case s.MeasureUsage(lane):
                 return self._caller.measure(lane)
             case s.Verify(lane):
-                return self._keeper.verify(lane)
+                return self._checker.verify(lane)
             case s.Save(lane):
                 return self._keeper.save(lane)
             case s.Revert(lane):

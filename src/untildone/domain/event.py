@@ -111,6 +111,7 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "max_iterations": plan.limits.max_iterations,
             "max_retries": plan.limits.max_retries,
             "verify": plan.verify,
+            "verify_found": plan.verify_found,
             "permissions": plan.permissions,
             "sandbox": "bwrap" if plan.contained else "off",
             "original_branch": run.origin.label if run.origin else "",

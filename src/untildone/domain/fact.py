@@ -40,7 +40,10 @@ class StoriesLoaded:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStarted:
-    """An agent is about to be called; on disk before its process exists."""
+    """An agent is about to be called; on disk before its process exists.
+
+    `checks` are the story's own, as they were before the agent could change them.
+    """
 
     lane: int
     n: int
@@ -50,6 +53,7 @@ class AttemptStarted:
     agent: str = ""
     model: str = ""
     resumes: Session | None = None
+    checks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

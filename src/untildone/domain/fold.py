@@ -7,6 +7,7 @@ from datetime import datetime
 from untildone.domain import fact as f
 from untildone.domain import verdict
 from untildone.domain.agent import Kind
+from untildone.domain.checks import in_force
 from untildone.domain.run import (
     Done,
     Iteration,
@@ -61,6 +62,7 @@ def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
         story_key=fact.story_key,
         log_file=fact.log_file,
         agent=fact.agent,
+        checks=fact.checks,
     )
     return _lane(run, fact.lane, iteration=iteration)
 
@@ -87,8 +89,9 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
     """What is left to decide depends on whether there is a check to run."""
     iteration = run.lanes[fact.lane].iteration
     assert iteration is not None
-    checks = run.plan.verify and (not run.plan.plain or run.plan.done is Done.PROMISE)
-    to_verify = bool(checks) and iteration.outcome is Outcome.COMPLETE
+    checks = in_force(run.plan.verify, iteration.checks)
+    counts = not run.plan.plain or run.plan.done is Done.PROMISE
+    to_verify = bool(checks) and counts and iteration.outcome is Outcome.COMPLETE
     run = _iteration(run, fact.lane, usage=fact.usage)
     if to_verify and verdict.must_stop_now(run):
         reason = "the loop was stopped before the checks ran"

@@ -2,6 +2,7 @@
 
 import re
 
+from untildone.domain.checks import Check, Level
 from untildone.domain.errors import UserError
 from untildone.domain.promise import neutralise
 from untildone.domain.story import Story, StoryContext
@@ -71,7 +72,7 @@ class Brief:
     story: Story | None
     task: str = ""
     context: StoryContext = NO_CONTEXT
-    verify: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
     reason: str = ""
     guidance: str = ""
     template: str = ""
@@ -91,7 +92,7 @@ def render(brief: Brief) -> str:
         "tasks_file": f" in `{brief.tasks_file}`" if brief.tasks_file else "",
         "marking": _marking(brief),
         "context": _context(brief.context),
-        "verify": _verify(brief.verify),
+        "verify": _verify(brief.checks),
         "guidance": _section("Guidance from the person who runs this", brief.guidance),
         "reason": _reason(brief.reason),
     }
@@ -141,11 +142,19 @@ def _context(context: StoryContext) -> str:
     return cut("\n\n".join(parts), CONTEXT_LIMIT)
 
 
-def _verify(commands: tuple[str, ...]) -> str:
-    if not commands:
-        return ""
-    listed = "\n".join(f"- `{command}`" for command in commands)
-    return f"# Checks\n\nThe loop runs these itself after your promise; all must pass:\n\n{listed}"
+def _verify(checks: tuple[Check, ...]) -> str:
+    parts = [f"{intro}\n\n{listed}" for level, intro in _CHECKS if (listed := _of(level, checks))]
+    return "# Checks\n\n" + "\n\n".join(parts) if parts else ""
+
+
+_CHECKS = (
+    (Level.REQUIRED, "The loop runs these itself after your promise; all must pass:"),
+    (Level.WARN, "The loop also runs these, and tells the person what fails:"),
+)
+
+
+def _of(level: Level, checks: tuple[Check, ...]) -> str:
+    return "\n".join(f"- `{check.command}`" for check in checks if check.level is level)
 
 
 def _reason(reason: str) -> str:

@@ -86,6 +86,12 @@ class Limits:
     timeout_min: float = 45.0
     idle_timeout_min: float = 15.0
     max_file_mb: float = 50.0
+    verify_timeout_min: float = 0.0
+
+    @property
+    def check_min(self) -> float:
+        """How long one check may take."""
+        return self.verify_timeout_min or self.timeout_min
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,8 @@ class Plan:
     """What was decided before the run began, flags included; `resume` starts from it.
 
     `sandbox` is what was asked for, `contained` what this machine made of it. `fallback` is the
-    agent (`NAME` or `NAME:MODEL`) that steps in while the usual one is at a limit.
+    agent (`NAME` or `NAME:MODEL`) that steps in while the usual one is at a limit. `verify_found`
+    are checks that the project seems to have and that nobody asked for: they are only named.
     """
 
     change_id: str
@@ -108,6 +115,8 @@ class Plan:
     agent_cmd: str = ""
     script: str = ""
     verify: tuple[str, ...] = ()
+    story_verify: tuple[str, ...] = ()
+    verify_found: tuple[str, ...] = ()
     checkpoint: str = "branch"
     on_complete: str = "keep"
     usage_cmd: str = ""
@@ -173,6 +182,7 @@ class Iteration:
     trouble: Trouble | None = None
     session: Session | None = None
     agent: str = ""
+    checks: tuple[str, ...] = ()
 
     @property
     def outcome_class(self) -> str:

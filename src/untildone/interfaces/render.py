@@ -84,7 +84,17 @@ def _run_started(event: EventObject) -> str:
     what = f"{event['change_id']} with {event['agent']} (from {event['original_branch']})"
     sandbox = f", sandbox: {event['sandbox']}" if event.get("sandbox") else ""
     granted = f", permissions: {event['permissions']}" if event.get("permissions") else ""
-    return f"▶ {how} {what}{granted}{sandbox}"
+    return "\n  ".join([f"▶ {how} {what}{granted}{sandbox}", *_checks(event)])
+
+
+def _checks(event: EventObject) -> list[str]:
+    """What is checked, or could be: one line each, so that nothing of it is silent."""
+    asked, found = event.get("verify"), event.get("verify_found")
+    rows = [f"check: {text}" for text in asked] if isinstance(asked, list | tuple) else []
+    if isinstance(found, list | tuple) and found:
+        listed = ", ".join(f"`{command}`" for command in found)
+        rows.append(f"nothing is checked after COMPLETE; `--verify auto` would run: {listed}")
+    return rows
 
 
 def _stories_loaded(event: EventObject) -> str:
@@ -117,7 +127,8 @@ def _retrying(event: EventObject) -> str:
 
 
 def _verify_ended(event: EventObject) -> str:
-    return f"  check {'passed' if event['passed'] else 'failed'}: {event['command']}"
+    level = f" ({event['level']})" if event.get("level", "required") != "required" else ""
+    return f"  check {'passed' if event['passed'] else 'failed'}{level}: {event['command']}"
 
 
 def _waiting(event: EventObject) -> str:

@@ -12,6 +12,7 @@ from untildone.domain.event import warning
 from untildone.domain.machine import begin
 from untildone.domain.run import Origin, Run, Status
 from untildone.settings import Settings
+from untildone.wiring.checks import with_detected
 from untildone.wiring.containment import settled
 from untildone.wiring.driving import Driver, Ended
 from untildone.wiring.leftover_worktrees import sweep
@@ -85,6 +86,7 @@ class Session(Driver):
         waiting_for_choice = run.status is Status.DONE and not run.closed
         if run.status is Status.DONE and run.closed and nothing_open(run, top):
             return Ended(0, run, all_done(plan.change_id))
+        settings, unchecked = with_detected(settings, top)
         loop = self.recovered(run)
         self.refuse_cut_short(loop.run)
         source = source_of(plan, top)
@@ -99,7 +101,7 @@ class Session(Driver):
                 checkpoint, remarks = loop.adopt()
                 loop.record(f.Adopted(0, checkpoint, remarks))
             loop.record(f.Resumed(new_plan))
-            for text in warnings:
+            for text in (*warnings, *unchecked):
                 loop.tell(warning(text))
         assert loop.run.origin is not None
         return self.drive(self.loop(loop.run, loop.run.origin))

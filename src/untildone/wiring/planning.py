@@ -13,6 +13,7 @@ from untildone.domain.story import StoryBook, checked
 from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import Settings
+from untildone.wiring.checks import not_asked_for, with_detected
 from untildone.wiring.registry import all_changes, change_exists, open_changes, story_source
 from untildone.wiring.repository import Repository
 
@@ -90,10 +91,12 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
             hint='untildone run --task "what should be done" --done promise',
         )
     split_command(settings.usage_cmd)
+    settings, remarks = with_detected(settings, top)
     book = checked(source.load()) if source and not plain else None
     open_stories = len(book.open_stories(frozenset())) if book else None
     if book and book.ignored:
         warnings = (*warnings, *_ignored(book))
+    warnings = (*warnings, *remarks)
     limits = Limits(
         settings.max_retries,
         iterations(settings.max_iterations, settings.max_retries, open_stories),
@@ -101,6 +104,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         settings.timeout,
         settings.idle_timeout,
         settings.max_file_mb,
+        settings.verify_timeout,
     )
     plan = Plan(
         change_id=change,
@@ -115,6 +119,8 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         agent_cmd=settings.agent_cmd,
         script=settings.script,
         verify=settings.verify,
+        story_verify=settings.story_verify,
+        verify_found=() if plain else not_asked_for(settings, top),
         checkpoint=settings.checkpoint,
         on_complete=settings.on_complete,
         usage_cmd=settings.usage_cmd,
@@ -138,7 +144,7 @@ def renewed(
     limits = plan.limits
     names = {"max_retries": "max_retries", "stall_threshold": "stall_threshold"}
     names |= {"timeout": "timeout_min", "idle_timeout": "idle_timeout_min"}
-    names |= {"max_file_mb": "max_file_mb"}
+    names |= {"max_file_mb": "max_file_mb", "verify_timeout": "verify_timeout_min"}
     changed = {names[n]: getattr(settings, n) for n in given if n in names}
     configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
     retries = changed.get("max_retries", limits.max_retries)
@@ -147,6 +153,7 @@ def renewed(
     limits = replace(limits, **changed, max_iterations=current + more)
     texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
     texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
+    texts += ["story_verify"]
     over = {name: getattr(settings, name) for name in texts if name in given}
     if "permissions" in given:
         over["permissions"] = Permissions(settings.permissions)

@@ -74,7 +74,22 @@ OPTIONS = [
     click.option(
         "--idle-timeout", type=ABOVE_ZERO, help="Limit of silence, minutes.  [default: 15]"
     ),
-    click.option("--verify", multiple=True, help="Check to run after COMPLETE; repeatable."),
+    click.option(
+        "--verify",
+        multiple=True,
+        metavar="CMD",
+        help="Check to run after COMPLETE; repeatable. `warn: CMD` blocks nothing, `off: CMD` is "
+        "not run, `auto`: what the project has.",
+    ),
+    click.option(
+        "--story-verify",
+        multiple=True,
+        metavar="ID=CMD",
+        help="Check of one story only; repeatable. So is a line `Verify: CMD` in its text.",
+    ),
+    click.option(
+        "--verify-timeout", type=ABOVE_ZERO, help="Limit of a check, minutes.  [default: --timeout]"
+    ),
     click.option(
         "--checkpoint",
         type=click.Choice(["branch", "stash", "worktree"]),

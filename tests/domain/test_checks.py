@@ -1,0 +1,94 @@
+"""How checks are written, which are in force, and what a story says about itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.plans import ONE
+from untildone.domain.checks import Check, Level, in_force, may_be_empty, own_checks, parse
+from untildone.domain.story import Story, Task
+
+WRITTEN = {
+    "make test": Check("make test"),
+    " make test ": Check("make test"),
+    "required: make test": Check("make test"),
+    "warn: ruff check .": Check("ruff check .", Level.WARN),
+    "warn:ruff": Check("ruff", Level.WARN),
+    "off: slow: yes": Check("slow: yes", Level.OFF),
+    "warning: x": Check("warning: x"),
+    "echo warn: x": Check("echo warn: x"),
+}
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_check_as_it_is_written(text: str) -> None:
+    assert parse(text) == WRITTEN[text]
+
+
+def test_each_check_is_in_force_once_and_off_is_not() -> None:
+    shared = ("make test", "off: make lint", "warn: ruff", "make test", " ")
+    assert in_force(shared, ("ruff", "make lint", "warn: own")) == (
+        Check("make test"),
+        Check("ruff", Level.WARN),
+        Check("own", Level.WARN, own=True),
+    )
+    assert in_force((), ("a",)) == (Check("a", own=True),)
+
+
+BODY = """\
+Why: people.
+Verify: make test
+- Verify: `pytest -q "tests/a b.py"`
+**Verify:** ``echo `date` ``
+  Verify: warn: ruff check .
+We verify: nothing
+Verify:
+Verified: no
+```
+Verify: in a code block
+```
+Verify: after it
+"""
+
+
+def told(body: str = "", detail: str = "") -> Story:
+    return replace(ONE, body=body, tasks=(Task("1.1", "a", False, 2, detail),))
+
+
+def test_a_storys_own_checks() -> None:
+    configured = ("1=make one", "2=make two", " 1 = make = more")
+    assert own_checks(told(BODY, "  Verify: detail"), configured) == (
+        "make test",
+        'pytest -q "tests/a b.py"',
+        "echo `date`",
+        "warn: ruff check .",
+        "after it",
+        "detail",
+        "make one",
+        "make = more",
+    )
+
+
+def test_a_story_without_checks() -> None:
+    assert own_checks(ONE, ()) == ()
+
+
+EMPTY = {
+    "Allow empty: yes": True,
+    "  - allow empty: **yes**.": True,
+    "**Allow empty:** true": True,
+    "Allow empty: no": False,
+    "Do not allow empty: yes": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize("line", EMPTY)
+def test_a_story_says_that_it_may_be_empty(line: str) -> None:
+    assert may_be_empty(told(line), ()) is EMPTY[line]
+    assert may_be_empty(told(detail=line), ("2",)) is EMPTY[line]
+
+
+@pytest.mark.parametrize("allowed", ["*", "1"])
+def test_a_story_is_allowed_to_be_empty(allowed: str) -> None:
+    assert may_be_empty(ONE, ("9", allowed))
