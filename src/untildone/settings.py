@@ -33,7 +33,7 @@ def _doc(text: str, default: Any = None, **more: Any) -> Any:  # noqa: ANN401 - 
 class Settings:
     """Everything that can be configured; each field's `doc` is what `init` writes beside it."""
 
-    source: str = _doc("Story source: auto, openspec or tasks-md.", "auto")
+    source: str = _doc("Story source: auto, or the name of one.", "auto")
     agent: str = _doc("Agent: a program by its name, command or scripted.", "claude")
     agent_cmd: str = _doc("Any program as agent: prompt on its standard input, text out.", "")
     model: str = _doc("Model, passed on to the agent.", "")
@@ -63,6 +63,13 @@ class Settings:
 
 # The agents that are programs: the ways of each are in the module called like it.
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
+
+# The story sources in the order in which they are asked, each with the paths that hint at it: its
+# ways are in the module called like it, which is only loaded where one of the paths exists.
+SOURCES: dict[str, tuple[str, ...]] = {
+    "openspec": ("openspec/changes",),
+    "tasks-md": ("tasks.md",),
+}
 
 CHOICES = {
     "agent": (*PROGRAMS, "command", "scripted"),

@@ -187,7 +187,7 @@ def test_doctor_counts_stories(bench: Bench) -> None:
     shutil.rmtree(bench.path("openspec"))
     assert "--task" in only(bench.run("doctor", "--json").ok(), "stories")["fix"]
     bench.write("tasks.md", "- [x] one\n- [ ] two\n")
-    assert "2 tasks, 1 " in only(bench.run("doctor", "--json").ok(), "stories")["text"]
+    assert "tasks (1 of 2 " in only(bench.run("doctor", "--json").ok(), "stories")["text"]
 
 
 def test_doctor_counts_runs_and_saved_work(bench: Bench) -> None:

@@ -12,18 +12,18 @@ from untildone.adapters.process import Processes
 from untildone.adapters.repository import STATE_FILE, preflight
 from untildone.adapters.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
-from untildone.adapters.stories import openspec, tasks_md
 from untildone.adapters.wake import Wake
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount
 from untildone.domain.run import Run, Status
 from untildone.domain.value import dataclass
-from untildone.settings import PROGRAMS, Settings, environment, load
+from untildone.settings import PROGRAMS, SOURCES, Settings, environment, load
 from untildone.wiring import gc, leftover_worktrees, stale_lock, traces, weight
 from untildone.wiring.agents import Found, look
 from untildone.wiring.containment import INSTALL
 from untildone.wiring.registry import dialect, installed, program
 from untildone.wiring.repository import Repository, here, read_state
+from untildone.wiring.sources import HINTS, changes, kind
 from untildone.wiring.worktrees import holder
 
 OLDEST_GIT = (2, 38)
@@ -156,22 +156,24 @@ def _sandbox(processes: Processes, settings: Settings, folder: Path) -> Row:
 
 def _stories(top: Path) -> Iterator[Row]:
     try:
-        found = openspec.find(top)
-        listed = [f"{f.name} ({f.complete} of {f.total} tasks done)" for f in found if not f.why]
-        if listed:
-            yield Row("stories", OK, f"OpenSpec changes: {', '.join(listed)}")
-        for change in (f for f in found if f.why):
-            text = f"The OpenSpec change `{change.name}` has no usable stories: {change.why}"
-            yield Row("stories", WARN, text, f"untildone stories {change.name}")
-        if tasks_md.recognises(top, "tasks"):
-            book = tasks_md.TasksMd(top, "tasks").load()
-            text = f"The file tasks.md has {book.total} tasks, {book.complete} of them are done."
-            yield Row("stories", OK, text)
-        elif not found:
-            text = "No stories were found: there is neither openspec/changes nor tasks.md."
-            yield Row("stories", WARN, text, 'untildone run --task "what should be done"')
+        rows = changes(top)
     except StoriesError as error:
         yield _complaint("stories", error)
+        return
+    for title in dict.fromkeys(row.title for row in rows):
+        found = [row.found for row in rows if row.title == title]
+        listed = [f"{f.name} ({f.complete} of {f.total} tasks done)" for f in found if not f.why]
+        if listed:
+            yield Row("stories", OK, f"{title}: {', '.join(listed)}")
+        for change in (f for f in found if f.why):
+            text = f"{title}: `{change.name}` has no usable stories: {change.why}"
+            yield Row("stories", WARN, text, f"untildone stories {change.name}")
+    if not rows:
+        text = f"No stories were found. Looked for: {', '.join(HINTS)}"
+        yield Row("stories", WARN, text, 'untildone run --task "what should be done"')
+    for name in SOURCES:
+        if why := kind(name).missing():
+            yield Row("stories", OK, f"The source `{name}` cannot be used: {why}")
 
 
 def _complaint(check: str, error: UntildoneError) -> Row:

@@ -16,8 +16,8 @@ from untildone.domain.story import StoryBook
 from untildone.glance import look
 from untildone.wiring import weight
 from untildone.wiring.planning import known_change
-from untildone.wiring.registry import story_source
 from untildone.wiring.repository import Repository
+from untildone.wiring.sources import story_source
 from untildone.wiring.worktrees import others
 
 CHUNK = 1024 * 1024

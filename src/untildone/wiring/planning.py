@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from untildone.adapters.repository import head_of, slug
-from untildone.adapters.stories.tasks_md import TasksMd
 from untildone.adapters.usage import split_command
 from untildone.domain.agent import Permissions
 from untildone.domain.errors import UserError
@@ -14,8 +13,8 @@ from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.checks import not_asked_for, with_detected
-from untildone.wiring.registry import all_changes, change_exists, open_changes, story_source
 from untildone.wiring.repository import Repository
+from untildone.wiring.sources import HINTS, all_changes, change_exists, open_changes, story_source
 
 PLAIN_ITERATIONS = 10
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
@@ -66,12 +65,13 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
     if not rows:
         raise UserError(
             "No open change was found in this repository",
-            state="Looked for openspec/changes/*/tasks.md and tasks.md.",
+            state=f"Looked for: {', '.join(HINTS)}",
             hint='untildone run --task "what should be done"',
         )
-    if len(rows) > 1:
-        raise SeveralChanges([name for name, _, _ in rows])
-    return rows[0][0]
+    names = list(dict.fromkeys(row.name for row in rows))
+    if len(names) > 1:
+        raise SeveralChanges(names)
+    return names[0]
 
 
 def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: str) -> Prepared:
@@ -217,7 +217,7 @@ def _done(
 def _criterion_source(top: Path, change: str, source: StorySource | None) -> StorySource | None:
     if source:
         return source
-    return TasksMd(top, change) if (top / "tasks.md").is_file() else None
+    return story_source("tasks-md", top, change) if (top / "tasks.md").is_file() else None
 
 
 def _ignored(book: StoryBook) -> tuple[str, ...]:

@@ -1,24 +1,17 @@
-"""What there is to choose from: agents and story sources by name."""
+"""What there is to choose from: agents by name."""
 
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from untildone.adapters.stories import openspec, tasks_md
-from untildone.adapters.stories.openspec import OpenSpec
-from untildone.adapters.stories.tasks_md import TasksMd
 from untildone.domain.agent import Intent
-from untildone.domain.errors import AgentMissing, StoriesError, UserError
+from untildone.domain.errors import AgentMissing, UserError
 from untildone.domain.run import Plan
-from untildone.ports import Dialect, StorySource
+from untildone.ports import Dialect
 from untildone.settings import CHOICES, PROGRAMS
 
 if TYPE_CHECKING:
     from untildone.adapters.agents.program import Program
-
-SOURCES: dict[str, Callable[[Path, str], StorySource]] = {"openspec": OpenSpec, "tasks-md": TasksMd}
-RECOGNISES = {"openspec": openspec.recognises, "tasks-md": tasks_md.recognises}
 
 
 def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
@@ -80,43 +73,3 @@ def check_agents(plan: Plan, top: Path) -> None:
 def installed() -> list[str]:
     """The agents whose programs are on PATH."""
     return [name for name in PROGRAMS if program(name).path()]
-
-
-def story_source(name: str, top: Path, change: str) -> StorySource | None:
-    """The source that has this change, or None when none does."""
-    if name != "auto":
-        if name not in SOURCES:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, SOURCES, n=1)
-            hint = f"Did you mean `{near[0]}`? " if near else ""
-            raise UserError(
-                f"Unknown story source: {name}", hint=f"{hint}Known: auto, {', '.join(SOURCES)}"
-            )
-        return SOURCES[name](top, change)
-    found = next((n for n, recognises in RECOGNISES.items() if recognises(top, change)), None)
-    return SOURCES[found](top, change) if found else None
-
-
-def change_exists(top: Path, change: str) -> bool:
-    """Whether the change is known at all, with or without tasks."""
-    return openspec.exists(top, change)
-
-
-def open_changes(top: Path) -> list[tuple[str, int, int]]:
-    """Changes with open tasks: name, tasks, tasks done."""
-    found = [(f.name, f.total, f.complete, f.why) for f in openspec.find(top)]
-    # One with a problem is listed too: better a loud error than silently another change.
-    rows = [(name, total, done) for name, total, done, why in found if total > done or why]
-    if not found and tasks_md.recognises(top, "tasks"):
-        book = TasksMd(top, "tasks").load()
-        rows.append(("tasks", book.total, book.complete))
-    return rows
-
-
-def all_changes(top: Path) -> list[str]:
-    """Names of every change, for suggestions."""
-    try:
-        return [found.name for found in openspec.find(top)]
-    except StoriesError:
-        return []

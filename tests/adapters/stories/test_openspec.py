@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories import delta_specs, openspec, tasks_md
-from untildone.adapters.stories.openspec import Found, OpenSpec
+from untildone.adapters.stories import delta_specs, openspec
+from untildone.adapters.stories.kind import Found
+from untildone.adapters.stories.openspec import OpenSpec
 from untildone.domain.errors import StoriesError
 from untildone.domain.story import Story, StoryContext, Task
+from untildone.wiring.sources import changes, open_changes, story_source
 
 TASKS = "## 1. A\n- [x] 1.1 a\n- [ ] 1.2 b\n"
 
@@ -80,17 +82,32 @@ def test_names_that_are_no_change(tmp_path: Path, name: str) -> None:
         OpenSpec(tmp_path, name)
 
 
-def test_the_plain_list_is_recognised_where_no_change_claims_the_name(tmp_path: Path) -> None:
-    assert not tasks_md.recognises(tmp_path, "demo")
+def test_the_plain_list_is_taken_where_no_change_claims_the_name(tmp_path: Path) -> None:
+    def taken(name: str) -> bool:
+        found = story_source("auto", tmp_path, name)
+        return found is not None and found.name == "tasks-md"
+
+    assert not taken("demo")
     put(tmp_path, "tasks.md")
-    assert tasks_md.recognises(tmp_path, "demo")
+    assert taken("demo")
     put(tmp_path, "openspec/changes/full/tasks.md")
     put(tmp_path, "openspec/changes/bare/proposal.md")
-    recognised = {
-        name: tasks_md.recognises(tmp_path, name)
-        for name in ("demo", "tasks", "full", "bare", "..")
-    }
-    assert recognised == {"demo": False, "tasks": True, "full": False, "bare": True, "..": False}
+    found = {name: taken(name) for name in ("demo", "tasks", "full", "bare", "..")}
+    assert found == {"demo": False, "tasks": True, "full": False, "bare": True, "..": False}
+
+
+def test_what_may_be_there_for_other_reasons_is_only_open_when_nothing_else_is(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, "tasks.md")
+    put(tmp_path, "openspec/changes/full/tasks.md")
+    assert [(row.source, row.name) for row in changes(tmp_path)] == [
+        ("openspec", "full"),
+        ("tasks-md", "tasks"),
+    ]
+    assert [row.name for row in open_changes(tmp_path)] == ["full"]
+    put(tmp_path, "openspec/changes/full/tasks.md", "- [x] a\n")
+    assert [row.name for row in open_changes(tmp_path)] == ["tasks"]
 
 
 SPEC = """\

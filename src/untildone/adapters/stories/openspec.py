@@ -7,9 +7,9 @@ from pathlib import Path
 
 from untildone.adapters.stories import delta_specs
 from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.adapters.stories.kind import Found, Kind, counted
 from untildone.domain.errors import StoriesError
 from untildone.domain.story import Story, StoryBook, StoryContext
-from untildone.domain.value import dataclass
 
 NAME = "openspec"
 CHANGES = "openspec/changes"
@@ -17,16 +17,6 @@ _ARCHIVE = "archive"
 _NESTED_DEPTH = 3
 _MARKERS = (".openspec.yaml", "proposal.md", "tasks.md", "design.md", "specs")
 _CONTEXT_KEY = re.compile(rb"^context[ \t]*:", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A change and its task counts; `why` says what keeps it from being counted."""
-
-    name: str
-    total: int = 0
-    complete: int = 0
-    why: str = ""
 
 
 def exists(root: Path, change: str) -> bool:
@@ -69,11 +59,7 @@ def _count(root: Path, change: str) -> Found:
         if nested and not _is_marked(root / CHANGES / change):
             return Found(change, why=f"It only wraps other changes: {', '.join(nested)}")
         return Found(change, why="It has no `tasks.md`.")
-    try:
-        book = OpenSpec(root, change).load()
-    except StoriesError as error:
-        return Found(change, why=error.message)
-    return Found(change, book.total, book.complete, "; ".join(p.why for p in book.problems))
+    return counted(change, lambda: OpenSpec(root, change))
 
 
 def _is_marked(directory: Path) -> bool:
@@ -164,3 +150,12 @@ class OpenSpec:
             return (self._root / path).read_bytes() if (self._root / path).is_file() else b""
         except OSError:
             return b""
+
+
+SOURCE = Kind(
+    name=NAME,
+    title="OpenSpec changes",
+    make=lambda root, change, options: OpenSpec(root, change),
+    find=find,
+    recognises=recognises,
+)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from untildone.adapters.stories import openspec
 from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.adapters.stories.kind import Found, Kind, counted
 from untildone.domain.story import Story, StoryBook, StoryContext
 
 NAME = "tasks-md"
@@ -12,15 +13,25 @@ _OWN_CHANGE = "tasks"
 
 
 def recognises(root: Path, change: str) -> bool:
+    """The name that the file has when nobody gives it another."""
+    return change == _OWN_CHANGE and (root / FILE).exists()
+
+
+def adopts(root: Path, change: str) -> bool:
     """There is a `tasks.md` in the root, and no OpenSpec change claims the name.
 
     Where OpenSpec changes live, a name that is none of them is more likely a typing error.
     """
     if not (root / FILE).exists():
         return False
-    if change == _OWN_CHANGE or not (root / openspec.CHANGES).is_dir():
-        return True
-    return openspec.exists(root, change) and not openspec.recognises(root, change)
+    known = openspec.exists(root, change) and not openspec.recognises(root, change)
+    return known or not (root / openspec.CHANGES).is_dir()
+
+
+def find(root: Path) -> tuple[Found, ...]:
+    """The file, if it is there."""
+    there = (root / FILE).exists()
+    return (counted(_OWN_CHANGE, lambda: TasksMd(root, _OWN_CHANGE)),) if there else ()
 
 
 class TasksMd:
@@ -49,3 +60,14 @@ class TasksMd:
     def context(self, story: Story) -> StoryContext:
         """A plain list has no documents beside it."""
         return StoryContext()
+
+
+SOURCE = Kind(
+    name=NAME,
+    title="The file tasks.md",
+    make=lambda root, change, options: TasksMd(root, change),
+    find=find,
+    recognises=recognises,
+    adopts=adopts,
+    guessed=True,
+)

@@ -26,7 +26,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 OPTIONS = [
-    click.option("--source", help="Story source: auto, openspec, tasks-md.  [default: auto]"),
+    click.option(
+        "--source",
+        metavar="NAME",
+        help=f"Story source: auto, {', '.join(settings_module.SOURCES)}.  [default: auto]",
+    ),
     click.option(
         "--agent", help="Agent: `untildone agents` lists them.  [default: claude]", metavar="NAME"
     ),

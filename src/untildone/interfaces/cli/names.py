@@ -8,11 +8,11 @@ from untildone.domain.errors import UntildoneError
 
 def change_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
     """Open changes of the repository, and those that have a run."""
-    from untildone.wiring.registry import open_changes
     from untildone.wiring.repository import here
+    from untildone.wiring.sources import open_changes
 
     try:
-        names = [name for name, _, _ in open_changes(here().place.top)]
+        names = [row.name for row in open_changes(here().place.top)]
     except UntildoneError:
         return []
     return [CompletionItem(name) for name in names if name.startswith(typed)]

@@ -1,0 +1,94 @@
+"""Story sources by name: which have stories in a worktree, and which has a change."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+from untildone.adapters.stories.kind import Found, Kind, Options
+from untildone.domain.errors import StoriesError, UserError
+from untildone.domain.value import dataclass
+from untildone.ports import StorySource
+from untildone.settings import SOURCES
+
+NO_OPTIONS = Options()
+HINTS = tuple(path for paths in SOURCES.values() for path in paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A change that was found, and by which source."""
+
+    source: str
+    title: str
+    guessed: bool
+    found: Found
+
+    @property
+    def name(self) -> str:
+        """The name of the change."""
+        return self.found.name
+
+
+def kind(name: str) -> Kind:
+    """The source of this name: its ways are in the module called like it."""
+    if name not in SOURCES:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, SOURCES, n=1)
+        hint = f"Did you mean `{near[0]}`? " if near else ""
+        raise UserError(
+            f"Unknown story source: {name}", hint=f"{hint}Known: auto, {', '.join(SOURCES)}"
+        )
+    module = import_module(f"untildone.adapters.stories.{name.replace('-', '_')}")
+    found: Kind = module.SOURCE
+    return found
+
+
+def hinted(top: Path) -> Iterator[Kind]:
+    """The sources that may have something here."""
+    for name, paths in SOURCES.items():
+        if any((top / path).exists() for path in paths):
+            yield kind(name)
+
+
+def story_source(
+    name: str, top: Path, change: str, options: Options = NO_OPTIONS
+) -> StorySource | None:
+    """The source that has this change, or None when none does."""
+    if name != "auto":
+        return kind(name).make(top, change, options)
+    kinds = list(hinted(top))
+    knows = (k for k in kinds if k.recognises(top, change))
+    adopts = (k for k in kinds if k.adopts(top, change))
+    found = next(knows, None) or next(adopts, None)
+    return found.make(top, change, options) if found else None
+
+
+def change_exists(top: Path, change: str) -> bool:
+    """Whether the change is known at all, with or without tasks."""
+    from untildone.adapters.stories import openspec
+
+    return openspec.exists(top, change)
+
+
+def changes(top: Path) -> list[Listed]:
+    """Every change of every source, finished and broken ones too."""
+    return [
+        Listed(kind.name, kind.title, kind.guessed, found)
+        for kind in hinted(top)
+        for found in kind.find(top)
+    ]
+
+
+def open_changes(top: Path) -> list[Listed]:
+    """Changes with open tasks; files that may be there for other reasons if there are no others."""
+    rows = [row for row in changes(top) if row.found.open]
+    return [row for row in rows if not row.guessed] or rows
+
+
+def all_changes(top: Path) -> list[str]:
+    """Names of every change, for suggestions."""
+    try:
+        return list(dict.fromkeys(row.name for row in changes(top)))
+    except StoriesError:
+        return []
