@@ -27,24 +27,25 @@ class WorktreeLock:
                 break
             pause(PAUSE_S)  # `status` may be looking at the lock just now
         else:
-            holder = os.read(fd, 300).decode(errors="replace").strip()
+            error = _busy(fd)
             os.close(fd)
-            raise UserError(
-                f"A loop is already running in this worktree: {holder or 'just starting'}",
-                hint="`untildone status` shows it, `untildone stop` stops it",
-            )
+            raise error
         os.ftruncate(fd, 0)
         os.write(fd, f"{label}, process {os.getpid()}".encode())
         self._fd = fd
 
     def is_held(self) -> bool:
         """Whether some process holds the lock now."""
+        return self.refusal() is not None
+
+    def refusal(self) -> UserError | None:
+        """What `take` would say now, without taking it."""
         try:
             fd = os.open(self._path, os.O_RDWR)
         except OSError:
-            return False
+            return None
         try:
-            return not _locked(fd)
+            return None if _locked(fd) else _busy(fd)
         finally:
             os.close(fd)
 
@@ -61,3 +62,11 @@ def _locked(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _busy(fd: int) -> UserError:
+    holder = os.read(fd, 300).decode(errors="replace").strip()
+    return UserError(
+        f"A loop is already running in this worktree: {holder or 'just starting'}",
+        hint="`untildone status` shows it, `untildone stop` stops it",
+    )

@@ -2,19 +2,18 @@
 
 import contextlib
 from collections.abc import Callable
-from datetime import datetime
 
-from untildone.app.briefing import brief_of
+from untildone.app.briefing import Place, brief_of, intent_of
 from untildone.app.world import Course
 from untildone.domain import fact as f
 from untildone.domain import step as s
-from untildone.domain.agent import Intent, Notice
+from untildone.domain.agent import Notice
 from untildone.domain.checks import own_checks
 from untildone.domain.errors import StoriesError
 from untildone.domain.event import noticed, warning
 from untildone.domain.policy import Verdict, judge
 from untildone.domain.prompt import render
-from untildone.domain.run import Lane, Outcome, StopHow
+from untildone.domain.run import Outcome, StopHow
 from untildone.domain.story import Story
 
 NOTICE_BUDGET = 512 * 1024
@@ -38,24 +37,10 @@ class Caller:
         key = story.key if story else ("", "")
         own = own_checks(story, plan.story_verify)
         ports.meter.start()
-        now = ports.clock.now()
-        agent, model = self._whom(lane, now)
-        resume = self._course.run.conversation(key, agent) if plan.resume_session else None
-        self._course.record(
-            f.AttemptStarted(step.lane, step.n, story_id, key, log_file, agent, model, resume, own)
-        )
-        intent = Intent(
-            prompt=prompt,
-            cwd=ports.cwd,
-            scratch=ports.folder.scratch(step.n),
-            story_id=story_id,
-            attempt=step.attempt,
-            model=model,
-            permissions=plan.permissions,
-            resume=resume,
-            asked=now,
-            agent=agent,
-        )
+        place = Place(ports.cwd, ports.folder.scratch(step.n))
+        intent = intent_of(self._course.run, step, prompt, place, ports.clock.now())
+        called = (intent.agent, intent.model, intent.resume, own)
+        self._course.record(f.AttemptStarted(step.lane, step.n, story_id, key, log_file, *called))
         report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
         verdict = judge(report, lane.strikes)
         commits = ports.checkpoint.commits(lane.checkpoint)
@@ -84,13 +69,6 @@ class Caller:
         session_id = iteration.session.id if iteration.session else ""
         usage, warnings = self._course.ports.meter.measure(iteration.usage, session_id)
         return f.UsageMeasured(lane, usage, tuple(warnings))
-
-    def _whom(self, lane: Lane, now: datetime) -> tuple[str, str]:
-        """The agent to call and its model: the stand-in until the usual one is past its limit."""
-        other = lane.stand_in
-        if other and now < other.until:
-            return other.agent, other.model
-        return self._course.run.plan.agent, self._course.run.plan.model
 
     def _lost(self, story: Story, checkpoint: str) -> str:
         """Why this work could not be saved as the story's; worth a retry with this reason."""

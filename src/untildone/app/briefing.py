@@ -1,12 +1,24 @@
 """What an agent call is told, and the look at the stories before it: for the loop and a dry run."""
 
+from datetime import datetime
+
 from untildone.domain import fact as f
+from untildone.domain.agent import Intent
 from untildone.domain.checks import in_force, own_checks
 from untildone.domain.prompt import Brief
 from untildone.domain.run import Done, Run
 from untildone.domain.step import RunAttempt
 from untildone.domain.story import StoryBook, StoryContext, checked
+from untildone.domain.value import dataclass
 from untildone.ports import StorySource
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a call happens: the folder of the work and a private one, as paths."""
+
+    cwd: str
+    scratch: str
 
 
 def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: str) -> Brief:
@@ -25,6 +37,25 @@ def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: s
     )
 
 
+def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: datetime) -> Intent:
+    """The call itself: whom to ask, as what, and where."""
+    plan, story = run.plan, step.story
+    agent, model = _whom(run, step.lane, now)
+    key = story.key if story else ("", "")
+    return Intent(
+        prompt=prompt,
+        cwd=place.cwd,
+        scratch=place.scratch,
+        story_id=story.id if story else "",
+        attempt=step.attempt,
+        model=model,
+        permissions=plan.permissions,
+        resume=run.conversation(key, agent) if plan.resume_session else None,
+        asked=now,
+        agent=agent,
+    )
+
+
 def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
     """The stories as they are now, and whether they are all done."""
     book = checked(source.load()) if source else StoryBook("", "", "", ())
@@ -36,3 +67,11 @@ def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
     finished = count - len(open_stories)
     done = finished == count and run.plan.done is not Done.MANUAL
     return f.StoriesLoaded(book.total, book.complete, done, book, count, finished)
+
+
+def _whom(run: Run, lane_id: int, now: datetime) -> tuple[str, str]:
+    """The agent to call and its model: the stand-in until the usual one is past its limit."""
+    other = run.lanes[lane_id].stand_in
+    if other and now < other.until:
+        return other.agent, other.model
+    return run.plan.agent, run.plan.model

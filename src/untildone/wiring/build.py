@@ -54,7 +54,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         folder=folder,
         clock=repo.clock,
         cwd=str(top),
-        template=_template(top, plan.prompt_template),
+        template=template_of(top, plan.prompt_template),
     )
 
 
@@ -82,7 +82,8 @@ def build_closing(repo: Repository, plan: Plan) -> Closing:
     return Closing(git, repo.place, plan.change_id, plan.run_id, repo.stamp, guard)
 
 
-def _template(top: Path, path: str) -> str:
+def template_of(top: Path, path: str) -> str:
+    """The person's own prompt template; empty for ours."""
     if not path:
         return ""
     try:

@@ -15,6 +15,7 @@ from untildone.domain.run import Choice, Origin, Plan, Run, Status
 from untildone.domain.value import dataclass
 from untildone.wiring.build import build_ports
 from untildone.wiring.repository import Repository
+from untildone.wiring.starting import cut_short_closing
 from untildone.wiring.worktrees import put_away
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
@@ -53,7 +54,7 @@ class Driver:
 
     def finish_closing(self, run: Run | None) -> None:
         """Carry out the rest of a choice whose loop was killed over it."""
-        if run and run.origin and run.choice and not run.closed and not run.abandoned:
+        if run and cut_short_closing(run):
             self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
             self.drive(self.recovered(run))
 

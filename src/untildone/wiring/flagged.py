@@ -1,14 +1,25 @@
 """Untracked files of the user that a start would take into git, and that look wrong there."""
 
+from collections.abc import Callable
+
 from untildone.adapters.checkpoints.filters import unfiltered
 from untildone.adapters.checkpoints.guard import Flag, Guard
 from untildone.adapters.git import Git
 from untildone.adapters.terminal import Person
 from untildone.domain.errors import UserError
+from untildone.domain.value import dataclass
 from untildone.wiring.repository import Repository
 
 
-def refuse_flagged(repo: Repository, git: Git, max_file_mb: float, *, at_terminal: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Whether somebody can be asked, and whether the process was told to end meanwhile."""
+
+    at_terminal: bool
+    signalled: Callable[[], bool]
+
+
+def refuse_flagged(repo: Repository, git: Git, max_file_mb: float, asking: Asking) -> None:
     """Large files and secrets need a person's yes; nothing is written to find them.
 
     A signal at the question is no answer: it is in the inbox, for the caller to see.
@@ -17,9 +28,9 @@ def refuse_flagged(repo: Repository, git: Git, max_file_mb: float, *, at_termina
     flags = unfiltered(git, guard.look_at_all(top, git.untracked_files()))
     if not flags:
         return
-    person = Person(repo.inbox, "ask", at_terminal=at_terminal)
-    agreed = at_terminal and person.agrees(_question(flags))
-    if not agreed and not repo.inbox.signalled():
+    person = Person(repo.inbox, "ask", at_terminal=asking.at_terminal)
+    agreed = asking.at_terminal and person.agrees(_question(flags))
+    if not agreed and not asking.signalled():
         raise _refusal(flags)
 
 

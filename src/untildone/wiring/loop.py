@@ -15,8 +15,9 @@ from untildone.settings import Settings
 from untildone.wiring.checks import with_detected
 from untildone.wiring.containment import settled
 from untildone.wiring.driving import Driver, Ended
+from untildone.wiring.flagged import Asking
 from untildone.wiring.leftover_worktrees import sweep
-from untildone.wiring.planning import Prepared, Wanted, pick_change, renewed, source_of
+from untildone.wiring.planning import Prepared, Wanted, pick_change
 from untildone.wiring.registry import check_agents, droppings
 from untildone.wiring.starting import (
     Ready,
@@ -24,6 +25,7 @@ from untildone.wiring.starting import (
     branch_of_run,
     goes_on,
     nothing_open,
+    plan_to_go_on,
     ready,
     refuse_ended,
     refuse_unfinished,
@@ -46,7 +48,8 @@ class Session(Driver):
             return self._go_on(run_of_branch(repo, change), settings, flags)
         refuse_unfinished(repo, branch)
         self.end_leftovers(repo.latest())
-        found = ready(repo, settings, wanted, change, at_terminal=self.at_terminal)
+        asking = Asking(self.at_terminal, repo.inbox.signalled)
+        found = ready(repo, settings, wanted, change, asking)
         if found.idle:
             return Ended(0, None, found.idle)
         if stopped := self._signalled_early():
@@ -89,9 +92,7 @@ class Session(Driver):
         settings, unchecked = with_detected(settings, top)
         loop = self.recovered(run)
         self.refuse_cut_short(loop.run)
-        source = source_of(plan, top)
-        book = source.load() if source else None
-        new_plan = renewed(plan, settings, flags, loop.run.current_iteration, book)
+        new_plan = plan_to_go_on(self.repository, loop.run, settings, flags)
         if waiting_for_choice:
             loop.record(f.AskedAgain(replace(new_plan, limits=plan.limits)))
         else:

@@ -7,13 +7,13 @@ from untildone.adapters.linked_worktree import user_of
 from untildone.adapters.repository import head_of, preflight
 from untildone.adapters.run_folder import new_run_id
 from untildone.domain.errors import UserError
-from untildone.domain.run import Choice, Origin, Run
+from untildone.domain.run import Choice, Origin, Plan, Run
 from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.containment import settled
-from untildone.wiring.flagged import refuse_flagged
-from untildone.wiring.planning import Prepared, Wanted, prepare, source_of
+from untildone.wiring.flagged import Asking, refuse_flagged
+from untildone.wiring.planning import Prepared, Wanted, prepare, renewed, source_of
 from untildone.wiring.registry import check_agents
 from untildone.wiring.repository import Repository
 from untildone.wiring.worktrees import refuse_ignored
@@ -29,10 +29,10 @@ class Ready:
 
 
 def ready(
-    repo: Repository, settings: Settings, wanted: Wanted, change: str, *, at_terminal: bool
+    repo: Repository, settings: Settings, wanted: Wanted, change: str, asking: Asking
 ) -> Ready:
     """A new run with everything checked; whatever is wrong is an error before the first change."""
-    git = repo.git(repo.inbox.signalled)
+    git = repo.git(asking.signalled)
     origin = preflight(git, repo.place, change)
     run_id = new_run_id(repo.home, repo.clock.now())
     prepared = prepare(repo.place.top, settings, wanted, change, run_id)
@@ -41,7 +41,7 @@ def ready(
         return Ready(prepared, origin, idle)
     check_agents(prepared.plan, repo.place.top)
     if not wanted.include_flagged:
-        refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, at_terminal=at_terminal)
+        refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, asking)
     plan, remarks = settled(prepared.plan, repo.processes, repo.place.top)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
@@ -100,6 +100,18 @@ def refuse_ended(repo: Repository, run: Run) -> None:
             state="Nothing was changed.",
             hint=f"`git checkout {back}`, then `untildone run {plan.change_id}`",
         )
+
+
+def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, object]) -> Plan:
+    """The plan of a run that goes on, with the given flags and a new cap."""
+    source = source_of(run.plan, repo.place.top)
+    book = source.load() if source else None
+    return renewed(run.plan, settings, flags, run.current_iteration, book)
+
+
+def cut_short_closing(run: Run | None) -> bool:
+    """Whether a loop was killed while it carried out the choice: the rest of it comes first."""
+    return bool(run and run.origin and run.choice and not run.closed and not run.abandoned)
 
 
 def nothing_open(run: Run, top: Path) -> bool:

@@ -16,12 +16,13 @@ def here_for(change: str) -> Repository:
     return holder(here(), change)
 
 
-def holder(repo: Repository, change: str) -> Repository:
+def holder(repo: Repository, change: str, *, tidy: bool = True) -> Repository:
     """Whoever has the newest run of the change: this worktree, or one made for it.
 
     Without a change: the only one that was made, if this worktree has no open run of its own.
+    One that is of no use any more is put away if `tidy`.
     """
-    made = [other for other in others(repo) if _holds(other, change)]
+    made = [other for other in others(repo) if _holds(other, change, tidy=tidy)]
     own = repo.latest() if made and not change else None
     unclear = not change and (len(made) > 1 or (own and not has_ended(own)))
     found = repo if unclear or not made else made[0]
@@ -34,10 +35,11 @@ def holder(repo: Repository, change: str) -> Repository:
     )
 
 
-def _holds(other: Repository, change: str) -> bool:
+def _holds(other: Repository, change: str, *, tidy: bool) -> bool:
     run = other.latest(change)
     if run and has_ended(run) and not other.alive():
-        put_away(other, run)  # a death came before it could be
+        if tidy:
+            put_away(other, run)  # a death came before it could be
         return False
     return run is not None
 

@@ -1,6 +1,7 @@
 """`run` and `resume`."""
 
 import contextlib
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from untildone.wiring.repository import Repository, here
 from untildone.wiring.worktrees import here_for
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
@@ -141,6 +143,7 @@ Examples:
   untildone run add-login --agent-cmd "my-agent --stdin" --max-retries 1
   untildone run --task "Make the tests faster" --done promise
   untildone run add-login --json | jq .event
+  untildone run add-login --dry-run
 """
 
 
@@ -162,12 +165,16 @@ def loop_options(command: F) -> F:
     is_flag=True,
     help="Take untracked files along that are large or look like secrets.",
 )
+@click.option(
+    "--dry-run", is_flag=True, help="Print the plan and the first prompt, and change nothing."
+)
 @loop_options
 def run(
     change: str,
     task: str,
     task_file: Path | None,
     include_flagged: bool,  # noqa: FBT001 - click
+    dry_run: bool,  # noqa: FBT001 - click
     **flags: Any,  # noqa: ANN401 - click
 ) -> int:
     """Start the loop over CHANGE, or go on with it after a crash.
@@ -182,15 +189,11 @@ def run(
     view = _view_flags(flags)
     repository = here()
     settings = settings_module.load(repository.place.top, os.environ, flags)
-    session = session_for(repository, settings.on_complete, view)
     wanted = Wanted(change, task, include_flagged=include_flagged)
-    try:
-        ended = session.start(settings, flags, wanted)
-    except SeveralChanges as several:
-        if not _interactive(view):
-            raise
-        ended = session.start(settings, flags, replace(wanted, change=_ask_which(several.names)))
-    return tell(ended, view)
+    if dry_run:
+        return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
+    session = session_for(repository, settings.on_complete, view)
+    return tell(_for_one(view, wanted, lambda one: session.start(settings, flags, one)), view)
 
 
 @click.command()
@@ -207,6 +210,36 @@ def resume(change: str, **flags: Any) -> int:  # noqa: ANN401 - click
     known = repository.latest(change)
     session = session_for(repository, settings.on_complete or _chosen(known), view)
     return tell(session.resume(settings, flags, change), view)
+
+
+def _for_one(view: dict[str, bool], wanted: Wanted, action: Callable[[Wanted], R]) -> R:
+    """Do it for the change that is meant; on a terminal the person can be asked which."""
+    try:
+        return action(wanted)
+    except SeveralChanges as several:
+        if not _interactive(view):
+            raise
+        return action(replace(wanted, change=_ask_which(several.names)))
+
+
+def _dry_run(
+    repository: Repository,
+    settings: settings_module.Settings,
+    flags: dict[str, object],
+    wanted: Wanted,
+    view: dict[str, bool],
+) -> int:
+    from untildone.interfaces import dry_run_page
+    from untildone.wiring.dry_run import dry_run
+
+    dry = dry_run(repository, settings, flags, wanted)
+    if view["as_json"]:
+        click.echo(json.dumps(dry_run_page.data(dry), ensure_ascii=False))
+    else:
+        click.echo(dry_run_page.page(dry))
+    if dry.refusal:
+        raise dry.refusal
+    return 0
 
 
 def _chosen(run: Run | None) -> str:

@@ -1,0 +1,127 @@
+"""A dry run in words, and as one JSON object."""
+
+import shlex
+
+from untildone.domain.plain_text import plain
+from untildone.domain.run import Status
+from untildone.interfaces.plan_rows import plan_rows
+from untildone.wiring.dry_run import DryRun
+from untildone.wiring.record_data import as_data
+
+HEAD = "Dry run: nothing is changed, no agent is called, no check is run."
+RULE = "─" * 40
+
+
+def page(dry: DryRun) -> str:
+    """The plan, then the first prompt in full."""
+    rows = [("change", dry.plan.change_id), *_what(dry), *plan_rows(dry.plan)]
+    rows += [("warning", text) for text in dry.warnings]
+    lines = [HEAD, "", *_table(rows)]
+    if dry.book and dry.book.stories and not dry.plan.plain:
+        lines += ["", f"Stories ({dry.book.path}):", *_stories(dry)]
+    if dry.idle:
+        lines += ["", dry.idle]
+    if dry.told and dry.told.before:
+        lines += ["", "First:", *(f"  {said}" for said in dry.told.before)]
+    if dry.told and dry.told.call:
+        lines += ["", f"The first prompt, {len(dry.told.prompt.encode())} bytes:", RULE]
+        lines += [dry.told.prompt.rstrip("\n"), RULE]
+    return plain("\n".join(lines))
+
+
+def data(dry: DryRun) -> dict[str, object]:
+    """The same for scripts."""
+    call, told = dry.told.call if dry.told else None, dry.told
+    return {
+        "dry_run": True,
+        "would": _would(dry),
+        "change_id": dry.plan.change_id,
+        "original_branch": dry.origin.label,
+        "source": dry.plan.source,
+        "stories": _story_data(dry),
+        "next": {
+            "n": call.n,
+            "story_id": call.story.id if call.story else "",
+            "attempt": call.attempt,
+            "attempts_allowed": call.attempts_allowed,
+        }
+        if call
+        else None,
+        "agent": {
+            "name": dry.intent.agent,
+            "model": dry.intent.model,
+            "argv": list(dry.invocation.argv),
+            "env": dict(dry.invocation.env),
+        }
+        if dry.intent and dry.invocation
+        else None,
+        "plan": as_data(dry.plan),
+        "warnings": list(dry.warnings),
+        "before": list(told.before) if told else [],
+        "message": dry.idle,
+        "refused": dry.refusal.message if dry.refusal else "",
+        "prompt": told.prompt if told else "",
+    }
+
+
+def _would(dry: DryRun) -> str:
+    if dry.refusal:
+        return "be_refused"
+    if dry.idle or (dry.told and not dry.told.call and dry.told.run.status is not Status.RUNNING):
+        return "call_nobody"
+    return "go_on" if dry.going_on else "start"
+
+
+def _what(dry: DryRun) -> list[tuple[str, str]]:
+    branch = f"ralph/{dry.plan.change_id}"
+    where = {
+        "branch": f"the branch {branch}, made from {dry.origin.label}",
+        "worktree": f"the branch {branch} in a worktree of its own, from {dry.origin.label}",
+        "stash": f"your own tree and branch, {dry.origin.label}",
+    }[dry.plan.checkpoint]
+    how = f"go on with the run {dry.plan.run_id}" if dry.going_on else "start a new run"
+    rows = [("would", "do nothing" if dry.idle else how), ("work in", where)]
+    states = [row["state"] for row in _story_data(dry)]
+    if states:
+        done = states.count("done")
+        rows.append(("stories", f"{len(states) - done} open, {done} done"))
+    if dry.plan.plain:
+        rows.append(("task", dry.plan.task.strip()))
+    if dry.intent and dry.invocation:
+        given = [f"{name}={shlex.quote(value)}" for name, value in dry.invocation.env.items()]
+        rows.append(("call", " ".join([*given, shlex.join(dry.invocation.argv)])))
+        rows.append(("", "with the prompt on its standard input"))
+    return rows
+
+
+def _stories(dry: DryRun) -> list[str]:
+    width = max(len(str(row["id"])) for row in _story_data(dry))
+    marks = {"done": "✓", "next": "▶", "open": "○"}
+    return [
+        f"  {marks[str(row['state'])]} {row['id']!s:<{width}}  {row['title']}"
+        for row in _story_data(dry)
+    ]
+
+
+def _story_data(dry: DryRun) -> list[dict[str, object]]:
+    if not dry.book or dry.plan.plain:
+        return []
+    finished = dry.told.run.finished if dry.told else frozenset()
+    call = dry.told.call if dry.told else None
+    first = call.story.key if call and call.story else None
+    rows: list[dict[str, object]] = []
+    for story in dry.book.stories:
+        done = story.done or story.key in finished
+        state = "done" if done else "next" if story.key == first else "open"
+        rows.append({"id": story.id, "title": story.title, "state": state})
+    return rows
+
+
+def _table(rows: list[tuple[str, str]]) -> list[str]:
+    width = max(len(label) for label, _ in rows)
+    lines = []
+    for label, text in rows:
+        first, *more = text.splitlines() or [""]
+        lines.append(f"{label:<{width}}  {first}".rstrip())
+        lines += [f"{'':<{width}}  {row}" for row in more]
+    return lines

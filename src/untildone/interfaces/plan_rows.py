@@ -1,0 +1,73 @@
+"""A plan as rows of label and text, made from its fields: a new one is shown without more code."""
+
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+from untildone.domain.run import Plan
+
+# Shown elsewhere, or of no use to a person.
+HIDDEN = {"change_id", "run_id", "task", "plain", "configured_max", "contained", "limits"}
+# Shown also where nothing was chosen.
+ALWAYS = {
+    "agent": "",
+    "model": "the agent's own",
+    "verify": "none: a story counts by the agent's word alone",
+    "checkpoint": "",
+    "on_complete": "ask at a terminal, otherwise keep",
+    "permissions": "",
+    "sandbox": "",
+    "source": "none: the plain loop",
+    "done": "",
+}
+LABELS = {
+    "done": "done by",
+    "verify": "checks",
+    "on_complete": "at the end",
+    "agent_cmd": "agent command",
+    "usage_cmd": "usage command",
+    "timeout_min": "limit of a call",
+    "idle_timeout_min": "limit of silence",
+    "max_file_mb": "largest new file",
+    "max_retries": "retries per story",
+}
+UNITS = {"_min": "min", "_mb": "MiB", "_usd": "USD", "_s": "s"}
+
+
+def plan_rows(plan: Plan) -> list[tuple[str, str]]:
+    """What was decided: choices first, then the limits."""
+    return [*_rows(plan), *_rows(plan.limits, all_of_them=True)]
+
+
+def _rows(value: Any, *, all_of_them: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - any dataclass
+    for field in fields(value):
+        name, content = field.name, getattr(value, field.name)
+        usual = content == _default(field)
+        if name in HIDDEN or (usual and not all_of_them and name not in ALWAYS):
+            continue
+        unit = next((u for end, u in UNITS.items() if name.endswith(end)), "")
+        yield _label(name), f"{text_of(content) or ALWAYS.get(name, 'none')} {unit}".rstrip()
+
+
+def text_of(value: object) -> str:
+    """Any value of a plan for a person; several things are a line each."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {text_of(item)}" for key, item in value.items())
+    if isinstance(value, tuple | list | frozenset):
+        return "\n".join(text_of(item) for item in value)
+    if is_dataclass(value):
+        known = ((f.name, getattr(value, f.name)) for f in fields(value))
+        return ", ".join(f"{_label(n)} {text_of(v)}" for n, v in known if v not in (None, "", ()))
+    return "" if value is None else str(value)
+
+
+def _label(name: str) -> str:
+    return LABELS.get(name, name.replace("_", " "))
+
+
+def _default(field: Any) -> object:  # noqa: ANN401 - dataclasses.Field of anything
+    return field.default_factory() if field.default_factory is not MISSING else field.default
