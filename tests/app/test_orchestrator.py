@@ -682,3 +682,14 @@ def test_plain_limit_is_not_reverted() -> None:
     run = loop.drive()
     assert (run.status, [it.n for it in run.iterations]) == (Status.DONE, [1])
     assert [call[0] for call in loop.checkpoint.calls].count("save") == 2
+
+
+def test_on_fail_skip_goes_on_and_ends_parked() -> None:
+    stories = STORIES + "\n## 3. Third\n- [ ] 3.1 c\n"
+    plan = replace(PLAN, on_fail="skip", limits=replace(LIMITS, max_retries=0))
+    loop = FakeLoop((failed("no"), COMPLETE, COMPLETE), plan=plan, source=FakeSource(stories))
+    run = loop.drive()
+    assert (run.status, run.reason) == (Status.STUCK, Reason.PARKED)
+    assert {key[0] for key in run.finished} == {"2", "3"}
+    assert [event["story_id"] for event in loop.record.of("error")] == ["1"]
+    assert [event["next"] for event in loop.record.of("stories_loaded")] == ["1", "2", "3", None]

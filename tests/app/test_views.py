@@ -10,6 +10,7 @@ from tests.fakes.plans import (
     OPENED,
     PLAIN,
     PLAN,
+    TWO,
     at,
     began,
     book,
@@ -17,6 +18,7 @@ from tests.fakes.plans import (
     loaded,
     lost,
     measured,
+    put_back,
     story,
     told,
     won,
@@ -24,6 +26,7 @@ from tests.fakes.plans import (
 from untildone.app import views
 from untildone.domain import fact as f
 from untildone.domain.agent import Kind, Trouble, Usage
+from untildone.domain.parking import Why
 from untildone.domain.run import (
     Choice,
     Done,
@@ -109,6 +112,7 @@ def test_every_field_of_the_state() -> None:
         "open_iteration": views.entry(run.lanes[0].iteration),
         "stories": {"total": 2, "finished": 1},
         "ignored": 1,
+        "parked": [],
     }
 
 
@@ -215,3 +219,28 @@ def test_what_is_known_of_the_last_iteration_stays() -> None:
 def test_an_ended_run_is_shown_as_it_ended() -> None:
     run = told(OPENED, loaded(done=True))
     assert views.left_behind(run, at(9)) == run
+
+
+def test_parked_stories_are_shown() -> None:
+    asked = replace(ended(Outcome.NO_PROMISE), question="Which?")
+    run = told(OPENED, began(), asked, measured(), put_back(), f.StoryParked(TWO.key, Why.SKIPPED))
+    assert views.state(run, 1, None)["parked"] == [
+        {
+            "story_id": "1",
+            "title": "Story 1",
+            "why": "question",
+            "question": "Which?",
+            "reason": "",
+            "since": "2026-01-02T03:04:08.000+00:00",
+            "saved_ref": "refs/ralph/attempts/demo/1/1",
+        },
+        {
+            "story_id": "2",
+            "title": "Story 2",
+            "why": "skipped",
+            "question": "",
+            "reason": "",
+            "since": "2026-01-02T03:04:11.000+00:00",
+            "saved_ref": "",
+        },
+    ]

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.domain.walk import Walk, plans, stops, walked, words
+from tests.domain.walk import Walk, plans, stops, walked, wishes, words
 from tests.fakes.plans import BOTH, LIMITS, ORIGIN, PLAN, at
 from untildone.adapters import codec
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Kind, Session, Trouble, Usage
 from untildone.domain.machine import apply, begin
-from untildone.domain.run import Choice, Outcome, Plan, Run, Stop, StopHow
+from untildone.domain.parking import Why
+from untildone.domain.run import Choice, Iteration, Outcome, Plan, Run, Stop, StopHow
 
-REQUESTS = st.one_of(stops(*StopHow), words())
+REQUESTS = st.one_of(stops(*StopHow), words(), wishes())
+NO_RENEWAL = st.one_of(stops(*StopHow), words(), wishes(renew=False))
 SPENT = set(Outcome) - {Outcome.INTERRUPTED, Outcome.COMPLETE}
 FACTS: list[f.Fact] = [
     f.Started(replace(PLAN, verify=("a", "b"), limits=replace(LIMITS, timeout_min=0.5))),
@@ -35,6 +37,11 @@ FACTS: list[f.Fact] = [
     f.Verified(0, passed=False, reason="red\n\u2028 \U0001f600"),
     f.Saved(0, "c1", "c1", ("boxes",)),
     f.Reverted(0, "refs/ralph/attempts/demo/1/1", ("moved",)),
+    f.StoriesLoaded(
+        1, 0, done=False, marked=((("1", "A"), "?"),), settled=(("2", "B"),), held=True
+    ),
+    f.StoryParked(("1", "Log in"), Why.SKIPPED, "later", "refs/ralph/attempts/demo/1/1"),
+    f.StoryRetried(("1", "Log in")),
     f.WaitStarted(0, at(61), "limit", Kind.HUNG),
     f.SteppedIn(0, "codex", "m1", at(61), "limit"),
     f.WaitOver(0),
@@ -93,19 +100,23 @@ def test_a_journal_gives_the_same_run(plan: Plan, data: st.DataObject) -> None:
 
 @given(plans(), st.data())
 def test_what_always_holds(plan: Plan, data: st.DataObject) -> None:
-    walk = walked(plan, data, REQUESTS)
+    walk = walked(plan, data, NO_RENEWAL)
     run = walk.run
     assert [it.n for it in run.iterations] == list(range(1, len(run.iterations) + 1))
     assert len(run.iterations) <= max(plan.limits.max_iterations, 0)
     assert all(it.ended and it.outcome for it in run.iterations)
     if not plan.plain:
-        calls = Counter(it.story_key for it in run.iterations if it.outcome in SPENT)
+        calls = Counter(it.story_key for it in run.iterations if _spent(it))
         assert all(n <= 1 + plan.limits.max_retries for n in calls.values())
         kept = [it.story_key for it in run.iterations if it.outcome is Outcome.COMPLETE]
         assert frozenset(kept) == run.finished
         assert len(kept) == len(run.finished)
     assert [type(step) for step in walk.steps].count(s.Open) == 1
     _check_events(walk)
+
+
+def _spent(iteration: Iteration) -> bool:
+    return iteration.outcome in SPENT and not iteration.question
 
 
 def _check_events(walk: Walk) -> None:

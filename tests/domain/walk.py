@@ -1,7 +1,7 @@
 """A random run: the machine's own steps, and for each a fact that the world might answer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
@@ -11,6 +11,7 @@ from untildone.domain import step as s
 from untildone.domain.agent import Kind, Trouble, Usage
 from untildone.domain.event import Event, announce
 from untildone.domain.machine import apply, begin, next_steps
+from untildone.domain.parking import Aside, Why
 from untildone.domain.run import (
     Choice,
     Done,
@@ -62,6 +63,7 @@ def plans() -> st.SearchStrategy[Plan]:
         source=st.just(PLAN.source),
         agent=st.just(PLAN.agent),
         limits=st.one_of(st.just(LIMITS), limits),
+        on_fail=st.sampled_from(["stop", "skip"]),
         verify=st.sampled_from([(), ("make test",)]),
     )
 
@@ -104,6 +106,13 @@ def words() -> st.SearchStrategy[f.Fact]:
     return st.one_of(st.just(f.PersonDone()), st.builds(f.ChoiceMade, st.sampled_from(Choice)))
 
 
+def wishes(*, renew: bool = True) -> st.SearchStrategy[f.Fact]:
+    """What a person may want of a story; without `renew`, nothing that renews its retries."""
+    keys = st.sampled_from([story(1).key, story(2).key])
+    parked: st.SearchStrategy[f.Fact] = st.builds(f.StoryParked, keys, st.sampled_from(Why))
+    return st.one_of(parked, st.builds(f.StoryRetried, keys)) if renew else parked
+
+
 def _began(step: s.RunAttempt) -> f.AttemptStarted:
     key = step.story.key if step.story else ("", "")
     return f.AttemptStarted(step.lane, step.n, key[0], key, f"logs/{step.n}")
@@ -123,6 +132,7 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
                 st.sampled_from(Outcome),
                 st.sampled_from(["", "why"]),
                 trouble=st.sampled_from([None, None, None, LIMIT_REACHED]),
+                question=st.sampled_from(["", "", "Which?"]),
             )
             return ended.map(_sensible)
         case s.MeasureUsage(lane):
@@ -148,7 +158,9 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
 
 
 def _sensible(fact: f.AttemptEnded) -> f.AttemptEnded:
-    """Limits come with errors only."""
+    """Limits come with errors only, questions without a promise."""
+    if fact.trouble is None and fact.outcome is not Outcome.NO_PROMISE:
+        return replace(fact, question="")
     if fact.trouble is None:
         return fact
     return f.AttemptEnded(fact.lane, Outcome.AGENT_ERROR, fact.reason, trouble=fact.trouble)
@@ -160,4 +172,9 @@ def _loaded(run: Run) -> f.StoriesLoaded:
     done = now.complete == now.total and run.plan.done is not Done.MANUAL
     count = 0 if run.plan.plain else len(now.stories)
     finished = 0 if run.plan.plain else now.complete
-    return f.StoriesLoaded(now.total, now.complete, done, now, count, finished)
+    aside = Aside.of(now.open_stories(run.finished), run.parked, run.answered)
+    held = count > finished and now.next_story(run.finished, aside.keys) is None
+    return f.StoriesLoaded(
+        *(now.total, now.complete, done, now, count, finished),
+        *(aside.marked, aside.settled, held),
+    )

@@ -5,6 +5,7 @@ from datetime import datetime
 from untildone.domain import fact as f
 from untildone.domain.agent import Intent
 from untildone.domain.checks import in_force, own_checks
+from untildone.domain.parking import Aside
 from untildone.domain.prompt import Brief
 from untildone.domain.run import Done, Run
 from untildone.domain.step import RunAttempt
@@ -66,7 +67,12 @@ def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
     open_stories = book.open_stories(run.finished)
     finished = count - len(open_stories)
     done = finished == count and run.plan.done is not Done.MANUAL
-    return f.StoriesLoaded(book.total, book.complete, done, book, count, finished)
+    aside = Aside.of(open_stories, run.parked, run.answered)
+    held = bool(open_stories) and book.next_story(run.finished, aside.keys) is None
+    return f.StoriesLoaded(
+        *(book.total, book.complete, done, book, count, finished),
+        *(aside.marked, aside.settled, held),
+    )
 
 
 def _whom(run: Run, lane_id: int, now: datetime) -> tuple[str, str]:

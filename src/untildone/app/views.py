@@ -44,6 +44,7 @@ KNOWN_FIELDS = (
     "sandbox",
     "stories",
     "ignored",
+    "parked",
 )
 
 
@@ -123,6 +124,7 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "open_iteration": entry(lane.iteration) if lane.iteration else None,
             "stories": stories(run),
             "ignored": len(run.book.ignored) if run.book else 0,
+            "parked": parked(run),
         }
     )
 
@@ -132,6 +134,24 @@ def stories(run: Run) -> dict[str, int] | None:
     if run.plan.plain or not run.story_count:
         return None
     return {"total": run.story_count, "finished": run.finished_count}
+
+
+def parked(run: Run) -> list[dict[str, object]]:
+    """The stories that are passed over, and what they wait for."""
+    return [
+        codec_ready(
+            {
+                "story_id": story_id,
+                "title": title,
+                "why": entry.why,
+                "question": entry.text if entry.asks else "",
+                "reason": "" if entry.asks else entry.text,
+                "since": entry.since,
+                "saved_ref": entry.saved_ref,
+            }
+        )
+        for (story_id, title), entry in run.parked.items()
+    ]
 
 
 def phase(run: Run) -> str:

@@ -7,6 +7,7 @@ from typing import assert_never
 from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Kind, Notice
 from untildone.domain.machine import awaits_person
+from untildone.domain.parking import STATE_OF, blocked, next_command
 from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status, StopHow, Waiting
 from untildone.domain.value import dataclass
 
@@ -38,6 +39,8 @@ def warning(message: str) -> Event:
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     """The events that this fact gives rise to, the run's ending included."""
     events = [*_of_fact(before, fact, after)]
+    if after.parked is not before.parked:
+        events += _set_aside(before, after)
     if after.ended and not (before.ended or after.abandoned):
         events += _ending(after)
     if _is_over(after) and not _is_over(before):
@@ -124,7 +127,7 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
 def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
     data: dict[str, object] = {"total": fact.total, "complete": fact.complete}
     if run.book and not run.plan.plain:
-        story = run.book.next_story(run.finished)
+        story = run.next_story
         data["next"] = story.id if story else None
         if not run.iterations:
             data["stories"] = [
@@ -212,7 +215,7 @@ def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
                 f"`untildone resume {after.plan.change_id}` tries again",
             },
         )
-    elif not after.ended:
+    elif not after.ended and iteration.story_key not in after.parked:
         yield Event(
             "retrying",
             {
@@ -233,7 +236,47 @@ def _ending(run: Run) -> Iterator[Event]:
         text = f"The cap of {run.plan.limits.max_iterations} iterations is reached"
         hint = f"`untildone resume {run.plan.change_id}` goes on with a new cap"
         yield Event("error", {"message": text, "story_id": "", "reason": text, "hint": hint})
+    if run.reason is Reason.PARKED:
+        yield from _still_parked(run)
     yield Event("complete", {"reason": run.reason, "options": ["cleanup", "keep"]})
+
+
+def _set_aside(before: Run, after: Run) -> Iterator[Event]:
+    """Stories that are passed over from now on, and those that are taken up again."""
+    fresh = {k: v for k, v in after.parked.items() if before.parked.get(k) != v}
+    blocks = blocked(after.book or before.book, after.finished, fresh)
+    for key, parked in fresh.items():
+        data = {
+            "story_id": key[0],
+            "title": key[1],
+            "why": parked.why,
+            "question": parked.text if parked.asks else "",
+            "reason": "" if parked.asks else parked.text,
+            "saved_ref": parked.saved_ref,
+            "blocks": blocks.get(key, ()),
+        }
+        yield Event("story_parked", data)
+    for key in before.parked:
+        if key not in after.parked and key not in after.finished:
+            yield Event("story_released", {"story_id": key[0], "title": key[1]})
+
+
+def _still_parked(run: Run) -> Iterator[Event]:
+    change = run.plan.change_id
+    blocks = blocked(run.book, run.finished, run.parked)
+    for key, parked in run.parked.items():
+        story_id, waits = key[0], ", ".join(blocks.get(key, ()))
+        more = f"; not started because of it: {waits}" if waits else ""
+        yield Event(
+            "error",
+            {
+                "message": f"Story {story_id} {STATE_OF[parked.why]}{more}",
+                "story_id": story_id,
+                "reason": parked.text,
+                "saved_ref": parked.saved_ref,
+                "hint": next_command(change, story_id, parked.why),
+            },
+        )
 
 
 def _is_over(run: Run) -> bool:

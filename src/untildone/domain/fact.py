@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from untildone.domain.agent import Ending, Kind, Session, Trouble, Usage
+from untildone.domain.parking import Why
 from untildone.domain.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.story import StoryBook, StoryKey
 from untildone.domain.value import dataclass
@@ -28,7 +29,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class StoriesLoaded:
-    """The stories as they are now. `book` is not journalled: a new process reads it again."""
+    """The stories as they are now. `book` is not journalled: a new process reads it again.
+
+    `marked` are open stories with a question of the person, `settled` parked ones that are open no
+    more; `held` says that every open story is parked or waits for one that is.
+    """
 
     total: int
     complete: int
@@ -36,6 +41,9 @@ class StoriesLoaded:
     book: StoryBook | None = None
     stories: int = 0
     finished: int = 0
+    marked: tuple[tuple[StoryKey, str], ...] = ()
+    settled: tuple[StoryKey, ...] = ()
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,7 @@ class AttemptEnded:
     ending: Ending = Ending.EXITED
     exit_code: int | None = None
     spoke: bool = False
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,23 @@ class Reverted:
     lane: int
     saved_ref: str
     remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoryParked:
+    """A story is passed over from now on."""
+
+    key: StoryKey
+    why: Why
+    text: str = ""
+    saved_ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryRetried:
+    """The person wants a story tried (again): no longer parked, all its retries before it."""
+
+    key: StoryKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +255,8 @@ Fact = (
     | Verified
     | Saved
     | Reverted
+    | StoryParked
+    | StoryRetried
     | WaitStarted
     | SteppedIn
     | WaitOver

@@ -5,9 +5,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from untildone.domain import fact as f
-from untildone.domain import verdict
+from untildone.domain import verdict, wishes
 from untildone.domain.agent import Kind
 from untildone.domain.checks import in_force
+from untildone.domain.parking import Parked, Why
 from untildone.domain.run import (
     Done,
     Iteration,
@@ -30,9 +31,10 @@ def opened(run: Run, fact: f.Opened) -> Run:
     return verdict.stop_now(_lane(run, 0, checkpoint=fact.checkpoint))
 
 
-def stories_loaded(run: Run, fact: f.StoriesLoaded) -> Run:
-    """Done, stuck at the cap, stalled, stopped, or on to the next story."""
+def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
+    """Done, stuck at the cap or at parked stories, stalled, stopped, or on to the next story."""
     run = replace(run, book=fact.book, story_count=fact.stories, finished_count=fact.finished)
+    run = wishes.looked(run, fact, at)
     if fact.done and run.iterations:
         last = replace(run.iterations[-1], done_check=True)
         run = replace(run, iterations=(*run.iterations[:-1], last))
@@ -44,6 +46,8 @@ def stories_loaded(run: Run, fact: f.StoriesLoaded) -> Run:
         return verdict.end(run, Status.STOPPED, Reason.STOPPED)
     if run.plan.plain and run.commitless >= run.plan.limits.stall_threshold:
         return verdict.end(run, Status.STALLED, Reason.STALLED)
+    if fact.held:
+        return verdict.end(run, Status.STUCK, Reason.PARKED)
     if run.current_iteration >= run.plan.limits.max_iterations and not verdict.all_finished(run):
         return verdict.end(run, Status.STUCK, Reason.MAX_ITERATIONS)
     return run
@@ -82,6 +86,7 @@ def attempt_ended(run: Run, fact: f.AttemptEnded, at: datetime) -> Run:
         usage=fact.usage,
         trouble=fact.trouble,
         session=fact.session,
+        question=fact.question,
     )
 
 
@@ -126,6 +131,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
         finished_count=run.finished_count + (not run.plan.plain),
         iterations=(*run.iterations, replace(iteration, commits=kept)),
         tallies={k: v for k, v in run.tallies.items() if k != iteration.story_key},
+        parked={k: v for k, v in run.parked.items() if k != iteration.story_key},
         commitless=0 if kept else run.commitless + 1,
     )
     run = _lane(run, fact.lane, strikes=0)
@@ -133,7 +139,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
 
 
 def reverted(run: Run, fact: f.Reverted) -> Run:
-    """The attempt is put aside: again, or stuck when its retries are used up."""
+    """The attempt is put aside: again, or parked, or stuck when its retries are used up."""
     iteration = run.lanes[fact.lane].iteration
     assert iteration is not None
     if iteration.limit:
@@ -141,7 +147,7 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
         return verdict.stop_now(run)
     before = run.tally(iteration.story_key)
     needs_person = iteration.trouble is not None and iteration.trouble.kind is Kind.NOT_LOGGED_IN
-    if iteration.outcome is Outcome.INTERRUPTED or needs_person:
+    if iteration.outcome is Outcome.INTERRUPTED or needs_person or iteration.question:
         tally = replace(before, calls=before.calls + 1)
     else:
         reason = iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else ""
@@ -155,9 +161,22 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
     run = _lane(run, fact.lane, iteration=None, strikes=0)
     if needs_person:
         return verdict.end(replace(run, error=iteration.reason), Status.STUCK, Reason.ERROR)
-    if tally.spent > run.plan.limits.max_retries:
-        return verdict.end(run, Status.STUCK, Reason.MAX_RETRIES)
-    return verdict.stop_now(run)
+    run = _settled(run, iteration, tally, fact.saved_ref)
+    return run if run.ended else verdict.stop_now(run)
+
+
+def _settled(run: Run, iteration: Iteration, tally: Tally, saved_ref: str) -> Run:
+    """What a put-back attempt means for its story: another try, set aside, or the end."""
+    since = iteration.ended or iteration.started
+    if iteration.question:
+        parked = Parked(Why.QUESTION, iteration.question, since, saved_ref)
+        return wishes.park(run, iteration.story_key, parked)
+    if tally.spent <= run.plan.limits.max_retries:
+        return run
+    if run.plan.on_fail == "skip":
+        parked = Parked(Why.FAILED, iteration.reason, since, saved_ref)
+        return wishes.park(run, iteration.story_key, parked)
+    return verdict.end(run, Status.STUCK, Reason.MAX_RETRIES)
 
 
 def wait_started(run: Run, fact: f.WaitStarted) -> Run:
@@ -233,6 +252,7 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         status=Status.RUNNING,
         reason=None,
         tallies=tallies,
+        parked=wishes.forgiven(run),
         commitless=0,
         book=None,
         stop=None,
@@ -267,6 +287,8 @@ def taken_back(now: Run, then: Run) -> Run:
         then,
         iterations=now.iterations,
         tallies={key: Tally(calls[key]) for key in calls if key not in then.finished},
+        parked=now.parked,
+        answered=now.answered,
         book=None,
         stop=None,
     )

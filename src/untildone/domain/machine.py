@@ -4,9 +4,10 @@ from datetime import datetime
 from typing import assert_never
 
 from untildone.domain import fact as f
-from untildone.domain import fold
+from untildone.domain import fold, wishes
 from untildone.domain import step as s
 from untildone.domain.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
+from untildone.domain.verdict import all_finished
 
 
 def next_steps(run: Run) -> tuple[s.Step, ...]:
@@ -52,9 +53,10 @@ def _idle_step(run: Run, lane: Lane) -> s.Step:
     if run.plan.plain:
         return s.RunAttempt(lane.id, n, None, 1, 1, "")
     assert run.book is not None
-    story = run.book.next_story(run.finished)
+    story = run.next_story
     if story is None:
-        return s.AwaitPerson()
+        # Another look says why, if stories were set aside since the last one.
+        return s.AwaitPerson() if all_finished(run) else s.LoadStories()
     tally = run.tally(story.key)
     allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
     return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, tally.reason)
@@ -84,7 +86,7 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm 
         case f.Opened():
             return fold.opened(run, fact)
         case f.StoriesLoaded():
-            return fold.stories_loaded(run, fact)
+            return fold.stories_loaded(run, fact, at)
         case f.AttemptStarted():
             return fold.attempt_started(run, fact, at)
         case f.AttemptEnded():
@@ -97,6 +99,10 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm 
             return fold.saved(run, fact)
         case f.Reverted():
             return fold.reverted(run, fact)
+        case f.StoryParked():
+            return wishes.story_parked(run, fact, at)
+        case f.StoryRetried():
+            return wishes.story_retried(run, fact)
         case f.WaitStarted():
             return fold.wait_started(run, fact)
         case f.SteppedIn():

@@ -5,7 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from untildone.domain.agent import Kind, Permissions, Session, Trouble, Usage
-from untildone.domain.story import StoryBook, StoryKey
+from untildone.domain.parking import Parked
+from untildone.domain.story import Story, StoryBook, StoryKey
 from untildone.domain.value import dataclass
 
 
@@ -42,6 +43,7 @@ class Reason(StrEnum):
     STALLED = "stalled"
     STOPPED = "stopped"
     ERROR = "error"
+    PARKED = "parked"
 
 
 class Done(StrEnum):
@@ -129,6 +131,7 @@ class Plan:
     sandbox_network: bool = True
     sandbox_writable: tuple[str, ...] = ()
     contained: bool = False
+    on_fail: str = "stop"
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -183,12 +186,15 @@ class Iteration:
     session: Session | None = None
     agent: str = ""
     checks: tuple[str, ...] = ()
+    question: str = ""
 
     @property
     def outcome_class(self) -> str:
         """What came of it in one word: finer than the outcome, for statistics and for people."""
         if self.trouble and self.outcome is not Outcome.COMPLETE:
             return self.trouble.kind
+        if self.question:
+            return "question"
         return Kind.HUNG if self.timed_out else self.outcome or ""
 
     @property
@@ -254,7 +260,8 @@ class Lane:
 class Run:
     """One execution of the loop over a change, from its start to the chosen ending.
 
-    `unattempted` is what calls have cost that ended at a limit and were no attempts.
+    `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
+    `parked` are passed over; those in `answered` go on in spite of their `[?]`.
     """
 
     plan: Plan
@@ -279,6 +286,8 @@ class Run:
     story_count: int = 0
     finished_count: int = 0
     unattempted: Usage = Usage()
+    parked: dict[StoryKey, Parked] = field(default_factory=dict)
+    answered: frozenset[StoryKey] = frozenset()
 
     @property
     def ended(self) -> bool:
@@ -296,6 +305,11 @@ class Run:
         """The running iteration, or the last one."""
         open_n = max((lane.iteration.n for lane in self.lanes if lane.iteration), default=0)
         return max(open_n, self.iterations[-1].n if self.iterations else 0)
+
+    @property
+    def next_story(self) -> Story | None:
+        """The story that comes next, by the last look at them."""
+        return self.book.next_story(self.finished, self.parked) if self.book else None
 
     def tally(self, key: StoryKey) -> Tally:
         """Calls and spent attempts of a story."""

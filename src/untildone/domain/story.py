@@ -16,6 +16,7 @@ class Task:
 
     `path` is only set where the tasks of one story stand in several files. `mark` is the word for
     the state where a format has more of them than two: a claim that is taken back gets it again.
+    `asks` says that the person has marked it with `[?]`: an open task that needs an answer first.
     """
 
     id: str
@@ -25,6 +26,7 @@ class Task:
     detail: str = ""
     path: str = ""
     mark: str = ""
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,11 @@ class Story:
     def done(self) -> bool:
         """All its tasks are; a story without any never is."""
         return all(task.done for task in self.tasks) and bool(self.tasks)
+
+    @property
+    def question(self) -> str:
+        """What has to be answered before this story can start."""
+        return "\n".join(task.text for task in self.tasks if task.asks and not task.done)
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,15 @@ def _retrying(event: EventObject) -> str:
     return f"↻ story {event['story_id']}: attempt {event['attempt']} of {event['attempts_allowed']}"
 
 
+def _story_parked(event: EventObject) -> str:
+    said = first_line(event.get("question") or event.get("reason") or "")
+    row = f"⏸ story {event['story_id']} is parked ({event['why']})" + (f": {said}" if said else "")
+    waits = event.get("blocks")
+    if isinstance(waits, list | tuple) and waits:
+        row += f"\n  not started because of it: {', '.join(map(str, waits))}"
+    return row
+
+
 def _verify_ended(event: EventObject) -> str:
     level = f" ({event['level']})" if event.get("level", "required") != "required" else ""
     return f"  check {'passed' if event['passed'] else 'failed'}{level}: {event['command']}"
@@ -159,6 +168,8 @@ _WORDS = {
     "checkpoint_saved": lambda e: f"⚑ checkpoint {str(e['commit'])[:12]} for {e['story_id']}",
     "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",
     "retrying": _retrying,
+    "story_parked": _story_parked,
+    "story_released": lambda e: f"▷ story {e['story_id']} is taken up again",
     "waiting": _waiting,
     "complete": _complete,
     "finished": _finished,

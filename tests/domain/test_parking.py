@@ -1,0 +1,301 @@
+"""Parked stories: passed over, said, and taken up again."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.plans import (
+    BOTH,
+    LIMITS,
+    ONE,
+    OPENED,
+    PLAN,
+    TWO,
+    at,
+    began,
+    book,
+    ended,
+    loaded,
+    lost,
+    measured,
+    put_back,
+    story,
+    told,
+    won,
+)
+from untildone.domain import fact as f
+from untildone.domain import step as s
+from untildone.domain.event import announce
+from untildone.domain.fold import taken_back
+from untildone.domain.machine import apply, next_steps
+from untildone.domain.parking import NAMED, Aside, Parked, Why, blocked, next_command
+from untildone.domain.run import Choice, Outcome, Reason, Run, Status, Stop, StopHow, Tally
+from untildone.domain.story import Story, StoryKey, Task
+
+SKIP_ONE = f.StoryParked(ONE.key, Why.SKIPPED)
+RETRY_ONE = f.StoryRetried(ONE.key)
+ASKED = (began(), replace(ended(Outcome.NO_PROMISE), question="Which?"), measured(), put_back())
+SKIPS = replace(PLAN, on_fail="skip", limits=replace(LIMITS, max_retries=0))
+HELD = replace(loaded(), held=True)
+CHAIN = book(ONE, story(2, after=("1",)), story(3, after=("2",)), story(4, after=("1", "3")))
+
+
+def marked(*numbers: int) -> Story:
+    tasks = tuple(Task(f"1.{n}", f"which {n}?", done=False, line=n, asks=True) for n in numbers)
+    return Story("1", "Story 1", tasks)
+
+
+def events(run: Run, fact: f.Fact) -> list[dict[str, object]]:
+    said = announce(run, fact, apply(run, fact, at(90)))
+    return [{"event": event.name, **event.data} for event in said]
+
+
+# -- passed over -------------------------------------------------------------------------------
+
+
+def test_a_parked_story_is_passed_over() -> None:
+    run = told(OPENED, SKIP_ONE, loaded())
+    assert next_steps(run) == (s.RunAttempt(0, 1, TWO, 1, 3, ""),)
+    assert run.parked == {ONE.key: Parked(Why.SKIPPED, "", at(2))}
+
+
+def test_what_depends_on_a_parked_story_does_not_start() -> None:
+    stories = book(ONE, story(2, after=("1",)), story(3))
+    run = told(OPENED, SKIP_ONE, loaded(stories))
+    assert next_steps(run) == (s.RunAttempt(0, 1, story(3), 1, 3, ""),)
+
+
+def test_a_story_parked_after_the_last_look_means_another_look() -> None:
+    only = loaded(book(ONE))
+    run = told(OPENED, SKIP_ONE, only)  # read before the wish came, recorded after it
+    assert next_steps(run) == (s.LoadStories(),)
+
+
+def test_a_wish_means_another_look() -> None:
+    assert told(OPENED, loaded(), SKIP_ONE).book is None
+    assert told(OPENED, loaded(), SKIP_ONE, loaded(), RETRY_ONE).book is None
+
+
+def test_but_not_while_an_iteration_needs_the_book() -> None:
+    run = told(OPENED, loaded(), began(), SKIP_ONE)
+    assert run.book == BOTH
+    assert next_steps(run) == (s.Revert(0),)
+
+
+def test_a_finished_story_is_not_parked() -> None:
+    run = told(OPENED, loaded(), *won())
+    assert apply(run, SKIP_ONE, at(9)) == run
+    assert apply(run, RETRY_ONE, at(9)) == run
+
+
+def test_a_story_that_gets_finished_is_parked_no_more() -> None:
+    run = told(OPENED, loaded(), began(), SKIP_ONE, ended(), measured(), f.Saved(0, "c1", "c1"))
+    assert run.parked == {}
+    assert run.finished == {ONE.key}
+
+
+# -- a question --------------------------------------------------------------------------------
+
+
+def test_a_question_parks_the_story_and_burns_no_retry() -> None:
+    run = told(OPENED, loaded(), *ASKED)
+    ref = "refs/ralph/attempts/demo/1/1"
+    assert run.parked == {ONE.key: Parked(Why.QUESTION, "Which?", at(4), ref)}
+    assert run.tallies == {ONE.key: Tally(calls=1)}
+    assert run.iterations[0].outcome_class == "question"
+    assert next_steps(apply(run, loaded(), at(9))) == (s.RunAttempt(0, 2, TWO, 1, 3, ""),)
+
+
+def test_events_of_a_question() -> None:
+    stories = loaded(book(ONE, story(2, after=("1",))))
+    run = told(OPENED, stories, *ASKED[:-1])
+    assert events(run, ASKED[-1]) == [
+        {"event": "reverted", "story_id": "1", "saved_ref": "refs/ralph/attempts/demo/1/1"},
+        {
+            "event": "story_parked",
+            "story_id": "1",
+            "title": "Story 1",
+            "why": Why.QUESTION,
+            "question": "Which?",
+            "reason": "",
+            "saved_ref": "refs/ralph/attempts/demo/1/1",
+            "blocks": ("2",),
+        },
+    ]
+
+
+# -- retries used up ---------------------------------------------------------------------------
+
+
+def test_on_fail_skip_parks_the_story() -> None:
+    run = told(OPENED, loaded(), *lost(), plan=SKIPS)
+    assert (run.status, run.reason) == (Status.RUNNING, None)
+    parked = Parked(Why.FAILED, "why", at(4), "refs/ralph/attempts/demo/1/1")
+    assert run.parked == {ONE.key: parked}
+
+
+def test_on_fail_skip_waits_for_the_last_retry() -> None:
+    more = replace(SKIPS, limits=replace(LIMITS, max_retries=1))
+    assert told(OPENED, loaded(), *lost(), plan=more).parked == {}
+
+
+def test_events_of_a_story_that_failed() -> None:
+    run = told(OPENED, loaded(), *lost()[:-1], plan=SKIPS)
+    said = events(run, put_back())
+    assert [event["event"] for event in said] == ["reverted", "story_parked"]
+    assert (said[1]["why"], said[1]["reason"], said[1]["question"]) == (Why.FAILED, "why", "")
+
+
+# -- the end -----------------------------------------------------------------------------------
+
+
+def test_only_parked_stories_left() -> None:
+    run = told(OPENED, loaded(), *lost(), HELD, plan=SKIPS)
+    assert (run.status, run.reason) == (Status.STUCK, Reason.PARKED)
+    assert next_steps(run) == (s.AskChoice(),)
+
+
+def test_a_stop_comes_first() -> None:
+    run = told(OPENED, f.StopRequested(Stop(StopHow.AFTER_ITERATION)), HELD)
+    assert run.reason is Reason.STOPPED
+
+
+def test_parked_says_more_than_the_cap() -> None:
+    plan = replace(SKIPS, limits=replace(SKIPS.limits, max_iterations=1))
+    assert told(OPENED, loaded(), *lost(), HELD, plan=plan).reason is Reason.PARKED
+
+
+def test_the_end_names_every_story_and_the_command() -> None:
+    stories = book(ONE, TWO, story(3, after=("2",)))
+    run = told(OPENED, loaded(stories), *ASKED, f.StoryParked(TWO.key, Why.SKIPPED, "later"))
+    said = events(run, replace(loaded(stories), held=True))
+    assert said[1:] == [
+        {
+            "event": "error",
+            "message": "Story 1 waits for an answer",
+            "story_id": "1",
+            "reason": "Which?",
+            "saved_ref": "refs/ralph/attempts/demo/1/1",
+            "hint": '`untildone guide demo --story 1 "your answer"`, then `untildone resume demo`',
+        },
+        {
+            "event": "error",
+            "message": "Story 2 was skipped on request; not started because of it: 3",
+            "story_id": "2",
+            "reason": "later",
+            "saved_ref": "",
+            "hint": "`untildone retry demo 2`, then `untildone resume demo`",
+        },
+        {"event": "complete", "reason": Reason.PARKED, "options": ["cleanup", "keep"]},
+    ]
+
+
+@pytest.mark.parametrize("why", Why)
+def test_there_is_always_a_next_command(why: Why) -> None:
+    assert "`untildone resume demo`" in next_command("demo", "1", why)
+
+
+# -- taken up again ----------------------------------------------------------------------------
+
+
+def test_retry_takes_the_story_up_with_all_its_retries() -> None:
+    run = told(OPENED, loaded(), *lost(), *lost(2), SKIP_ONE, RETRY_ONE)
+    assert run.parked == {}
+    assert run.tallies == {ONE.key: Tally(calls=2, reason="why")}
+    before = told(OPENED, loaded(), *lost(), *lost(2), SKIP_ONE)
+    assert events(before, RETRY_ONE) == [
+        {"event": "story_released", "story_id": "1", "title": "Story 1"}
+    ]
+
+
+@pytest.mark.parametrize("wish", [SKIP_ONE, RETRY_ONE])
+def test_a_stuck_loop_that_waits_for_the_choice_goes_on(wish: f.Fact) -> None:
+    run = told(OPENED, loaded(), *lost(), *lost(2), *lost(3), wish)
+    assert (run.status, run.reason) == (Status.RUNNING, None)
+    assert next_steps(run) == (s.LoadStories(),)
+
+
+def test_an_ended_run_stays_ended() -> None:
+    facts = (OPENED, loaded(), *ASKED, HELD, f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP))
+    run = told(*facts, RETRY_ONE)
+    assert (run.status, run.reason, run.parked) == (Status.STUCK, Reason.PARKED, {})
+
+
+def test_skipping_what_is_parked_does_not_wake_the_loop() -> None:
+    run = told(OPENED, loaded(), *ASKED, HELD, SKIP_ONE)
+    assert run.reason is Reason.PARKED
+    assert run.parked[ONE.key].why is Why.SKIPPED
+
+
+@pytest.mark.parametrize("why", Why)
+def test_resume_tries_again_what_the_loop_gave_up(why: Why) -> None:
+    run = told(OPENED, f.StoryParked(ONE.key, why), f.Resumed(PLAN))
+    assert set(run.parked) == (set() if why in (Why.FAILED, Why.STUCK) else {ONE.key})
+
+
+def test_an_undo_leaves_the_persons_wishes() -> None:
+    then = told(OPENED, loaded())
+    now = told(OPENED, loaded(), *won(), f.StoryParked(TWO.key, Why.SKIPPED), RETRY_ONE)
+    after = taken_back(now, then)
+    assert (after.parked, after.finished) == (now.parked, frozenset())
+
+
+# -- marked by the person ----------------------------------------------------------------------
+
+
+def test_a_marked_story_is_parked_and_its_mark_can_go() -> None:
+    mark = ((ONE.key, "which?"),)
+    run = told(OPENED, replace(loaded(), marked=mark))
+    assert run.parked == {ONE.key: Parked(Why.MARKED, "which?", at(2))}
+    again = apply(run, replace(loaded(), marked=mark), at(9))
+    assert again.parked == run.parked
+    assert apply(run, loaded(), at(9)).parked == {}
+
+
+def test_what_was_parked_otherwise_stays_so() -> None:
+    run = told(OPENED, SKIP_ONE, replace(loaded(), marked=((ONE.key, "which?"),)))
+    assert run.parked[ONE.key].why is Why.SKIPPED
+
+
+def test_a_parked_story_that_is_open_no_more_is_forgotten() -> None:
+    gone = replace(loaded(), settled=(ONE.key, TWO.key))
+    assert told(OPENED, SKIP_ONE, gone).parked == {}
+
+
+def test_what_a_look_sets_aside() -> None:
+    skipped = Parked(Why.SKIPPED, "", at(0))
+    old_mark = Parked(Why.MARKED, "", at(0))
+    asks = marked(1, 2)
+    both = (asks, TWO)
+    assert Aside.of(both, {}, ()) == Aside(
+        frozenset({ONE.key}), ((ONE.key, "which 1?\nwhich 2?"),), ()
+    )
+    assert Aside.of(both, {}, {ONE.key}) == Aside(frozenset(), (), ())
+    assert Aside.of(both, {TWO.key: skipped, ("9", "Gone"): skipped}, {ONE.key}) == Aside(
+        frozenset({TWO.key}), (), (("9", "Gone"),)
+    )
+    assert Aside.of((TWO,), {ONE.key: old_mark}, ()) == Aside(frozenset(), (), ())
+
+
+def test_a_ticked_task_asks_nothing() -> None:
+    task = Task("1.1", "which?", done=True, line=1, asks=True)
+    assert Story("1", "Story 1", (task,)).question == ""
+
+
+# -- who waits ---------------------------------------------------------------------------------
+
+
+def test_who_waits_for_a_parked_story() -> None:
+    none: frozenset[StoryKey] = frozenset()
+    keys = [s.key for s in CHAIN.stories]
+    assert blocked(CHAIN, none, keys) == dict(
+        zip(keys, [("2", "3", "4"), ("3", "4"), ("4",), ()], strict=True)
+    )
+    assert blocked(None, none, keys) == {}
+    assert blocked(CHAIN, frozenset(keys[1:]), keys[:1]) == {keys[0]: ()}
+
+
+def test_not_all_of_many_are_named() -> None:
+    chain = book(ONE, *(story(n, after=(str(n - 1),)) for n in range(2, 1000)))
+    said = blocked(chain, frozenset(), [s.key for s in chain.stories])
+    assert len(said) == len(said[ONE.key]) == NAMED
