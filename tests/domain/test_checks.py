@@ -37,17 +37,18 @@ def test_each_check_is_in_force_once_and_off_is_not() -> None:
 
 BODY = """\
 Why: people.
-Verify: make test
+Verify: make sure that people can log in
 - Verify: `pytest -q "tests/a b.py"`
 **Verify:** ``echo `date` ``
-  Verify: warn: ruff check .
+  Verify: `warn: ruff check .`
+Verify: `/health` answers
 We verify: nothing
 Verify:
 Verified: no
 ```
-Verify: in a code block
+Verify: `in a code block`
 ```
-Verify: after it
+Verify: `after it`
 """
 
 
@@ -57,8 +58,7 @@ def told(body: str = "", detail: str = "") -> Story:
 
 def test_a_storys_own_checks() -> None:
     configured = ("1=make one", "2=make two", " 1 = make = more")
-    assert own_checks(told(BODY, "  Verify: detail"), configured) == (
-        "make test",
+    assert own_checks(told(BODY, "  Verify: `detail`"), configured) == (
         'pytest -q "tests/a b.py"',
         "echo `date`",
         "warn: ruff check .",

@@ -9,7 +9,8 @@ from untildone.domain.story import Story
 from untildone.domain.value import dataclass
 
 AUTO = "auto"
-# Bold or a list marker around the word is fine; so are code ticks around the command.
+# Bold or a list marker around the word is fine. A command has code ticks around it: without them
+# such a line is more often a sentence for people.
 _LINE = r"\s*(?:[-*+]\s+)?(?:\*\*|__)?{word}:?(?:\*\*|__)?:?\s+(.*\S)\s*"
 _VERIFY = re.compile(_LINE.format(word="Verify"))
 _ALLOW_EMPTY = re.compile(_LINE.format(word="Allow empty"), re.IGNORECASE)
@@ -70,7 +71,8 @@ def own_checks(story: Story | None, configured: Iterable[str]) -> tuple[str, ...
     """A story's own checks: from its text, then `ID=CMD` pairs of the configuration."""
     if story is None:
         return ()
-    told = [_unticked(found[1]) for row in _rows(story) if (found := _VERIFY.fullmatch(row))]
+    lines = (found[1] for row in _rows(story) if (found := _VERIFY.fullmatch(row)))
+    told = [ticked[2] for line in lines if (ticked := _TICKED.fullmatch(line))]
     pairs = (text.partition("=") for text in configured)
     return (*told, *(command.strip() for key, _, command in pairs if key.strip() == story.id))
 
@@ -94,8 +96,3 @@ def _rows(story: Story) -> list[str]:
         elif not (fence := opened_fence(row)):
             rows.append(row)
     return rows
-
-
-def _unticked(text: str) -> str:
-    ticked = _TICKED.fullmatch(text)
-    return ticked[2] if ticked else text

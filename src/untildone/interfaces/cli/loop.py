@@ -91,7 +91,7 @@ OPTIONS = [
         "--story-verify",
         multiple=True,
         metavar="ID=CMD",
-        help="Check of one story only; repeatable. So is a line `Verify: CMD` in its text.",
+        help="Check of one story only; repeatable. So is a line Verify: `CMD` in its text.",
     ),
     click.option(
         "--verify-timeout", type=ABOVE_ZERO, help="Limit of a check, minutes.  [default: --timeout]"
