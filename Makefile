@@ -11,7 +11,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check packages agents test-agents test-agents-all bench torture pins clean
+.PHONY: help demo test check packages agents test-agents test-agents-all bench bench-outcomes torture pins clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -51,6 +51,9 @@ test-agents-all: agents ## The same with qwen, opencode, aider and every bad day
 
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-outcomes: .venv/.run ## Let untildone and other loops work with the same misbehaving agent (minutes)
+	@$(BIN)/python -m bench outcomes --write-docs $(ARGS)
 
 torture: .venv/.dev ## Kill runs everywhere, play random agents, look for lost bytes (minutes)
 	@$(BIN)/python -m tests.torture.kill_points $(ARGS)

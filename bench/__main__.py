@@ -1,4 +1,7 @@
-"""The command line: `python -m bench [NAME…] [--quick] [--json FILE] [--write-docs]`."""
+"""The command line: `python -m bench [NAME…] [--quick] [--json FILE] [--write-docs]`.
+
+`python -m bench outcomes` is the quality benchmark and has flags of its own.
+"""
 
 import argparse
 import fcntl
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from bench import checkpoint, growth, output, overhead, parsing, report, startup
 from bench.measure import BenchError
+from bench.outcomes import cli as outcomes
 from bench.result import Failure, Result
 from bench.scene import Stage, stage
 
@@ -27,7 +31,10 @@ PAGE = Path("docs") / "benchmarks.md"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure what was asked for; 0 if every bar is held, 1 if not, 2 for a wrong question."""
-    asked = _parse(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["outcomes"]:
+        return outcomes.main(words[1:])
+    asked = _parse(words)
     if not Path("/proc/self/stat").exists():
         sys.stderr.write("The benchmarks need /proc, so they run on Linux only.\n")
         return 2
@@ -65,9 +72,14 @@ def _measure(place: Stage, names: Sequence[str]) -> list[Result | Failure]:
     return rows
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of: {', '.join(BENCHMARKS)}")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of: {', '.join(BENCHMARKS)}; or `outcomes`, alone, with flags of its own",
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rounds and smaller sizes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
     parser.add_argument("--write-docs", action="store_true", help=f"rewrite the table in {PAGE}")

@@ -79,15 +79,19 @@ def as_json(rows: Sequence[Result | Failure], *, quick: bool) -> str:
 
 
 def write_page(path: Path, rows: Sequence[Result | Failure], *, quick: bool) -> None:
+    """Rewrite the table of the measurements."""
+    write_between(path, BEGIN, END, _markdown(rows, quick=quick))
+
+
+def write_between(path: Path, begin: str, end: str, body: str) -> None:
     """Rewrite what stands between the markers; a page without markers is written anew."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""
-    whole = BEGIN in old and END in old
+    whole = begin in old and end in old
     page = old if whole else TEMPLATE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
+    before, rest = page.split(begin, 1)
+    after = rest.split(end, 1)[1]
     path.parent.mkdir(parents=True, exist_ok=True)
-    body = f"{BEGIN}\n{_markdown(rows, quick=quick)}{END}"
-    path.write_text(before + body + after, encoding="utf-8")
+    path.write_text(f"{before}{begin}\n{body}{end}{after}", encoding="utf-8")
 
 
 def _markdown(rows: Sequence[Result | Failure], *, quick: bool) -> str:

@@ -132,13 +132,19 @@ def cached(stage: Stage, files: int, changes: Mapping[str, int]) -> Scene:
     return scene
 
 
-@contextmanager
-def stage(*, quick: bool) -> Iterator[Stage]:
-    """A stage with an empty HOME; everything but the cache is gone at the end."""
+def cache_folder() -> Path:
+    """What is kept between runs of the benchmarks: big repositories, installed programs."""
     cache = Path(tempfile.gettempdir()) / f"untildone-bench-{os.getuid()}"
     cache.mkdir(mode=0o700, exist_ok=True)
     if cache.is_symlink() or cache.stat().st_uid != os.getuid():
         raise BenchError("the cache folder in the temporary folder belongs to somebody else")
+    return cache
+
+
+@contextmanager
+def stage(*, quick: bool) -> Iterator[Stage]:
+    """A stage with an empty HOME; everything but the cache is gone at the end."""
+    cache = cache_folder()
     with tempfile.TemporaryDirectory(prefix="untildone-bench-") as name:
         folder = Path(name)
         home = folder / "home"

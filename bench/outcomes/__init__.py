@@ -1,0 +1,1 @@
+"""The quality benchmark: a misbehaving agent, forty stories, and who tells the truth."""
