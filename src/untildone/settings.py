@@ -69,6 +69,11 @@ PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aid
 SOURCES: dict[str, tuple[str, ...]] = {
     "openspec": ("openspec/changes",),
     "tasks-md": ("tasks.md",),
+    "prd-json": (
+        *("prd.json", "scripts/ralph/prd.json", ".ralph/prd.json", "ralph/prd.json"),
+        *("tasks", "feature_list.json", ".agents/tasks"),
+    ),
+    "ralphy": ("tasks.yaml", "tasks.yml", ".ralphy/tasks.yaml", "prd.yaml"),
 }
 
 CHOICES = {

@@ -36,7 +36,7 @@ class Edit:
 
 
 class NotJson(StoriesError):
-    """The text is not plain JSON; `line` says where."""
+    """The text is not what it should be; `line` says where."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")
@@ -44,14 +44,36 @@ class NotJson(StoriesError):
         self.why = why
 
 
-class JsonText:
-    """A JSON document that is read in parts and edited in place."""
+class PlacedText:
+    """A text with places in it, which is edited by parts."""
 
     def __init__(self, data: bytes) -> None:
         # Bytes that are not UTF-8 become lone surrogates here, and those bytes again at the end.
         self.text = data.decode("utf-8", "surrogateescape")
-        self._decoder = json.JSONDecoder(parse_constant=_refuse)
         self._counted = (0, 1)
+
+    def edited(self, edits: Iterable[Edit]) -> bytes:
+        """The document with these edits; every other byte is the same."""
+        parts, at = [], 0
+        for edit in sorted(edits, key=lambda edit: edit.start):
+            parts += [self.text[at : edit.start], edit.text]
+            at = edit.end
+        return "".join([*parts, self.text[at:]]).encode("utf-8", "surrogateescape")
+
+    def line(self, at: int) -> int:
+        """The number of the line at this position; cheap when asked in rising order."""
+        position, line = self._counted if self._counted[0] <= at else (0, 1)
+        line += self.text.count("\n", position, at)
+        self._counted = (at, line)
+        return line
+
+
+class JsonText(PlacedText):
+    """A JSON document that is read in parts and edited in place."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self._decoder = json.JSONDecoder(parse_constant=_refuse)
 
     def root(self) -> Place:
         """The document's one value."""
@@ -88,21 +110,6 @@ class JsonText:
         before, behind = layout
         comma = "," if end > thing.start + 1 else ""
         return Edit(end, end, f"{comma}{before}{_written(key)}{behind}{_written(value)}")
-
-    def edited(self, edits: Iterable[Edit]) -> bytes:
-        """The document with these edits; every other byte is the same."""
-        parts, at = [], 0
-        for edit in sorted(edits, key=lambda edit: edit.start):
-            parts += [self.text[at : edit.start], edit.text]
-            at = edit.end
-        return "".join([*parts, self.text[at:]]).encode("utf-8", "surrogateescape")
-
-    def line(self, at: int) -> int:
-        """The number of the line at this position; cheap when asked in rising order."""
-        position, line = self._counted if self._counted[0] <= at else (0, 1)
-        line += self.text.count("\n", position, at)
-        self._counted = (at, line)
-        return line
 
     def _members(self, thing: Place) -> Iterator[tuple[str, str, str, Place]]:
         """Key, the blanks before it, what stands between it and its value, the value."""

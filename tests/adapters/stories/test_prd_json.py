@@ -1,0 +1,222 @@
+"""The dialects of `prd.json`: each is read, and its states are written in its own way."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.stories.kind import Options
+from untildone.adapters.stories.object_file import ObjectFile
+from untildone.adapters.stories.prd_json import FORMAT
+from untildone.domain.errors import StoriesError, StoryLost
+from untildone.domain.story import StoryBook
+
+SNARKTANK = """\
+{
+  "project": "Shop",
+  "branchName": "ralph/shop",
+  "description": "Sell things",
+  "userStories": [
+    {
+      "id": "US-001",
+      "title": "Show a price",
+      "description": "As a buyer I want to see prices.",
+      "acceptanceCriteria": ["The price is shown", "Typecheck passes"],
+      "priority": 2,
+      "passes": false,
+      "notes": ""
+    },
+    {
+      "id": "US-002", "title": "Store a price", "priority": 1, "passes": true
+    }
+  ]
+}
+"""
+
+
+def source(root: Path, text: str | bytes, path: str = "prd.json") -> ObjectFile:
+    file = root / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return ObjectFile(FORMAT, root, "prd", path)
+
+
+def shape(book: StoryBook) -> list[tuple[str, str, bool, tuple[str, ...]]]:
+    return [(story.id, story.title, story.done, story.depends_on) for story in book.stories]
+
+
+def test_the_canonical_file(tmp_path: Path) -> None:
+    book = source(tmp_path, SNARKTANK).load()
+    assert (book.source, book.path, book.total, book.complete) == ("prd-json", "prd.json", 2, 1)
+    first, second = book.stories
+    assert (first.id, first.title, first.line, first.priority) == ("US-001", "Show a price", 6, 2)
+    assert first.acceptance == ("The price is shown", "Typecheck passes")
+    assert first.body == "As a buyer I want to see prices."
+    assert (second.done, second.line, second.priority) == (True, 15, 1)
+    assert (book.ignored, book.problems, book.boxes) == ((), (), False)
+
+
+@pytest.mark.parametrize(
+    ("text", "stories", "after"),
+    [
+        (  # iannuttall/ralph
+            '{"stories": [{"id": "US-001", "title": "a", "status": "done"},'
+            '{"id": "US-002", "title": "b", "status": "in_progress", "dependsOn": ["US-001"]}]}',
+            [("US-001", "a", True, ()), ("US-002", "b", False, ("US-001",))],
+            ('"status": "in_progress"', '"status": "done"'),
+        ),
+        (  # a list of features without ids
+            '[{"category": "ui", "description": "Show a list", "steps": ["open"], "passes": false},'
+            '{"category": "ui", "description": "Show a list", "passes": true}]',
+            [("show-a-list", "Show a list", False, ()), ("show-a-list.2", "Show a list", True, ())],
+            ('"passes": false', '"passes": true'),
+        ),
+        (
+            '{"units": [{"id": 1, "name": "a", "complete": true},'
+            '{"id": 2, "name": "b", "complete": false, "blockedBy": [1]}]}',
+            [("1", "a", True, ()), ("2", "b", False, ("1",))],
+            ('"complete": false', '"complete": true'),
+        ),
+        (
+            '{"phases": [{"id": "P1", "tasks": [{"id": 1, "title": "a", "status": "Completed"}]},'
+            '{"name": "second", "tasks": [{"id": 1, "title": "b", "status": "Pending"}]},'
+            '{"id": "P3", "title": "c", "status": "Completed"}]}',
+            [("P1.1", "a", True, ()), ("2.1", "b", False, ()), ("P3", "c", True, ())],
+            ('"status": "Pending"', '"status": "Completed"'),
+        ),
+        (  # no state anywhere
+            '{"userStories": [{"id": "a", "title": "t"}]}',
+            [("a", "t", False, ())],
+            ('"title": "t"', '"title": "t", "passes": true'),
+        ),
+        (  # a state where the neighbours have theirs
+            '{"stories": [{"id": "a", "title": "t", "status": "DONE"}, {"id":"b","title":"u"}]}',
+            [("a", "t", True, ()), ("b", "u", False, ())],
+            ('"title":"u"', '"title":"u","status":"DONE"'),
+        ),
+        (  # both fields say it
+            '{"stories": [{"id": "a", "title": "t", "passes": false, "status": "open"}]}',
+            [("a", "t", False, ())],
+            ('"passes": false, "status": "open"', '"passes": true, "status": "done"'),
+        ),
+        (  # an object instead of a list, one level down
+            '{"prd": {"stories": {"x-1": {"title": "t", "passes": null, "dependencies": []}}}}',
+            [("x-1", "t", False, ())],
+            ('"passes": null', '"passes": true'),
+        ),
+        (  # ralphy's JSON
+            '{"tasks": [{"title": "Do it", "completed": false, "parallel_group": 1}]}',
+            [("do-it", "Do it", False, ())],
+            ('"completed": false', '"completed": true'),
+        ),
+        (  # ids that git would not take, dependencies as text and as objects
+            '{"stories": [{"id": "A b/c", "title": "t", "passes": true},'
+            '{"id": "d", "title": "u", "passes": false, "depends_on": [{"id": "A b/c"}]}]}',
+            [("a-b-c", "t", True, ()), ("d", "u", False, ("a-b-c",))],
+            ('"passes": false', '"passes": true'),
+        ),
+    ],
+)
+def test_dialects(tmp_path: Path, text: str, stories: list[object], after: tuple[str, str]) -> None:
+    prd = source(tmp_path, text)
+    before = prd.load()
+    assert before.problems == ()
+    assert shape(before) == stories
+    (story,) = [story for story in before.stories if not story.done]
+    assert prd.settle(story, before) == ()
+    written = (tmp_path / "prd.json").read_text()
+    assert written == text.replace(*after)
+    assert all(each.done for each in prd.load().stories)
+    prd.take_back(before)
+    reopened = prd.load()
+    assert [each.done for each in reopened.stories] == [each.done for each in before.stories]
+    if after[0] in ('"title": "t"', '"title":"u"'):  # a field that was added stays
+        assert json.loads((tmp_path / "prd.json").read_text()) != json.loads(text)
+    else:
+        assert (tmp_path / "prd.json").read_text() == text
+
+
+def test_odd_states_count_as_open_or_as_done_and_are_told(tmp_path: Path) -> None:
+    stories = [
+        {"id": "1", "title": "a", "passes": True, "status": "open"},
+        {"id": "2", "title": "b", "status": "cancelled", "passes": False},
+        {"id": "3", "title": "c", "status": None},
+    ]
+    book = source(tmp_path, json.dumps({"stories": [*stories, "just text"]})).load()
+    assert [story.done for story in book.stories] == [False, True, False]
+    assert [remark.why for remark in book.ignored] == [
+        "An entry that is no object cannot hold a state, so it is not a story.",
+        "Story 1: It counts as open: only `passes` says that it is done.",
+        "Story 2: It counts as done, because its status is: cancelled",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("{}", 1, "No story was found"),
+        ('\n{"userStories": []}', 2, "No story was found"),
+        ("[]", 1, "No story was found"),
+        ('"text"', 1, "No story was found"),
+        ('{"userStories": {}}', 1, "No story was found"),
+        ('{"userStories": ["a"]}', 1, "No story was found"),
+        ('{"stories": [\n{"id": "a", "passes": "true"}]}', 2, "`passes` has to be true or false"),
+        ('{"stories": [\n{"id": "a", "status": 3}]}', 2, "`status` has to be a word"),
+        ('{"stories": [{"id": "a"},\n{"id": "a"}]}', 2, "same id: a"),
+        ('{"stories": [{"id": "ab", "dependsOn": ["ac"]}]}', 1, "ac"),
+    ],
+)
+def test_what_cannot_be_run_is_a_problem(tmp_path: Path, text: str, line: int, why: str) -> None:
+    problems = source(tmp_path, text).load().problems
+    assert [(remark.line, why in remark.why) for remark in problems] == [(line, True)]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"stories": [}', "[" * 5000, '{"a": NaN}'])
+def test_what_is_not_json_is_an_error_with_file_and_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(StoriesError, match=r"prd\.json:1: "):
+        source(tmp_path, text).load()
+
+
+def test_claims_for_other_stories_get_the_word_they_had(tmp_path: Path) -> None:
+    text = '{"stories": [{"id": "1", "title": "a", "status": "todo"},\r\n'
+    text += '{"id": "2", "title": "b", "status": "in_progress"}]}'
+    prd = source(tmp_path, text)
+    before = prd.load()
+    (tmp_path / "prd.json").write_bytes(text.replace("in_progress", "done").encode())
+    (said,) = prd.settle(before.stories[0], before)
+    assert said.startswith("Unticked in story 2")
+    assert (tmp_path / "prd.json").read_bytes() == text.replace("todo", "done").encode()
+
+
+def test_a_story_that_is_gone_is_lost_and_nothing_is_written(tmp_path: Path) -> None:
+    prd = source(tmp_path, SNARKTANK)
+    before = prd.load()
+    changed = SNARKTANK.replace("Show a price", "Show a picture")
+    (tmp_path / "prd.json").write_text(changed)
+    with pytest.raises(StoryLost, match=r"prd\.json"):
+        prd.settle(before.stories[0], before)
+    assert (tmp_path / "prd.json").read_text() == changed
+
+
+def test_files_are_found_by_name(tmp_path: Path) -> None:
+    source(tmp_path, SNARKTANK, "scripts/ralph/prd.json")
+    source(tmp_path, SNARKTANK.replace("false", "true"), ".agents/tasks/prd-login.json")
+    source(tmp_path, "no", "feature_list.json")
+    kind = FORMAT.kind()
+    rows = [(found.name, found.total, found.complete, found.open) for found in kind.find(tmp_path)]
+    assert rows == [
+        ("prd", 2, 1, True),
+        ("feature_list", 0, 0, True),
+        ("prd-login", 2, 2, False),
+    ]
+    assert kind.recognises(tmp_path, "prd-login")
+    assert not kind.recognises(tmp_path, "login")
+    paths = [
+        kind.make(tmp_path, "prd-login", Options()).load().path,
+        kind.make(tmp_path, "other", Options()).load().path,
+        kind.make(tmp_path, "other", Options(file=".agents/tasks/prd-login.json")).load().path,
+    ]
+    named = ".agents/tasks/prd-login.json"
+    assert paths == [named, "scripts/ralph/prd.json", named]
+    with pytest.raises(StoriesError, match=r"feature_list\.json:1"):
+        kind.make(tmp_path, "feature_list", Options()).load()

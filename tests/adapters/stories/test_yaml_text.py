@@ -1,0 +1,141 @@
+"""The part of YAML that is read: what it means, what is refused, and edits in place."""
+
+import pytest
+
+from untildone.adapters.stories.json_text import Json, NotJson
+from untildone.adapters.stories.yaml_text import YamlText
+
+READ: dict[str, tuple[str, Json]] = {
+    "nothing": ("# only a note\n\n", None),
+    "mapping": ("a: 1\nb: text with#sign\nc:\n", {"a": 1, "b": "text with#sign", "c": None}),
+    "comments": ("a: 1 # one\n# two\n\nb: x  # three\n", {"a": 1, "b": "x"}),
+    "marker": ("---\na: 1\n", {"a": 1}),
+    "mark and line ends": ("\ufeffa: 1\r\nb:\r\n  - x\r\n", {"a": 1, "b": ["x"]}),
+    "scalars": (
+        "- ~\n- true\n- False\n- 1.5\n- -3\n- 'it''s'\n- \"a\\tb\\u00fc\\e\"\n"
+        "- yes\n- 1.2.3\n- a:b\n",
+        [None, True, False, 1.5, -3, "it's", "a\tbü\x1b", "yes", "1.2.3", "a:b"],
+    ),
+    "list of objects": ("t:\n  - a: 1\n    b: 2\n  - a: 3\n", {"t": [{"a": 1, "b": 2}, {"a": 3}]}),
+    "list at the key's column": (
+        "t:\n- a: 1\n  b: 2\n- c\nu: 1\n",
+        {"t": [{"a": 1, "b": 2}, "c"], "u": 1},
+    ),
+    "list of lists": ("- - a\n  - b\n-\n  - c\n", [["a", "b"], ["c"]]),
+    "dash alone": ("-\n  a: 1\n- # note\n", [{"a": 1}, None]),
+    "brackets": (
+        "a: [1, 'x, y', \"z\", [b]] # n\nb: {c: d e, 'f': [1]}\nc: []\nd: {}\n",
+        {"a": [1, "x, y", "z", ["b"]], "b": {"c": "d e", "f": [1]}, "c": [], "d": {}},
+    ),
+    "quoted keys": ("\"a b\": 1\n'c': 2\n", {"a b": 1, "c": 2}),
+    "block": (
+        "a: |\n  one\n    two\n\n  three # no note\nb: 1\n",
+        {"a": "one\n  two\n\nthree # no note\n", "b": 1},
+    ),
+    "block without end": ("a: |-\n  one\n  two", {"a": "one\ntwo"}),
+    "folded": ("a: >\n  one\n  two\n\n  three\nb: x\n", {"a": "one two\nthree\n", "b": "x"}),
+    "empty block": ("a: |\nb: 1\n", {"a": "", "b": 1}),
+    "text over lines": ("a: one\n  two\nb: 1\n", {"a": "one two", "b": 1}),
+    "address": ("a: https://x.y/z#k\n", {"a": "https://x.y/z#k"}),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), READ.values(), ids=READ)
+def test_values(text: str, value: Json) -> None:
+    document = YamlText(text.encode())
+    root = document.root()
+    assert root.value == value
+    _agree(document, root.value, root)
+
+
+def _agree(document: YamlText, value: Json, place: object) -> None:
+    from untildone.adapters.stories.json_text import Place
+
+    assert isinstance(place, Place)
+    assert place.value == value
+    if isinstance(value, list):
+        for inner, item in zip(document.elements(place), value, strict=True):
+            _agree(document, item, inner)
+    if isinstance(value, dict):
+        assert list(document.members(place)) == list(value)
+        for key, inner in document.members(place).items():
+            _agree(document, value[key], inner)
+
+
+REFUSED: dict[str, tuple[str, int, str]] = {
+    "anchor": ("a: 1\nb: &x 2\n", 2, "begins with `&`"),
+    "alias": ("- *x\n", 1, "begins with `\\*`"),
+    "tag": ("a: !!str 1\n", 1, "begins with `!`"),
+    "merge": ("a: 1\n<<: 2\n", 2, "merge key"),
+    "two documents": ("a: 1\n---\nb: 2\n", 2, "second document"),
+    "directive": ("%YAML 1.2\n---\na: 1\n", 1, "directive"),
+    "tab": ("a:\n\tb: 1\n", 2, "tab|indentation"),
+    "question": ("? a\n: b\n", 1, "begins with `\\?`"),
+    "same key": ("a: 1\nb: 2\na: 3\n", 3, "twice"),
+    "same key in brackets": ("{a: 1, a: 2}\n", 1, "twice"),
+    "colon": ("a: b: c\n", 1, "colon"),
+    "brackets over lines": ("a: [1,\n  2]\n", 1, "do not end on their line"),
+    "quotes over lines": ('a: "x\n  y"\n', 1, "do not end on their line"),
+    "more behind quotes": ('a: "x" y\n', 1, "more text"),
+    "too far to the right": ("a: 1\n   b: 2\n", 2, "does not belong"),
+    "too far to the left": ("  a: 1\n b: 2\n", 2, "does not fit"),
+    "no key": ("a: 1\nb\n", 2, "key: value"),
+    "escape": ('a: "\\q"\n', 1, "escape"),
+    "deep": ("".join(f"{' ' * n}a:\n" for n in range(200)), 42, "too deep"),
+    "deep brackets": ("a: " + "[" * 5000, 1, "too deep"),
+    "at sign": ("a: @me\n", 1, "begins with `@`"),
+}
+
+
+@pytest.mark.parametrize(("text", "line", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_not_read_is_an_error_with_its_line(text: str, line: int, why: str) -> None:
+    with pytest.raises(NotJson, match=why) as caught:
+        YamlText(text.encode()).root()
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a: false # n\nb: 1\n", "a: true # n\nb: 1\n"),
+        ("a: 'no'\n", "a: true\n"),
+        ("a:\nb: 1\n", "a: true\nb: 1\n"),
+        ("a: \r\nb: 1\r\n", "a: true \r\nb: 1\r\n"),
+        ("{a: false, b: [1]}", "{a: true, b: [1]}"),
+        ("b: x\r\nc: |\r\n  y\r\n", "b: x\r\na: true\r\nc: |\r\n  y\r\n"),
+        ("b: x # n", "b: x # n\na: true"),
+        ("{b: x}", "{b: x, a: true}"),
+        ("c: |\n  y\n", "a: true\nc: |\n  y\n"),
+    ],
+)
+def test_one_value_changes_and_every_other_byte_stays(before: str, after: str) -> None:
+    document = YamlText(before.encode())
+    root = document.root()
+    members = document.members(root)
+    if "a" in members:
+        edit = document.replaced(members["a"], True)
+    else:
+        edit = document.inserted(root, "a", True)
+    assert document.edited([edit]).decode() == after
+    value = YamlText(after.encode()).root().value
+    assert isinstance(value, dict)
+    assert value["a"] is True
+
+
+@pytest.mark.parametrize(
+    ("old", "word", "new"),
+    [
+        ("To Do", "Done", "Done"),
+        ("'To Do'", "It's", "'It''s'"),
+        ('"To Do"', "Done", '"Done"'),
+        ("x", "true", '"true"'),
+        ("x", "a: b", '"a: b"'),
+        ("x", "✔ Done", '"✔ Done"'),
+        ("x", "12", '"12"'),
+    ],
+)
+def test_a_word_keeps_its_quotes_or_gets_the_ones_it_needs(old: str, word: str, new: str) -> None:
+    document = YamlText(f"s: {old} # n\n".encode())
+    edit = document.replaced(document.members(document.root())["s"], word)
+    assert document.edited([edit]).decode() == f"s: {new} # n\n"
+    assert YamlText(document.edited([edit])).root().value == {"s": word}
