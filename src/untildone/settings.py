@@ -35,6 +35,7 @@ class Settings:
 
     source: str = _doc("Story source: auto, or the name of one.", "auto")
     agent: str = _doc("Agent: a program by its name, command or scripted.", "claude")
+    agents: tuple[str, ...] = _doc("Ladder of AGENT[:MODEL] that a stuck story climbs.", ())
     agent_cmd: str = _doc("Any program as agent: prompt on its standard input, text out.", "")
     model: str = _doc("Model, passed on to the agent.", "")
     permissions: str = _doc("What the agent may do unasked: full, or edits of files.", "full")
@@ -94,21 +95,37 @@ def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, objec
     values: dict[str, object] = {}
     for path, table in _files(top, environ):
         text, data = _read(path, table)
+        layer: dict[str, object] = {}
         for key, value in data.items():
             where = f"{path}:{_line(text, key)}"
             if key not in FIELDS:
                 raise _unknown(key, where)
-            values[key] = _typed(key, value, where)
+            layer[key] = _typed(key, value, where)
+        _lay(values, layer, str(path))
+    layer = {}
     for name, value in environ.items():
         if name.startswith(PREFIX) and name not in RESERVED:
             key = name.removeprefix(PREFIX).lower()
             if key not in FIELDS:
                 raise _unknown(key, f"environment variable {name}")
-            values[key] = _typed(key, _from_text(key, value, name), f"environment variable {name}")
-    values |= {
-        k: _typed(k, v, f"--{k.replace('_', '-')}") for k, v in flags.items() if v is not None
-    }
+            layer[key] = _typed(key, _from_text(key, value, name), f"environment variable {name}")
+    _lay(values, layer, "the environment")
+    layer = {k: _typed(k, v, f"--{k.replace('_', '-')}") for k, v in flags.items() if v is not None}
+    _lay(values, layer, "the flags")
     return Settings(**values)  # type: ignore[arg-type]  # every value went through _typed
+
+
+def _lay(values: dict[str, object], layer: dict[str, object], where: str) -> None:
+    """Put a layer over the others: who names an agent means no ladder of a layer below."""
+    ladder = layer.get("agents")
+    if isinstance(ladder, tuple) and ladder:
+        first = ladder[0].partition(":")[0]
+        if layer.get("agent", first) != first:
+            raise _wrong(where, f"`agent` is not the first of `agents`, which is {first}: name one")
+        layer = layer | {"agent": first}
+    elif "agent" in layer or "agent_cmd" in layer:
+        layer = layer | {"agents": ()}
+    values |= layer
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
@@ -156,7 +173,7 @@ def _typed(key: str, value: object, where: str) -> object:
         listed = (value,) if isinstance(value, str) else value
         if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
             raise _wrong(where, f"`{key}` must be a text or a list of texts")
-        return tuple(listed)
+        return _rungs(listed, where) if key == "agents" else tuple(listed)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not kind:
@@ -178,6 +195,17 @@ def _pairs(table: dict[str, Any]) -> list[object]:
     """A table as KEY=VALUE texts; a value that is no text stays as it is, and is refused."""
     rows = ((k, v) for k, vs in table.items() for v in (vs if isinstance(vs, list) else [vs]))
     return [f"{key}={value}" if isinstance(value, str) else value for key, value in rows]
+
+
+def _rungs(listed: "list[str] | tuple[str, ...]", where: str) -> tuple[str, ...]:
+    """The agents of a ladder; several may stand in one text, with commas between them."""
+    rungs = tuple(rung.strip() for text in listed for rung in text.split(","))
+    for rung in rungs:
+        name = rung.partition(":")[0]
+        if name not in CHOICES["agent"]:
+            what = f"`agents` has no agent called {name!r}{_near(name, CHOICES['agent'])}"
+            raise _wrong(where, what, AGENTS_HINT)
+    return rungs
 
 
 _TYPE_WORDS: dict[type, str] = {

@@ -108,7 +108,8 @@ def test_save_takes_all_work(repo: Worktree) -> None:
     repo.write("other.env", "KEY=2\n")
     (repo.top / "a.txt").unlink()
     saved = checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
-    assert saved == Saved(0, repo.sh("rev-parse", "HEAD"), saved.commit)
+    tree = repo.sh("rev-parse", "HEAD^{tree}")
+    assert saved == Saved(0, repo.sh("rev-parse", "HEAD"), saved.commit, tree=tree)
     assert repo.sh("log", "-1", "--format=%B") == MESSAGE
     assert set(repo.tree("HEAD")) == {".gitignore", "new file.txt", "sub dir/neu-ü.txt"}
     assert repo.sh("status", "--porcelain") == ""
@@ -118,7 +119,9 @@ def test_save_takes_all_work(repo: Worktree) -> None:
 def test_save_of_nothing(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
     base = opened.checkpoint
-    assert checkpoint.save(0, base, MESSAGE, only_changes=True) == Saved(0, "", base)
+    tree = repo.sh("rev-parse", "HEAD^{tree}")
+    saved = checkpoint.save(0, base, MESSAGE, only_changes=True)
+    assert saved == Saved(0, "", base, tree=tree)
     saved = checkpoint.save(0, base, MESSAGE, only_changes=False)
     assert (saved.checkpoint, saved.commit != base) == (repo.sh("rev-parse", "HEAD"), True)
 
@@ -133,7 +136,7 @@ def test_the_agents_commits_stay_below_ours(repo: Worktree) -> None:
     own = repo.sh("rev-parse", "HEAD")
     assert checkpoint.commits(opened.checkpoint) == (own,)
     saved = checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=True)
-    assert saved == Saved(0, "", own)
+    assert saved == Saved(0, "", own, tree=repo.sh("rev-parse", f"{own}^{{tree}}"))
     repo.write("c.txt", "c\n")
     again = checkpoint.save(0, own, MESSAGE, only_changes=True)
     assert repo.sh("rev-parse", f"{again.commit}^") == own

@@ -14,7 +14,6 @@ from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.git import Git
 from untildone.adapters.process import Captured
 from untildone.domain.errors import StepError
-from untildone.domain.fact import Reverted
 
 REF = "refs/ralph/attempts/demo/1/1"
 
@@ -146,7 +145,7 @@ def test_stored_and_put_back(name: str, repo: Worktree) -> None:
 
 def test_an_attempt_that_did_nothing(repo: Worktree) -> None:
     checkpoint, base, before = prepared(repo)
-    assert checkpoint.revert(0, base, "1", 1) == Reverted(0, REF)
+    assert checkpoint.revert(0, base, "1", 1).saved_ref == REF
     assert repo.files() == before
     assert repo.sh("rev-parse", f"{REF}^") == base
 
@@ -244,7 +243,7 @@ def test_a_file_that_changes_after_the_snapshot_is_stored_too(repo: Worktree) ->
     _, base, before = prepared(repo)
     git, checkpoint = late(repo, 2)
     repo.write("a.txt", "attempt\n")
-    assert checkpoint.revert(0, base, "1", 1) == Reverted(0, REF)
+    assert checkpoint.revert(0, base, "1", 1).saved_ref == REF
     assert (repo.files(), git.checkouts) == (before, 3)
     steps = [f"{REF}~0", f"{REF}^2", f"{REF}^2^2"]
     assert [repo.tree(step)["a.txt"] for step in steps] == ["late 2", "late 1", "attempt"]

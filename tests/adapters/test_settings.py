@@ -66,6 +66,21 @@ def test_types_and_spellings(top: Path) -> None:
         assert load(top, {"UNTILDONE_SANDBOX_NETWORK": word}, {}).sandbox_network is meant
 
 
+def test_a_ladder_and_an_agent_of_different_layers(top: Path) -> None:
+    (top / "untildone.toml").write_text('agents = ["claude:haiku", "codex"]\n')
+    ours = load(top, {}, {})
+    assert (ours.agent, ours.agents) == ("claude", ("claude:haiku", "codex"))
+    for flags in ({"agent": "codex"}, {"agent_cmd": "x"}):
+        assert load(top, {}, flags).agents == ()
+    higher = load(top, {"UNTILDONE_AGENT": "goose"}, {"agents": ("pi, aider:x", "claude")})
+    assert (higher.agent, higher.agents) == ("pi", ("pi", "aider:x", "claude"))
+    assert load(top, {}, {"agent": "claude", "agents": ("claude:x",)}).agents == ("claude:x",)
+    with pytest.raises(UserError, match="`agent` is not the first of `agents`, which is claude"):
+        load(top, {}, {"agent": "codex", "agents": ("claude:x",)})
+    with pytest.raises(UserError, match="no agent called 'clade'; did you mean `claude`"):
+        load(top, {}, {"agents": ("clade",)})
+
+
 def test_table_in_pyproject(top: Path) -> None:
     (top / "pyproject.toml").write_text('[tool.untildone]\nagent = "scripted"\n')
     assert load(top, {}, {}).agent == "scripted"
@@ -118,7 +133,7 @@ def test_variables_of_the_loop_itself_are_no_settings(top: Path) -> None:
 FILES: dict[str, tuple[str, str]] = {
     "unknown": ("\nmax_retrys = 3\n", ":2: unknown key `max_retrys`; did you mean `max_retries`?"),
     "far": ("zzz = 1\n", ":1: unknown key `zzz`"),
-    "a table": ("# x\n[agents]\nx = 1\n", ":2: unknown key `agents`; did you mean `agent`?"),
+    "a table": ("# x\n[models]\nx = 1\n", ":2: unknown key `models`; did you mean `model`?"),
     "text": ("model = 3\n", ":1: `model` must be a text, not 3"),
     "number": ('\n\ntimeout = "3"\n', ":3: `timeout` must be a number, not '3'"),
     "whole": ("max-retries = 1.5\n", ":1: `max_retries` must be a whole number, not 1.5"),

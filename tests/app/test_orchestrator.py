@@ -303,6 +303,22 @@ def test_when_both_are_at_a_limit_it_waits() -> None:
     assert len(loop.human.waits) == 1
 
 
+def test_a_stand_in_works_for_the_rung_that_is_at_its_limit_only() -> None:
+    limit = said(error="limit", limit=Trouble(Kind.QUOTA_EXHAUSTED, "used up", at(600)))
+    limits = replace(LIMITS, max_retries=1)
+    plan = replace(PLAN, ladder=("scripted", "goose"), fallback="codex:small", limits=limits)
+    loop = FakeLoop((limit, failed("a"), limit, COMPLETE, limit, COMPLETE), plan=plan)
+    run = loop.drive()
+    asked = [(intent.agent, intent.model) for intent in loop.agent.intents]
+    usual, above, stand_in = ("scripted", ""), ("goose", ""), ("codex", "small")
+    assert asked == [usual, stand_in, above, stand_in, usual, stand_in]
+    assert [it.rung for it in run.iterations] == [0, 1, 0]
+    assert loop.human.waits == []
+    assert [str(e["message"]).partition(";")[0] for e in loop.record.of("warning")] == [
+        *("scripted: used up", "goose: used up", "scripted: used up"),
+    ]
+
+
 def test_who_is_not_logged_in_needs_a_person_and_uses_no_attempt() -> None:
     login = said(error="Please run /login", limit=Trouble(Kind.NOT_LOGGED_IN, "not logged in"))
     loop = FakeLoop((login,))

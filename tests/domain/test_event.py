@@ -103,6 +103,7 @@ STARTED_1 = Event(
         "attempts_allowed": 3,
         "log_file": "logs/1",
         "agent": "scripted",
+        "model": "",
     },
 )
 STARTED_PLAIN = Event(
@@ -115,6 +116,7 @@ STARTED_PLAIN = Event(
         "attempts_allowed": 1,
         "log_file": "logs/1",
         "agent": "scripted",
+        "model": "",
     },
 )
 STORIES = [

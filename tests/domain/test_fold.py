@@ -23,6 +23,7 @@ from tests.fakes.plans import (
     put_back,
     story,
     told,
+    tried,
     won,
 )
 from untildone.domain import fact as f
@@ -482,30 +483,33 @@ def test_reverted_attempt(outcome: Outcome, reason: str) -> None:
         book=None,
         lanes=(Lane(checkpoint="c0"),),
         iterations=(replace(open_iteration, saved_ref="refs/ralph/attempts/demo/1/1"),),
-        tallies={ONE.key: Tally(1, 1, reason)},
+        tallies={ONE.key: Tally(1, 1, reason, (tried(1, outcome),))},
     )
 
 
 def test_interrupted_attempt_is_a_call_but_not_a_retry_and_keeps_the_reason() -> None:
     interrupted = lost(2, ONE, Outcome.INTERRUPTED, "stopped")
-    assert told(OPENED, loaded(), *lost(), *interrupted).tallies == {ONE.key: Tally(2, 1, "why")}
+    tally = Tally(2, 1, "why", (tried(),))
+    assert told(OPENED, loaded(), *lost(), *interrupted).tallies == {ONE.key: tally}
 
 
 def test_reasons_belong_to_their_stories() -> None:
     facts = (OPENED, loaded(), *lost(reason="one"), *lost(2, TWO, reason="two"))
-    tallies = {ONE.key: Tally(1, 1, "one"), TWO.key: Tally(1, 1, "two")}
-    assert told(*facts).tallies == tallies
-    assert told(*facts, *won(3)).tallies == {TWO.key: Tally(1, 1, "two")}
+    one = Tally(1, 1, "one", (tried(why="one"),))
+    failed = tried(why="two")
+    two = Tally(1, 1, "two", (failed,))
+    assert told(*facts).tallies == {ONE.key: one, TWO.key: two}
+    assert told(*facts, *won(3)).tallies == {TWO.key: two}
     assert told(*facts, *lost(3, TWO, Outcome.TIMEOUT)).tallies == {
-        ONE.key: Tally(1, 1, "one"),
-        TWO.key: Tally(2, 2),
+        ONE.key: one,
+        TWO.key: Tally(2, 2, "", (failed, tried(2, Outcome.TIMEOUT))),
     }
 
 
 def test_a_limit_leaves_no_entry() -> None:
     before = told(OPENED, loaded())
     assert told(OPENED, loaded(), *lost(limit=LIMIT)) == replace(
-        before, lanes=(Lane(checkpoint="c0", limit=LIMIT),)
+        before, lanes=(Lane(checkpoint="c0", limit=LIMIT, limited="scripted"),)
     )
     waiting = told(OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit"))
     lane = Lane(checkpoint="c0", waiting=Waiting(at(60), "usage limit"), strikes=1)
@@ -515,7 +519,7 @@ def test_a_limit_leaves_no_entry() -> None:
 def test_plain_limit_keeps_the_work_and_leaves_no_entry() -> None:
     call = ended(Outcome.AGENT_ERROR, limit=LIMIT)
     run = told(OPENED, began(1, None), call, measured(), kept(), plan=PLAIN)
-    lane = Lane(checkpoint="c1", limit=LIMIT)
+    lane = Lane(checkpoint="c1", limit=LIMIT, limited="scripted")
     assert run == replace(told(OPENED, plan=PLAIN), lanes=(lane,))
 
 
@@ -590,7 +594,7 @@ def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:
         plan=plan,
         status=Status.RUNNING,
         reason=None,
-        tallies={ONE.key: Tally(3, 0, "why")},
+        tallies={ONE.key: Tally(3, 0, "why", (tried(1), tried(2), tried(3)))},
         stop=None,
         choice=None,
         closed=False,
@@ -617,3 +621,29 @@ def test_words_of_a_run() -> None:
     assert (run.origin.label, replace(run.origin, branch="").label) == ("feature/x", "0" * 40)
     outcomes = [o for o in Outcome if iteration(outcome=o).timed_out]
     assert outcomes == [Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT]
+
+
+def plain_trees(*trees: str) -> Run:
+    facts: list[f.Fact] = [OPENED]
+    for n, tree in enumerate(trees, 1):
+        commit = f"c{n}" if n < 2 or tree != trees[n - 2] else ""
+        facts += [began(n, None), ended(), measured(), replace(kept(commit), tree=tree)]
+    return told(*facts, plan=PLAIN)
+
+
+BACK_AND_FORTH = {
+    "always something new": (("a", "b", "c", "d"), 0),
+    "one step back": (("a", "b", "a"), 1),
+    "on after a step back": (("a", "b", "a", "c"), 0),
+    "two steps back": (("a", "b", "a", "b"), 2),
+    "nothing at all": (("a", "a"), 1),
+    "trees of an old journal": (("", "x", ""), 0),
+}
+
+
+@pytest.mark.parametrize("name", BACK_AND_FORTH)
+def test_a_plain_loop_that_goes_back_and_forth_makes_no_progress(name: str) -> None:
+    trees, commitless = BACK_AND_FORTH[name]
+    run = plain_trees(*trees)
+    assert run.commitless == commitless
+    assert run.status is (Status.STALLED if commitless == 2 else Status.RUNNING)

@@ -21,6 +21,7 @@ from tests.fakes.plans import (
     put_back,
     story,
     told,
+    tried,
     won,
 )
 from untildone.domain import fact as f
@@ -201,7 +202,7 @@ def test_there_is_always_a_next_command(why: Why) -> None:
 def test_retry_takes_the_story_up_with_all_its_retries() -> None:
     run = told(OPENED, loaded(), *lost(), *lost(2), SKIP_ONE, RETRY_ONE)
     assert run.parked == {}
-    assert run.tallies == {ONE.key: Tally(calls=2, reason="why")}
+    assert run.tallies == {ONE.key: Tally(calls=2, reason="why", tried=(tried(1), tried(2)))}
     before = told(OPENED, loaded(), *lost(), *lost(2), SKIP_ONE)
     assert events(before, RETRY_ONE) == [
         {"event": "story_released", "story_id": "1", "title": "Story 1"}

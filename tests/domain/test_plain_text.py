@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.domain.plain_text import amount, plain
+from untildone.domain.plain_text import amount, cut, plain
 
 ATTACKS = {
     "title": ("\x1b]0;owned\x07text", "text"),
@@ -68,3 +68,15 @@ def test_a_number_of_bytes_for_people() -> None:
         *("0 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "50 MiB", "3 GiB"),
     ]
     assert amount(None) == "an unknown number of bytes"
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("abcdef", 6, "abcdef"),
+        ("abcdefg", 6, "abc\n[… 1 characters left out …]\nefg"),
+        ("abcdefgh", 5, "ab\n[… 4 characters left out …]\ngh"),
+    ],
+)
+def test_cut_keeps_head_and_tail(text: str, limit: int, expected: str) -> None:
+    assert cut(text, limit) == expected

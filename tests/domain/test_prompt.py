@@ -7,16 +7,11 @@ import pytest
 from tests.fakes.plans import TWO, story
 from untildone.domain.checks import in_force
 from untildone.domain.errors import UserError
+from untildone.domain.memory import EARLIER_LIMIT, REASON_LIMIT
 from untildone.domain.promise import find_promise
-from untildone.domain.prompt import (
-    CONTEXT_LIMIT,
-    REASON_LIMIT,
-    TASKS_LIMIT,
-    Brief,
-    cut,
-    render,
-)
+from untildone.domain.prompt import CONTEXT_LIMIT, TASKS_LIMIT, Brief, render
 from untildone.domain.story import Story, StoryContext, Task
+from untildone.domain.stuck import Tried
 
 STORY = Story(
     "1",
@@ -153,18 +148,6 @@ def test_unknown_names_in_a_template_are_an_error() -> None:
     assert "story_id" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("text", "limit", "expected"),
-    [
-        ("abcdef", 6, "abcdef"),
-        ("abcdefg", 6, "abc\n[… 1 characters left out …]\nefg"),
-        ("abcdefgh", 5, "ab\n[… 4 characters left out …]\ngh"),
-    ],
-)
-def test_cut_keeps_head_and_tail(text: str, limit: int, expected: str) -> None:
-    assert cut(text, limit) == expected
-
-
 def test_every_part_is_bounded() -> None:
     long = "x" * 1_000_000
     brief = replace(
@@ -172,8 +155,10 @@ def test_every_part_is_bounded() -> None:
         story=replace(STORY, body=long),
         context=StoryContext((), (long,)),
         reason=long,
+        tried=tuple(Tried(n, "failed", "f", long, "refs/x") for n in range(99)),
     )
-    assert len(render(brief)) < TASKS_LIMIT + CONTEXT_LIMIT + REASON_LIMIT + 3000
+    most = TASKS_LIMIT + CONTEXT_LIMIT + REASON_LIMIT + EARLIER_LIMIT
+    assert len(render(brief)) < most + 3000
 
 
 def test_acceptance_criteria_stand_below_the_tasks() -> None:

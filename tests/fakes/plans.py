@@ -8,6 +8,7 @@ from untildone.domain.agent import Trouble, Usage
 from untildone.domain.machine import apply, begin
 from untildone.domain.run import Done, Limits, Origin, Outcome, Plan, Run
 from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.domain.stuck import Tried, fingerprint
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ORIGIN = Origin("feature/x", "0" * 40)
@@ -103,6 +104,15 @@ def lost(
 ) -> tuple[f.Fact, ...]:
     """A whole iteration that is put back."""
     return began(n, of), ended(outcome, reason, limit=limit), measured(), put_back()
+
+
+def tried(
+    attempt: int = 1, outcome: Outcome = Outcome.FAILED, why: str = "why", *, tree: str = ""
+) -> Tried:
+    """What is remembered of a lost iteration."""
+    reason = why if outcome in (Outcome.FAILED, Outcome.VERIFY_FAILED) else ""
+    ref = put_back().saved_ref
+    return Tried(attempt, outcome, fingerprint(outcome, why), reason, ref, tree)
 
 
 def told(*facts: f.Fact, plan: Plan = PLAN) -> Run:

@@ -39,7 +39,7 @@ class Caller:
         ports.meter.start()
         place = Place(ports.cwd, ports.folder.scratch(step.n))
         intent = intent_of(self._course.run, step, prompt, place, ports.clock.now())
-        called = (intent.agent, intent.model, intent.resume, own)
+        called = (intent.agent, intent.model, intent.resume, own, step.rung)
         self._course.record(f.AttemptStarted(step.lane, step.n, story_id, key, log_file, *called))
         report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
         verdict = judge(report, lane.strikes)

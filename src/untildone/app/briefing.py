@@ -7,7 +7,7 @@ from untildone.domain.agent import Intent
 from untildone.domain.checks import in_force, own_checks
 from untildone.domain.parking import Aside
 from untildone.domain.prompt import Brief
-from untildone.domain.run import Done, Run
+from untildone.domain.run import Done, Run, label
 from untildone.domain.step import RunAttempt
 from untildone.domain.story import StoryBook, StoryContext, checked
 from untildone.domain.value import dataclass
@@ -32,6 +32,7 @@ def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: s
         context=source.context(story) if source and story else StoryContext(),
         checks=in_force(plan.verify, own_checks(story, plan.story_verify)),
         reason=step.reason,
+        tried=run.tally(story.key).tried if story else (),
         template=template,
         tasks_file=run.book.place(story) if run.book else "",
         boxes=run.book is None or run.book.boxes,
@@ -41,7 +42,7 @@ def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: s
 def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: datetime) -> Intent:
     """The call itself: whom to ask, as what, and where."""
     plan, story = run.plan, step.story
-    agent, model = _whom(run, step.lane, now)
+    agent, model = _whom(run, step, now)
     key = story.key if story else ("", "")
     return Intent(
         prompt=prompt,
@@ -51,7 +52,7 @@ def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: dateti
         attempt=step.attempt,
         model=model,
         permissions=plan.permissions,
-        resume=run.conversation(key, agent) if plan.resume_session else None,
+        resume=run.conversation(key, agent, step.rung) if plan.resume_session else None,
         asked=now,
         agent=agent,
     )
@@ -75,9 +76,10 @@ def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
     )
 
 
-def _whom(run: Run, lane_id: int, now: datetime) -> tuple[str, str]:
+def _whom(run: Run, step: RunAttempt, now: datetime) -> tuple[str, str]:
     """The agent to call and its model: the stand-in until the usual one is past its limit."""
-    other = run.lanes[lane_id].stand_in
-    if other and now < other.until:
+    agent, model = run.plan.rungs[step.rung]
+    other = run.lanes[step.lane].stand_in
+    if other and now < other.until and other.instead_of in ("", label(agent, model)):
         return other.agent, other.model
-    return run.plan.agent, run.plan.model
+    return agent, model

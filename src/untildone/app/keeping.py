@@ -1,6 +1,7 @@
 """What becomes of an attempt's work: kept, or put back."""
 
 import contextlib
+from dataclasses import replace
 
 from untildone.app.world import Course, open_iteration
 from untildone.domain import fact as f
@@ -37,7 +38,7 @@ class Keeper:
             )
         except WorkAstray as astray:
             return f.Verified(lane_id, passed=False, reason=astray.message)
-        return f.Saved(lane_id, saved.commit, saved.checkpoint, (*remarks, *saved.remarks))
+        return replace(saved, remarks=(*remarks, *saved.remarks))
 
     def revert(self, lane_id: int) -> f.Reverted:
         lane = self._course.run.lanes[lane_id]

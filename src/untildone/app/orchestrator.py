@@ -16,7 +16,7 @@ from untildone.domain.errors import CloseRefused, Interrupted, UntildoneError
 from untildone.domain.event import warning
 from untildone.domain.machine import next_steps
 from untildone.domain.policy import wake_at
-from untildone.domain.run import Origin, Run
+from untildone.domain.run import Origin, Run, label
 
 
 class Orchestrator(Course):
@@ -105,12 +105,12 @@ class Orchestrator(Course):
 
     def _begin_wait(self, lane_id: int, limit: Trouble, strikes: int, now: datetime) -> f.Fact:
         until = wake_at(limit, strikes, now)
-        plan, other = self.run.plan, self.run.lanes[lane_id].stand_in
-        works = other is not None and now < other.until
-        if plan.fallback and not works:
-            agent, model = plan.stand_in
-            self.tell(warning(f"{plan.agent}: {limit.why}; {plan.fallback} steps in"))
-            return f.SteppedIn(lane_id, agent, model, until, limit.why)
+        plan = self.run.plan
+        limited = self.run.lanes[lane_id].limited or plan.agent
+        agent, model = plan.stand_in
+        if agent and limited != label(agent, model):
+            self.tell(warning(f"{limited}: {limit.why}; {plan.fallback} steps in"))
+            return f.SteppedIn(lane_id, agent, model, until, limit.why, limited)
         return f.WaitStarted(lane_id, until, limit.why, limit.kind)
 
 

@@ -70,7 +70,7 @@ def entry(iteration: Iteration) -> dict[str, object]:
         "reasoning_tokens": usage.reasoning_tokens if usage else 0,
         "cost_usd": usage.cost_usd if usage else None,
         "agent": iteration.agent,
-        "model": usage.model if usage else "",
+        "model": (usage.model if usage else "") or iteration.model,
         "log_file": iteration.log_file,
         "saved_ref": iteration.saved_ref,
     }

@@ -8,7 +8,18 @@ from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Kind, Notice
 from untildone.domain.machine import awaits_person
 from untildone.domain.parking import STATE_OF, blocked, next_command
-from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status, StopHow, Waiting
+from untildone.domain.run import (
+    Iteration,
+    Outcome,
+    Reason,
+    Run,
+    Stage,
+    Status,
+    StopHow,
+    Waiting,
+    label,
+)
+from untildone.domain.stuck import ANOTHER_WAY, next_rung, repeats
 from untildone.domain.value import dataclass
 
 
@@ -151,6 +162,7 @@ def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
             "attempts_allowed": iteration.attempts_allowed,
             "log_file": iteration.log_file,
             "agent": iteration.agent or run.plan.agent,
+            "model": iteration.model,
         },
     )
 
@@ -216,16 +228,25 @@ def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
             },
         )
     elif not after.ended and iteration.story_key not in after.parked:
-        yield Event(
-            "retrying",
-            {
-                "story_id": story_id,
-                "attempt": iteration.attempt + 1,
-                "attempts_allowed": iteration.attempts_allowed,
-                "retry": after.tally(iteration.story_key).spent,
-                "reason": iteration.reason,
-            },
-        )
+        yield _retrying(iteration, after)
+
+
+def _retrying(iteration: Iteration, run: Run) -> Event:
+    tally = run.tally(iteration.story_key)
+    last = iteration.attempt + 1 == iteration.attempts_allowed
+    rung = next_rung(tally.tried, len(run.plan.rungs), last=last)
+    data: dict[str, object] = {
+        "story_id": iteration.story_id,
+        "attempt": iteration.attempt + 1,
+        "attempts_allowed": iteration.attempts_allowed,
+        "retry": tally.spent,
+        "reason": iteration.reason,
+    }
+    if (count := repeats(tally.tried)) >= ANOTHER_WAY:
+        data["same_failure"] = count
+    if rung > iteration.rung:
+        data["agent"] = label(*run.plan.rungs[rung])
+    return Event("retrying", data)
 
 
 def _ending(run: Run) -> Iterator[Event]:

@@ -62,6 +62,7 @@ class AttemptStarted:
     model: str = ""
     resumes: Session | None = None
     checks: tuple[str, ...] = ()
+    rung: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +108,20 @@ class Saved:
     commit: str
     checkpoint: str
     remarks: tuple[str, ...] = ()
+    tree: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
-    """The attempt is saved under a ref and the tree is back at the checkpoint."""
+    """The attempt is saved under a ref and the tree is back at the checkpoint.
+
+    `tree` are the attempt's files; empty if it changed none.
+    """
 
     lane: int
     saved_ref: str
     remarks: tuple[str, ...] = ()
+    tree: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +160,7 @@ class SteppedIn:
     model: str
     until: datetime
     why: str
+    instead_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

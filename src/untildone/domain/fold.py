@@ -20,7 +20,9 @@ from untildone.domain.run import (
     Status,
     Tally,
     Waiting,
+    label,
 )
+from untildone.domain.stuck import REMEMBERED, Tried, fingerprint
 
 REASON_IS_PASSED_ON = (Outcome.FAILED, Outcome.VERIFY_FAILED)
 
@@ -67,6 +69,8 @@ def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
         log_file=fact.log_file,
         agent=fact.agent,
         checks=fact.checks,
+        model=fact.model,
+        rung=fact.rung,
     )
     return _lane(run, fact.lane, iteration=iteration)
 
@@ -120,8 +124,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
     assert iteration is not None
     run = _lane(run, fact.lane, iteration=None, checkpoint=fact.checkpoint)
     if iteration.limit:
-        run = _unattempted(run, iteration)
-        return verdict.stop_now(_lane(run, fact.lane, limit=iteration.limit))
+        return _limited(run, fact.lane, iteration)
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
     finished = run.finished if run.plan.plain else run.finished | {iteration.story_key}
     run = replace(
@@ -132,7 +135,8 @@ def saved(run: Run, fact: f.Saved) -> Run:
         iterations=(*run.iterations, replace(iteration, commits=kept)),
         tallies={k: v for k, v in run.tallies.items() if k != iteration.story_key},
         parked={k: v for k, v in run.parked.items() if k != iteration.story_key},
-        commitless=0 if kept else run.commitless + 1,
+        commitless=0 if kept and not _back_and_forth(run, fact.tree) else run.commitless + 1,
+        trees=(*run.trees[-1:], fact.tree) if run.plan.plain else (),
     )
     run = _lane(run, fact.lane, strikes=0)
     return verdict.plain_verdict(run, iteration) if run.plan.plain else verdict.stop_now(run)
@@ -143,15 +147,21 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
     iteration = run.lanes[fact.lane].iteration
     assert iteration is not None
     if iteration.limit:
-        run = _lane(_unattempted(run, iteration), fact.lane, iteration=None, limit=iteration.limit)
-        return verdict.stop_now(run)
+        return _limited(run, fact.lane, iteration)
     before = run.tally(iteration.story_key)
     needs_person = iteration.trouble is not None and iteration.trouble.kind is Kind.NOT_LOGGED_IN
     if iteration.outcome is Outcome.INTERRUPTED or needs_person or iteration.question:
         tally = replace(before, calls=before.calls + 1)
     else:
-        reason = iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else ""
-        tally = Tally(before.calls + 1, before.spent + 1, reason)
+        tried = _tried(iteration, fact)
+        remembered = (*before.tried, tried)[-REMEMBERED:]
+        tally = replace(
+            before,
+            calls=before.calls + 1,
+            spent=before.spent + 1,
+            reason=tried.reason,
+            tried=remembered,
+        )
     run = replace(
         run,
         book=None,
@@ -183,13 +193,13 @@ def wait_started(run: Run, fact: f.WaitStarted) -> Run:
     """A limit is being waited out."""
     strikes = run.lanes[fact.lane].strikes + 1
     waiting = Waiting(fact.until, fact.why, fact.kind)
-    return _lane(run, fact.lane, waiting=waiting, limit=None, strikes=strikes)
+    return _lane(run, fact.lane, waiting=waiting, limit=None, limited="", strikes=strikes)
 
 
 def stepped_in(run: Run, fact: f.SteppedIn) -> Run:
     """On with the story at once, by another agent."""
-    stand_in = StandIn(fact.agent, fact.model, fact.until)
-    return _lane(run, fact.lane, limit=None, stand_in=stand_in)
+    stand_in = StandIn(fact.agent, fact.model, fact.until, fact.instead_of)
+    return _lane(run, fact.lane, limit=None, limited="", stand_in=stand_in)
 
 
 def wait_over(run: Run, fact: f.WaitOver) -> Run:
@@ -295,6 +305,31 @@ def taken_back(now: Run, then: Run) -> Run:
 
 
 # ---------------------------------------------------------------------------------------------
+
+
+def _limited(run: Run, lane: int, iteration: Iteration) -> Run:
+    run = _unattempted(run, iteration)
+    who = label(iteration.agent or run.plan.agent, iteration.model)
+    run = _lane(run, lane, iteration=None, limit=iteration.limit, limited=who)
+    return verdict.stop_now(run)
+
+
+def _tried(iteration: Iteration, fact: f.Reverted) -> Tried:
+    outcome = str(iteration.outcome)
+    return Tried(
+        iteration.attempt,
+        outcome,
+        fingerprint(outcome, iteration.reason),
+        iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else "",
+        fact.saved_ref,
+        fact.tree,
+        iteration.rung,
+    )
+
+
+def _back_and_forth(run: Run, tree: str) -> bool:
+    """Whether a plain iteration only took back what the one before it did."""
+    return run.plan.plain and bool(tree) and len(run.trees) > 1 and run.trees[-2] == tree
 
 
 def _unattempted(run: Run, iteration: Iteration) -> Run:

@@ -7,6 +7,7 @@ from untildone.domain import fact as f
 from untildone.domain import fold, wishes
 from untildone.domain import step as s
 from untildone.domain.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
+from untildone.domain.stuck import next_rung
 from untildone.domain.verdict import all_finished
 
 
@@ -59,7 +60,9 @@ def _idle_step(run: Run, lane: Lane) -> s.Step:
         return s.AwaitPerson() if all_finished(run) else s.LoadStories()
     tally = run.tally(story.key)
     allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
-    return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, tally.reason)
+    last = tally.calls + 1 == allowed
+    rung = next_rung(tally.tried, len(run.plan.rungs), last=last)
+    return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, tally.reason, rung)
 
 
 def _ending_step(run: Run) -> s.Step:

@@ -24,6 +24,14 @@ def plain(text: str) -> str:
     return _SURROGATE.sub("\ufffd", _UNSAFE.sub("", text))
 
 
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters, head and tail kept, with the cut stated."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
 def amount(size: object) -> str:
     """A number of bytes for people."""
     if not isinstance(size, int):

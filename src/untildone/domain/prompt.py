@@ -4,13 +4,15 @@ import re
 
 from untildone.domain.checks import Check, Level
 from untildone.domain.errors import UserError
+from untildone.domain.memory import memory
+from untildone.domain.plain_text import cut
 from untildone.domain.promise import neutralise
 from untildone.domain.story import Story, StoryContext
+from untildone.domain.stuck import Tried
 from untildone.domain.value import dataclass
 
 TASKS_LIMIT = 60_000
 CONTEXT_LIMIT = 12_000
-REASON_LIMIT = 6_000
 NO_CONTEXT = StoryContext()
 
 STORY_TEMPLATE = """\
@@ -74,6 +76,7 @@ class Brief:
     context: StoryContext = NO_CONTEXT
     checks: tuple[Check, ...] = ()
     reason: str = ""
+    tried: tuple[Tried, ...] = ()
     guidance: str = ""
     template: str = ""
     tasks_file: str = ""
@@ -94,7 +97,7 @@ def render(brief: Brief) -> str:
         "context": _context(brief.context),
         "verify": _verify(brief.checks),
         "guidance": _section("Guidance from the person who runs this", brief.guidance),
-        "reason": _reason(brief.reason),
+        "reason": memory(brief.reason, brief.tried),
     }
     missing = {m for m in re.findall(r"\{\{(\w+)\}\}", template) if m not in values}
     if missing:
@@ -104,14 +107,6 @@ def render(brief: Brief) -> str:
         )
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
     return neutralise(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
-
-
-def cut(text: str, limit: int) -> str:
-    """At most `limit` characters, head and tail kept, with the cut stated."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
 
 
 def _tasks(story: Story) -> str:
@@ -155,13 +150,6 @@ _CHECKS = (
 
 def _of(level: Level, checks: tuple[Check, ...]) -> str:
     return "\n".join(f"- `{check.command}`" for check in checks if check.level is level)
-
-
-def _reason(reason: str) -> str:
-    if not reason:
-        return ""
-    intro = "The previous attempt failed and its changes were put back. Its reason:"
-    return f"# The previous attempt\n\n{intro}\n\n{cut(reason, REASON_LIMIT)}"
 
 
 def _section(title: str, text: str) -> str:

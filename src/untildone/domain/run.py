@@ -7,6 +7,7 @@ from enum import StrEnum
 from untildone.domain.agent import Kind, Permissions, Session, Trouble, Usage
 from untildone.domain.parking import Parked
 from untildone.domain.story import Story, StoryBook, StoryKey
+from untildone.domain.stuck import Tried
 from untildone.domain.value import dataclass
 
 
@@ -78,6 +79,11 @@ class Stage(StrEnum):
     JUDGED = "judged"
 
 
+def label(agent: str, model: str) -> str:
+    """An agent and its model as NAME or NAME:MODEL."""
+    return f"{agent}:{model}" if model else agent
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Numbers that bound a run; times in minutes, sizes in MiB."""
@@ -103,6 +109,8 @@ class Plan:
     `sandbox` is what was asked for, `contained` what this machine made of it. `fallback` is the
     agent (`NAME` or `NAME:MODEL`) that steps in while the usual one is at a limit. `verify_found`
     are checks that the project seems to have and that nobody asked for: they are only named.
+    `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
+    the first of them.
     """
 
     change_id: str
@@ -132,6 +140,7 @@ class Plan:
     sandbox_writable: tuple[str, ...] = ()
     contained: bool = False
     on_fail: str = "stop"
+    ladder: tuple[str, ...] = ()
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -140,9 +149,19 @@ class Plan:
         return agent, model
 
     @property
+    def rungs(self) -> tuple[tuple[str, str], ...]:
+        """Agent and model of every rung; without a ladder there is one."""
+        return tuple(map(self._rung, self.ladder)) or ((self.agent, self.model),)
+
+    @property
     def agents(self) -> tuple[str, ...]:
-        """Every agent that may be called."""
-        return tuple(name for name in (self.agent, self.stand_in[0]) if name)
+        """Every agent that may be called, once each."""
+        names = [*(agent for agent, _ in self.rungs), self.stand_in[0]]
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    def _rung(self, text: str) -> tuple[str, str]:
+        agent, _, model = text.partition(":")
+        return agent, model or (self.model if agent == self.agent else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +206,8 @@ class Iteration:
     agent: str = ""
     checks: tuple[str, ...] = ()
     question: str = ""
+    model: str = ""
+    rung: int = 0
 
     @property
     def outcome_class(self) -> str:
@@ -210,11 +231,15 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Calls made for a story, attempts spent since the last renewal, the reason to pass on."""
+    """Calls made for a story, attempts spent since the last renewal, the reason to pass on.
+
+    `tried` are its last failed attempts, oldest first.
+    """
 
     calls: int = 0
     spent: int = 0
     reason: str = ""
+    tried: tuple[Tried, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +253,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """The agent that works while the usual one is at a limit."""
+    """The agent that works while the usual one (`instead_of`, NAME or NAME:MODEL) is at a limit."""
 
     agent: str
     model: str
     until: datetime
+    instead_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +271,16 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One workspace with at most one open iteration. The first release has a single lane."""
+    """One workspace with at most one open iteration. The first release has a single lane.
+
+    `limited` is who is at the `limit`, as NAME or NAME:MODEL.
+    """
 
     id: int = 0
     checkpoint: str = ""
     iteration: Iteration | None = None
     limit: Trouble | None = None
+    limited: str = ""
     waiting: Waiting | None = None
     strikes: int = 0
     stand_in: StandIn | None = None
@@ -262,6 +292,7 @@ class Run:
 
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
     `parked` are passed over; those in `answered` go on in spite of their `[?]`.
+    `trees` are what the last two iterations of a plain loop left.
     """
 
     plan: Plan
@@ -276,6 +307,7 @@ class Run:
     finished: frozenset[StoryKey] = frozenset()
     tallies: dict[StoryKey, Tally] = field(default_factory=dict)
     commitless: int = 0
+    trees: tuple[str, ...] = ()
     person_done: bool = False
     stop: Stop | None = None
     choice: Choice | None = None
@@ -315,8 +347,9 @@ class Run:
         """Calls and spent attempts of a story."""
         return self.tallies.get(key, Tally())
 
-    def conversation(self, key: StoryKey, agent: str) -> Session | None:
+    def conversation(self, key: StoryKey, agent: str, rung: int = 0) -> Session | None:
         """The conversation of this agent's last call for a story, unless it broke down."""
-        known = (it for it in reversed(self.iterations) if (it.story_key, it.agent) == (key, agent))
+        asked, calls = (key, agent, rung), reversed(self.iterations)
+        known = (it for it in calls if (it.story_key, it.agent, it.rung) == asked)
         last = next(known, None)
         return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None

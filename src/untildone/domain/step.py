@@ -20,7 +20,7 @@ class LoadStories:
 
 @dataclass(frozen=True, slots=True)
 class RunAttempt:
-    """Call the agent once. `story` is None in the plain loop."""
+    """Call the agent once. `story` is None in the plain loop; `rung` is a step of the ladder."""
 
     lane: int
     n: int
@@ -28,6 +28,7 @@ class RunAttempt:
     attempt: int
     attempts_allowed: int
     reason: str
+    rung: int = 0
 
 
 @dataclass(frozen=True, slots=True)

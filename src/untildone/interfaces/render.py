@@ -123,7 +123,10 @@ def _gist(reason: object) -> str:
 
 
 def _retrying(event: EventObject) -> str:
-    return f"↻ story {event['story_id']}: attempt {event['attempt']} of {event['attempts_allowed']}"
+    said = f"↻ story {event['story_id']}: attempt {event['attempt']} of {event['attempts_allowed']}"
+    if event.get("same_failure"):
+        said += f", the same failure {event['same_failure']} times in a row"
+    return f"{said}; {event['agent']} takes over" if event.get("agent") else said
 
 
 def _story_parked(event: EventObject) -> str:

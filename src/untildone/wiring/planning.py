@@ -113,7 +113,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         plain=plain,
         done=done,
         source=source.name if source else "",
-        agent="command" if settings.agent_cmd else settings.agent,
+        agent="command" if settings.agent_cmd and not settings.agents else settings.agent,
         limits=limits,
         model=settings.model,
         agent_cmd=settings.agent_cmd,
@@ -132,6 +132,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         sandbox=settings.sandbox,
         sandbox_network=settings.sandbox_network,
         sandbox_writable=settings.sandbox_writable,
+        ladder=settings.agents,
     )
     return Prepared(plan, source, open_stories, warnings)
 
@@ -159,8 +160,12 @@ def renewed(
         over["permissions"] = Permissions(settings.permissions)
     if "done" in given:
         over["done"] = Done(settings.done)
-    if over.get("agent_cmd"):
-        over["agent"] = "command"
+    if "agents" in given:
+        over |= {"ladder": settings.agents, "agent": settings.agent}
+    elif over.get("agent_cmd"):
+        over |= {"ladder": (), "agent": "command"}
+    elif "agent" in over:
+        over["ladder"] = ()
     return replace(plan, **over, limits=limits, configured_max=configured)
 
 

@@ -58,7 +58,10 @@ def droppings(plan: Plan) -> tuple[str, ...]:
 
 def check_agents(plan: Plan, top: Path) -> None:
     """Every agent that the plan may call can be started, as it is to be called."""
-    for flag, name in zip(("--agent", "--fallback"), plan.agents, strict=False):
+    usual = "--agents" if plan.ladder else "--agent"
+    own = {agent for agent, _ in plan.rungs}
+    for name in plan.agents:
+        flag = usual if name in own else "--fallback"
         agent = dialect(name, plan.agent_cmd, plan.script, top)
         try:
             agent.check()

@@ -137,7 +137,7 @@ class BranchCheckpoint(Workspace):
         self._refs.moved(self._ref, commit or parent)
         self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
-        return Saved(lane, commit, commit or parent, remarks)
+        return Saved(lane, commit, commit or parent, remarks, snapshot.tree)
 
     def astray(self, checkpoint: str) -> str:
         """Why saving this work would drop finished stories, or nothing."""
@@ -186,7 +186,7 @@ class BranchCheckpoint(Workspace):
         self._head_on_branch()
         since = self._surroundings.noted_at()
         self._attempts.put_back(ref, snapshot, checkpoint, since)
-        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
+        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved), snapshot.changed_tree)
 
     def _at(self, refs: dict[str, Ref]) -> str:
         return refs[self._ref].commit if self._ref in refs else ""

@@ -39,6 +39,11 @@ class Snapshot:
     remarks: tuple[str, ...] = ()
     flagged: tuple[Flag, ...] = ()
 
+    @property
+    def changed_tree(self) -> str:
+        """The tree, or nothing if it is the base's own."""
+        return self.tree if self.changes else ""
+
 
 class _View:
     """A draft's index as a tree, compared with the base."""

@@ -120,7 +120,7 @@ class StashCheckpoint(Workspace):
         updates: list[RefUpdate] = [(self._ref, commit or checkpoint, None)]
         self._git.update_refs(updates, message.partition("\n")[0])
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
-        return Saved(lane, commit, commit or checkpoint, remarks)
+        return Saved(lane, commit, commit or checkpoint, remarks, snapshot.tree)
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
@@ -136,7 +136,7 @@ class StashCheckpoint(Workspace):
         self._git.update_refs([(self._ref, checkpoint, None)], f"untildone: back to {checkpoint}")
         self._attempts.put_back(ref, snapshot, checkpoint, self._surroundings.noted_at())
         self._put_back_mark.unlink()
-        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved))
+        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved), snapshot.changed_tree)
 
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """The work is in the tree already: only our traces are removed."""

@@ -36,6 +36,12 @@ OPTIONS = [
     click.option(
         "--agent", help="Agent: `untildone agents` lists them.  [default: claude]", metavar="NAME"
     ),
+    click.option(
+        "--agents",
+        multiple=True,
+        metavar="NAME[:MODEL]",
+        help="Ladder that a story climbs when it fails the same way again and again; repeatable.",
+    ),
     click.option("--agent-cmd", help="Any program: prompt on its stdin, plain text on its stdout."),
     click.option("--script", help="Script file of the scripted agent."),
     click.option("--model", help="Model, passed on to the agent."),
