@@ -10,6 +10,7 @@ from untildone.domain.event import Event
 from untildone.domain.fact import Fact, Opened, Reverted, Saved
 from untildone.domain.run import Choice, Iteration, Limits, Origin, Run
 from untildone.domain.story import Story, StoryBook, StoryContext
+from untildone.domain.value import dataclass
 
 Notify = Callable[[Notice], None]
 
@@ -76,6 +77,14 @@ class Agent(Protocol):
         """One call; raw output goes to `log_file` as it comes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Work that is not kept yet: its tree, and the paths that differ from the checkpoint."""
+
+    tree: str
+    paths: tuple[str, ...] = ()
+
+
 class Checkpoint(Protocol):
     """Where the work happens, how it is kept and how it is put back."""
 
@@ -99,6 +108,9 @@ class Checkpoint(Protocol):
 
     def astray(self, checkpoint: str) -> str:
         """Why the work does not build on the checkpoint, or nothing."""
+
+    def pending(self, checkpoint: str) -> Pending:
+        """What `save` would keep now; nothing is kept or put back."""
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """Keep all work as a new checkpoint."""

@@ -50,6 +50,8 @@ class Settings:
     idle_timeout: float = _doc("Limit of silence in one iteration, in minutes.", 15.0, above=0)
     verify: tuple[str, ...] = _doc("Checks after COMPLETE: CMD, warn: CMD, off: CMD or auto.", ())
     story_verify: tuple[str, ...] = _doc("Checks of single stories: ID=CMD, or a table.", ())
+    verify_start: bool = _doc("Try the checks before the first story and say which fail.", True)  # noqa: FBT003 - a default
+    baseline: bool = _doc("Let failures through that were there before the run.", False)  # noqa: FBT003 - a default
     verify_timeout: float = _doc("Limit of one check, in minutes; 0: as `timeout`.", 0.0, least=0)
     checkpoint: str = _doc("Where the work happens: branch, stash or worktree.", "branch")
     on_complete: str = _doc("Completion choice: ask, cleanup, keep; empty: ask at a terminal.", "")

@@ -4,11 +4,15 @@ from dataclasses import replace
 
 from tests.fakes.agent import COMPLETE
 from tests.fakes.loop import FakeLoop
+from tests.fakes.mail import FakeMail
 from tests.fakes.plans import LIMITS, PLAN
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.domain.run import Outcome, Plan, Status
+from untildone.domain.checks import Failing
+from untildone.domain.fact import StopRequested
+from untildone.domain.run import Outcome, Plan, Status, Stop, StopHow
 
+STOP = StopRequested(Stop(StopHow.NOW))
 LEVELS = replace(PLAN, verify=("warn: lint", "off: slow", "test"))
 
 
@@ -67,3 +71,84 @@ def test_the_limit_of_a_check() -> None:
     loop = loop_of(replace(PLAN, verify=("a",), limits=replace(LIMITS, verify_timeout_min=0.5)))
     loop.drive()
     assert {seconds for _, seconds in loop.verifier.calls} == {30}
+
+
+TRIED = replace(PLAN, verify=("warn: lint", "test"), verify_start=True)
+
+
+def test_a_check_that_already_fails_is_named_before_the_first_call() -> None:
+    loop = loop_of(TRIED, test=["red"])
+    run = loop.drive()
+    assert outcomes(loop) == [Outcome.COMPLETE] * 2
+    assert loop.record.of("checks_tried") == [{"commands": ["test"]}]
+    (said,) = warnings(loop)
+    assert str(said).startswith("already fails before the first story: `test` (exit code 1); ")
+    assert loop.record.names.index("warning") < loop.record.names.index("iteration_started")
+    assert [command for command, _ in loop.verifier.calls] == ["test", *["lint", "test"] * 2]
+    assert len(loop.record.of("verify_started")) == 4
+    assert run.known_failures == (Failing("test", "exit code 1"),)
+    assert [call for call in loop.checkpoint.calls if call[0] == "revert"] == []
+
+
+def test_what_the_first_look_changed_is_put_back() -> None:
+    loop = loop_of(TRIED)
+    loop.checkpoint.changed = ("junk",)
+    loop.drive()
+    assert loop.checkpoint.calls[:4] == [
+        *(loop.checkpoint.calls[0], ("stand", "c0"), ("pending", "c0")),
+        ("revert", "c0", "checks-at-start", 1),
+    ]
+    assert warnings(loop) == [
+        "The checks changed files that git does not ignore: junk; that was put back and is stored "
+        "as refs/ralph/attempts/demo/checks-at-start/1"
+    ]
+
+
+def test_a_stop_during_the_first_look() -> None:
+    mail = FakeMail()
+    verifier = FakeVerifier({"test": ["cut short"]}, during=lambda: mail.drop(STOP))
+    verifier.interrupted = True
+    loop = FakeLoop((), plan=TRIED, verifier=verifier, mail=mail)
+    run = loop.drive()
+    assert (run.status, run.known_failures, run.iterations) == (Status.STOPPED, None, ())
+    assert warnings(loop) == []
+
+
+OLD = replace(PLAN, verify=("test",), baseline=True)
+RED = "FAILED tests/a.py::{} - no\n"
+
+
+def red(*names: str) -> str:
+    return "".join(map(RED.format, names))
+
+
+def test_old_failures_are_let_through_and_told() -> None:
+    loop = loop_of(OLD, test=[red("a", "b"), red("a", "b"), red("a")])
+    assert loop.drive().known_failures == (Failing("test", "exit code 1", ("tests/a.py::a",)),)
+    assert outcomes(loop) == [Outcome.COMPLETE] * 2
+    assert loop.record.of("verify_ended")[0] == {
+        "command": "test",
+        "level": "required",
+        "passed": True,
+        "reason": "",
+        "let_through": ("tests/a.py::a", "tests/a.py::b"),
+    }
+    assert warnings(loop)[1:] == [
+        "Old failures of `test` were let through: tests/a.py::a, tests/a.py::b",
+        "Old failures of `test` were let through: tests/a.py::a",
+    ]
+
+
+def test_what_is_newly_broken_blocks_and_is_named() -> None:
+    loop = loop_of(OLD, test=[red("a"), red("a", "b"), "", red("a")])
+    run = loop.drive()
+    failed, complete = Outcome.VERIFY_FAILED, Outcome.COMPLETE
+    assert outcomes(loop) == [failed, complete, failed, complete]
+    assert "Newly broken: tests/a.py::b\nFAILED" in loop.agent.prompts[1]
+    assert "Newly broken: tests/a.py::a\n" in run.iterations[2].reason
+
+
+def test_a_storys_own_check_must_pass_whatever_failed_before() -> None:
+    loop = loop_of(replace(OLD, story_verify=("1=one",)), one=["no", ""])
+    loop.drive()
+    assert outcomes(loop)[0] is Outcome.VERIFY_FAILED

@@ -82,6 +82,15 @@ def test_a_limit_is_waited_out_first() -> None:
     assert found.before == ("A limit is waited out until 2026-01-02T03:05:05+00:00.",)
 
 
+def test_the_checks_would_be_tried_first() -> None:
+    run = told(OPENED, loaded(), plan=replace(PLAN, verify=("true",), verify_start=True))
+    found = rehearsed(run, FakeSource(STORIES))
+    assert found.call
+    assert found.before == (
+        "The required checks are tried, so that one that already fails is named.",
+    )
+
+
 @pytest.mark.parametrize(
     ("run", "said"),
     [

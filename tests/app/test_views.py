@@ -52,6 +52,11 @@ PHASES: dict[str, tuple[Plan, tuple[f.Fact, ...], str]] = {
     "chosen": (PLAN, (OPENED, loaded()), "choosing_story"),
     "agent": (PLAN, (OPENED, loaded(), began()), "agent"),
     "measuring": (PLAN, (OPENED, loaded(), began(), ended()), "measuring"),
+    "trying the checks": (
+        replace(VERIFY, verify_start=True),
+        (OPENED, loaded()),
+        "verifying",
+    ),
     "verifying": (VERIFY, (OPENED, loaded(), began(), ended(), measured()), "verifying"),
     "settling": (PLAN, (OPENED, loaded(), began(), ended(), measured()), "settling"),
     "limit": (PLAN, LIMITED, "waiting_limit"),

@@ -15,6 +15,7 @@ from untildone.adapters import codec
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Kind, Session, Trouble, Usage
+from untildone.domain.checks import Failing
 from untildone.domain.machine import apply, begin
 from untildone.domain.parking import Why
 from untildone.domain.run import Choice, Iteration, Outcome, Plan, Run, Stop, StopHow
@@ -26,7 +27,10 @@ FACTS: list[f.Fact] = [
     f.Started(replace(PLAN, verify=("a", "b"), limits=replace(LIMITS, timeout_min=0.5))),
     f.Opened(ORIGIN, "c0", "refs/ralph/backup/demo/r1", "refs/ralph/archive/demo/1", ("x",)),
     f.StoriesLoaded(3, 1, done=False),
-    f.AttemptStarted(0, 2, "1", ("1", "Log in"), "logs/2", "codex", "m1", Session("s0")),
+    f.ChecksTried((Failing("make test", "exit code 1", ("a", "b")),), ("junk",)),
+    f.AttemptStarted(
+        0, 2, "1", ("1", "Log in"), "logs/2", "codex", "m1", Session("s0"), ("make one",)
+    ),
     f.AttemptEnded(
         *(0, Outcome.FAILED, "why", ("a1", "a2"), Usage(1, 2, 3, 4, 0.5, estimated=True)),
         *(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60.125)), Session("s1", Usage(9))),
@@ -34,6 +38,7 @@ FACTS: list[f.Fact] = [
     f.AttemptEnded(0, Outcome.NO_PROMISE),
     f.UsageMeasured(0, Usage(1, 2), ("odd",)),
     f.UsageMeasured(0, None),
+    f.Verified(0, passed=True, still_failing=(Failing("make test", "timeout"),)),
     f.Verified(0, passed=False, reason="red\n\u2028 \U0001f600"),
     f.Saved(0, "c1", "c1", ("boxes",)),
     f.Reverted(0, "refs/ralph/attempts/demo/1/1", ("moved",)),

@@ -9,6 +9,7 @@ from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Kind, Trouble, Usage
+from untildone.domain.checks import Failing
 from untildone.domain.event import Event, announce
 from untildone.domain.machine import apply, begin, next_steps
 from untildone.domain.parking import Aside, Why
@@ -65,6 +66,8 @@ def plans() -> st.SearchStrategy[Plan]:
         limits=st.one_of(st.just(LIMITS), limits),
         on_fail=st.sampled_from(["stop", "skip"]),
         verify=st.sampled_from([(), ("make test",)]),
+        verify_start=st.booleans(),
+        baseline=st.booleans(),
     )
 
 
@@ -125,6 +128,9 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
             return st.just(f.Opened(ORIGIN, "c0", "refs/ralph/backup/demo/r1"))
         case s.LoadStories():
             return st.just(_loaded(run))
+        case s.TryChecks():
+            old = st.just(Failing("make test", "exit code 1"))
+            return st.builds(f.ChecksTried, st.lists(old, max_size=1).map(tuple))
         case s.RunAttempt(lane):
             ended = st.builds(
                 f.AttemptEnded,

@@ -89,3 +89,66 @@ def test_a_check_that_misbehaves_fails_and_leaves_nothing(bench: Bench, how: str
     assert len(reason) < 5000
     assert bench.processes() == []
     assert bench.status() == []
+
+
+def test_a_check_that_already_fails_is_named_before_the_first_call_and_leaves_no_file(
+    bench: Bench,
+) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["write", "good.txt", "x"], *DONE]})
+    check = "date >> junk.log; test -f good.txt"
+    result = bench.loop("--verify", check).ok()
+    assert result.outcomes() == ["complete"]
+    names = [event["event"] for event in result.events]
+    first = next(e for e in result.events if e["event"] == "warning")
+    assert f"already fails before the first story: `{check}`" in first["message"]
+    assert names.index("warning") < names.index("iteration_started")
+    assert "junk.log" not in bench.calls()[0].files
+
+
+def test_a_start_without_the_first_look(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    result = bench.loop("--verify", "date >> ../ran; test -f work-1.txt", "--no-verify-start").ok()
+    assert result.named("checks_tried") == result.named("warning") == []
+    assert len((bench.root / "ran").read_text().splitlines()) == 1
+
+
+PYTEST_LIKE = """\
+for name in old-a old-b new; do
+    test -f "$name.ok" || { echo "FAILED tests/test_a.py::$name - no"; code=1; }
+done
+exit ${code:-0}
+"""
+
+
+def test_baseline_lets_old_failures_through_and_nothing_that_is_newly_broken(bench: Bench) -> None:
+    bench.write("tests.sh", PYTEST_LIKE)
+    bench.write("new.ok", "")
+    bench.commit("two tests fail, one passes")
+    breaks = [["delete", "new.ok"], ["say", COMPLETE]]
+    mends = [["write", "old-a.ok", ""], ["say", COMPLETE]]
+    breaks_again = [["delete", "old-a.ok"], ["say", COMPLETE]]
+    bench.plan({1: breaks, 2: mends, 3: breaks_again})
+    result = bench.loop("--verify", "sh tests.sh", "--baseline").ok()
+    failed, complete = "verify_failed", "complete"
+    assert result.outcomes() == [failed, complete, failed, complete, complete]
+    old = ["tests/test_a.py::old-b"]
+    ended = result.named("verify_ended")
+    assert [e.get("let_through") for e in ended] == [None, old, None, old, old]
+    reasons = [e["reason"] for e in result.named("iteration_ended")]
+    assert reasons[0].startswith("Newly broken: tests/test_a.py::new\n")
+    assert reasons[2].startswith("Newly broken: tests/test_a.py::old-a\n")
+    warned = [e["message"] for e in result.named("warning")]
+    assert "tests/test_a.py::old-a, tests/test_a.py::old-b" in warned[0]
+    assert warned[1] == "Old failures of `sh tests.sh` were let through: tests/test_a.py::old-b"
+
+
+@pytest.mark.parametrize("variant", ["stash", "worktree"])
+def test_the_first_look_leaves_no_file_in_the_other_variants(bench: Bench, variant: str) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    check = "date >> junk.log; test -f work-1.txt"
+    result = bench.loop("--verify", check, "--checkpoint", variant).ok()
+    assert result.outcomes() == ["complete"]
+    assert "junk.log" not in bench.calls()[0].files

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tests.fakes.plans import BACKUP
 from untildone.domain.fact import Opened, Reverted, Saved
 from untildone.domain.run import Choice, Origin
+from untildone.ports import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ class FakeCheckpoint:
         self.made: str = ""
         self.lost: str = ""
         self.dirty = True
+        self.changed: tuple[str, ...] = ()
         self._errors = errors
         self._count = 0
 
@@ -49,6 +51,10 @@ class FakeCheckpoint:
         self._called("astray", checkpoint)
         lost, self.lost = self.lost, ""
         return lost
+
+    def pending(self, checkpoint: str) -> Pending:
+        self._called("pending", checkpoint)
+        return Pending("tree", self.changed)
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         self._called("save", checkpoint, only_changes)

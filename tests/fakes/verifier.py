@@ -13,6 +13,7 @@ class FakeVerifier:
     ) -> None:
         self._results = results or {}
         self._during = during
+        self.interrupted = False
         self.calls: list[tuple[str, float]] = []
 
     def run(self, command: str, timeout_s: float) -> Checked:
@@ -20,4 +21,5 @@ class FakeVerifier:
         self._during()
         listed = self._results.get(command)
         reason = listed.pop(0) if listed else ""
-        return Checked(reason, "exit code 1", reason) if reason else Checked()
+        how = "exit code 1" if reason else ""
+        return Checked(reason, how, reason, interrupted=self.interrupted)

@@ -1,34 +1,88 @@
 """Whether COMPLETE is true: the loop's own checks of an attempt's work."""
 
+from dataclasses import replace
+
 from untildone.app.world import Course
+from untildone.domain import baseline
 from untildone.domain import fact as f
-from untildone.domain.checks import Check, Checked, Level, in_force
+from untildone.domain import step as s
+from untildone.domain.checks import Check, Checked, Failing, Level, in_force
 from untildone.domain.event import Event, warning
+
+AT_START = "checks-at-start"
 
 
 class Checker:
-    """Proves the work after COMPLETE."""
+    """Proves the work after COMPLETE, and finds out what fails before there is any."""
 
     def __init__(self, course: Course) -> None:
         self._course = course
 
+    def try_first(self, step: s.TryChecks) -> f.ChecksTried | None:
+        """Which checks fail already; what they leave behind is put back. None if cut short."""
+        checkpoint = self._course.run.lanes[step.lane].checkpoint
+        ports = self._course.ports
+        ports.checkpoint.stand(checkpoint, step.story_id)
+        checks = baseline.required_at_start(self._course.run)
+        self._course.tell(Event("checks_tried", {"commands": [c.command for c in checks]}))
+        found: list[Failing] = []
+        cut_short = False
+        for check in checks:
+            checked = self._checked(check)
+            cut_short = cut_short or checked.interrupted
+            if cut_short:
+                break
+            if checked.reason:
+                found.append(baseline.failing(check, checked))
+        remarks = self._tidied(step.lane, checkpoint)
+        return None if cut_short else f.ChecksTried(tuple(found), remarks)
+
     def verify(self, lane: int) -> f.Verified:
         """Every check that is in force for this attempt; the first that blocks is the last."""
         plan, iteration = self._course.run.plan, self._course.iteration(lane)
+        still: list[Failing] = []
         for check in in_force(plan.verify, iteration.checks):
-            checked = self._run(check)
+            self._course.tell(Event("verify_started", _named(check)))
+            checked = self._checked(check)
+            old: tuple[str, ...] = ()
+            if checked.reason and plan.baseline and not check.own:
+                now = baseline.failing(check, checked)
+                checked, old = self._against_start(now, checked)
+                still += [replace(now, names=old if now.names else ())] if old else []
+            self._tell_end(check, checked, old)
             if checked.reason and check.level is Level.REQUIRED:
                 return f.Verified(lane, passed=False, reason=checked.reason)
-            if checked.reason:
-                text = f"A check that blocks nothing failed ({checked.how}): `{check.command}`"
-                self._course.tell(warning(text))
-        return f.Verified(lane, passed=True)
+        return f.Verified(lane, passed=True, still_failing=tuple(still))
 
-    def _run(self, check: Check) -> Checked:
-        said = {"command": check.command, "level": check.level}
-        self._course.tell(Event("verify_started", said))
+    def _checked(self, check: Check) -> Checked:
         seconds = self._course.run.plan.limits.check_min * 60
-        checked = self._course.ports.verifier.run(check.command, seconds)
-        ended = said | {"passed": not checked.reason, "reason": checked.reason}
-        self._course.tell(Event("verify_ended", ended))
-        return checked
+        return self._course.ports.verifier.run(check.command, seconds)
+
+    def _against_start(self, now: Failing, checked: Checked) -> tuple[Checked, tuple[str, ...]]:
+        """The failure without what is old, and what of it was let through."""
+        compared = baseline.compare(now, self._course.run.known_failures or ())
+        if not compared.new:
+            self._course.tell(warning(baseline.let_through(now, compared.old)))
+            return Checked(), compared.old
+        reason = f"Newly broken: {baseline.listed(compared.new)}\n{checked.reason}"
+        return replace(checked, reason=reason), ()
+
+    def _tell_end(self, check: Check, checked: Checked, old: tuple[str, ...]) -> None:
+        data = _named(check) | {"passed": not checked.reason, "reason": checked.reason}
+        self._course.tell(Event("verify_ended", data | ({"let_through": old} if old else {})))
+        if checked.reason and check.level is Level.WARN:
+            text = f"A check that blocks nothing failed ({checked.how}): `{check.command}`"
+            self._course.tell(warning(text))
+
+    def _tidied(self, lane: int, checkpoint: str) -> tuple[str, ...]:
+        """The tree as it was before the checks; what they changed is stored like an attempt."""
+        changed = self._course.ports.checkpoint.pending(checkpoint).paths
+        if not changed:
+            return ()
+        back = self._course.ports.checkpoint.revert(lane, checkpoint, AT_START, 1)
+        said = f"The checks changed files that git does not ignore: {baseline.listed(changed)}"
+        return (f"{said}; that was put back and is stored as {back.saved_ref}", *back.remarks)
+
+
+def _named(check: Check) -> dict[str, object]:
+    return {"command": check.command, "level": check.level}

@@ -68,6 +68,8 @@ class Orchestrator(Course):
                 return replace(opened, remarks=(*self._remarks, *opened.remarks))
             case s.LoadStories():
                 return stories_now(self.run, ports.source)
+            case s.TryChecks():
+                return self._checker.try_first(step)
             case s.RunAttempt():
                 return self._caller.run_attempt(step)
             case s.MeasureUsage(lane):

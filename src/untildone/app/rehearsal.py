@@ -57,6 +57,8 @@ def _expected(run: Run, step: s.Step, origin: Origin, source: StorySource | None
             return f.Opened(origin, origin.commit, "")
         case s.LoadStories():
             return stories_now(run, source)
+        case s.TryChecks():
+            return f.ChecksTried()
         case s.MeasureUsage(lane):
             return f.UsageMeasured(lane, None)
         case s.Save(lane):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from untildone.domain.machine import awaits_person
+from untildone.domain.machine import awaits_person, tries_checks
 from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status
 
 SCHEMA_VERSION = 1
@@ -169,7 +169,7 @@ def phase(run: Run) -> str:
         return "waiting_limit"
     if awaits_person(run):
         return "awaiting_person"
-    return "choosing_story"
+    return "verifying" if tries_checks(run) else "choosing_story"
 
 
 def left_behind(run: Run, at: datetime) -> Run:

@@ -50,6 +50,15 @@ class Checked:
     interrupted: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A check that fails, how it ended, and the failing tests if it names any."""
+
+    command: str
+    how: str
+    names: tuple[str, ...] = ()
+
+
 def parse(text: str, *, own: bool = False) -> Check:
     """A check as it is written: `CMD`, or `warn: CMD`."""
     found = _LEVEL.fullmatch(text.strip())

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Kind, Notice
+from untildone.domain.baseline import already_fails
 from untildone.domain.machine import awaits_person
 from untildone.domain.parking import STATE_OF, blocked, next_command
 from untildone.domain.run import (
@@ -82,6 +83,10 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             if awaits_person(after):
                 why = f"all stories are finished; say `untildone done {after.plan.change_id}`"
                 yield Event("waiting", {"why": why, "until": None})
+        case f.ChecksTried():
+            for found in fact.failing:
+                yield warning(already_fails(found, baseline=after.plan.baseline))
+            yield from map(warning, fact.remarks)
         case f.AttemptStarted():
             yield _iteration_started(after, fact)
         case f.UsageMeasured():

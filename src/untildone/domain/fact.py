@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from untildone.domain.agent import Ending, Kind, Session, Trouble, Usage
+from untildone.domain.checks import Failing
 from untildone.domain.parking import Why
 from untildone.domain.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.story import StoryBook, StoryKey
@@ -44,6 +45,14 @@ class StoriesLoaded:
     marked: tuple[tuple[StoryKey, str], ...] = ()
     settled: tuple[StoryKey, ...] = ()
     held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksTried:
+    """These required checks fail before the first story; what they changed was put back."""
+
+    failing: tuple[Failing, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +102,12 @@ class UsageMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The loop's own checks ran after COMPLETE."""
+    """The loop's own checks ran after COMPLETE; `still_failing` did already before the run."""
 
     lane: int
     passed: bool
     reason: str = ""
+    still_failing: tuple[Failing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +266,7 @@ Fact = (
     Started
     | Opened
     | StoriesLoaded
+    | ChecksTried
     | AttemptStarted
     | AttemptEnded
     | UsageMeasured

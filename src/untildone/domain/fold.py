@@ -55,6 +55,11 @@ def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
     return run
 
 
+def checks_tried(run: Run, fact: f.ChecksTried) -> Run:
+    """What fails before the first story is known."""
+    return replace(run, known_failures=fact.failing)
+
+
 def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
     """An iteration is open."""
     tally = run.tally(fact.story_key)
@@ -115,6 +120,7 @@ def verified(run: Run, fact: f.Verified) -> Run:
         outcome = Outcome.INTERRUPTED
     else:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
+    run = _lane(run, fact.lane, still_failing=fact.still_failing)
     return _iteration(run, fact.lane, stage=Stage.JUDGED, outcome=outcome, reason=fact.reason)
 
 
@@ -138,7 +144,10 @@ def saved(run: Run, fact: f.Saved) -> Run:
         commitless=0 if kept and not _back_and_forth(run, fact.tree) else run.commitless + 1,
         trees=(*run.trees[-1:], fact.tree) if run.plan.plain else (),
     )
-    run = _lane(run, fact.lane, strikes=0)
+    if run.plan.baseline and run.known_failures is not None:
+        # What passes now and fails later is newly broken.
+        run = replace(run, known_failures=run.lanes[fact.lane].still_failing)
+    run = _lane(run, fact.lane, strikes=0, still_failing=())
     return verdict.plain_verdict(run, iteration) if run.plan.plain else verdict.stop_now(run)
 
 

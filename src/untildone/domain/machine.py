@@ -6,6 +6,7 @@ from typing import assert_never
 from untildone.domain import fact as f
 from untildone.domain import fold, wishes
 from untildone.domain import step as s
+from untildone.domain.baseline import required_at_start
 from untildone.domain.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
 from untildone.domain.stuck import next_rung
 from untildone.domain.verdict import all_finished
@@ -52,12 +53,16 @@ def _idle_step(run: Run, lane: Lane) -> s.Step:
         return s.LoadStories()
     n = run.current_iteration + 1
     if run.plan.plain:
+        if required_at_start(run):
+            return s.TryChecks(lane.id, f"iteration-{n}")
         return s.RunAttempt(lane.id, n, None, 1, 1, "")
     assert run.book is not None
     story = run.next_story
     if story is None:
         # Another look says why, if stories were set aside since the last one.
         return s.AwaitPerson() if all_finished(run) else s.LoadStories()
+    if required_at_start(run):
+        return s.TryChecks(lane.id, story.id)
     tally = run.tally(story.key)
     allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
     last = tally.calls + 1 == allowed
@@ -76,6 +81,11 @@ def awaits_person(run: Run) -> bool:
     return not run.ended and isinstance(next_steps(run)[0], s.AwaitPerson)
 
 
+def tries_checks(run: Run) -> bool:
+    """Whether the checks are being tried before the first story."""
+    return not run.ended and isinstance(next_steps(run)[0], s.TryChecks)
+
+
 def begin(started: f.Started, at: datetime) -> Run:
     """The run as it is before anything was touched."""
     return Run(plan=started.plan, started_at=at)
@@ -90,6 +100,8 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm 
             return fold.opened(run, fact)
         case f.StoriesLoaded():
             return fold.stories_loaded(run, fact, at)
+        case f.ChecksTried():
+            return fold.checks_tried(run, fact)
         case f.AttemptStarted():
             return fold.attempt_started(run, fact, at)
         case f.AttemptEnded():

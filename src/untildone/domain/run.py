@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from untildone.domain.agent import Kind, Permissions, Session, Trouble, Usage
+from untildone.domain.checks import Failing
 from untildone.domain.parking import Parked
 from untildone.domain.story import Story, StoryBook, StoryKey
 from untildone.domain.stuck import Tried
@@ -127,6 +128,8 @@ class Plan:
     verify: tuple[str, ...] = ()
     story_verify: tuple[str, ...] = ()
     verify_found: tuple[str, ...] = ()
+    verify_start: bool = False
+    baseline: bool = False
     checkpoint: str = "branch"
     on_complete: str = "keep"
     usage_cmd: str = ""
@@ -273,7 +276,8 @@ class Stop:
 class Lane:
     """One workspace with at most one open iteration. The first release has a single lane.
 
-    `limited` is who is at the `limit`, as NAME or NAME:MODEL.
+    `limited` is who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures
+    that the work at hand was let through with.
     """
 
     id: int = 0
@@ -284,6 +288,7 @@ class Lane:
     waiting: Waiting | None = None
     strikes: int = 0
     stand_in: StandIn | None = None
+    still_failing: tuple[Failing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,8 +296,9 @@ class Run:
     """One execution of the loop over a change, from its start to the chosen ending.
 
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
-    `parked` are passed over; those in `answered` go on in spite of their `[?]`.
-    `trees` are what the last two iterations of a plain loop left.
+    `parked` are passed over; those in `answered` go on in spite of their `[?]`. `trees` are what
+    the last two iterations of a plain loop left. `known_failures` are the checks that failed before
+    the first story; None: they were not tried.
     """
 
     plan: Plan
@@ -320,6 +326,7 @@ class Run:
     unattempted: Usage = Usage()
     parked: dict[StoryKey, Parked] = field(default_factory=dict)
     answered: frozenset[StoryKey] = frozenset()
+    known_failures: tuple[Failing, ...] | None = None
 
     @property
     def ended(self) -> bool:

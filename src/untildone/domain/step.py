@@ -19,6 +19,17 @@ class LoadStories:
 
 
 @dataclass(frozen=True, slots=True)
+class TryChecks:
+    """The required checks are tried, so that one that already fails is named.
+
+    `story_id` is whose turn it is.
+    """
+
+    lane: int
+    story_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunAttempt:
     """Call the agent once. `story` is None in the plain loop; `rung` is a step of the ladder."""
 
@@ -98,6 +109,7 @@ class Finish:
 Work = (
     Open
     | LoadStories
+    | TryChecks
     | RunAttempt
     | MeasureUsage
     | Verify

@@ -90,9 +90,9 @@ def _run_started(event: EventObject) -> str:
 def _checks(event: EventObject) -> list[str]:
     """What is checked, or could be: one line each, so that nothing of it is silent."""
     asked, found = event.get("verify"), event.get("verify_found")
-    rows = [f"check: {text}" for text in asked] if isinstance(asked, list | tuple) else []
-    if isinstance(found, list | tuple) and found:
-        listed = ", ".join(f"`{command}`" for command in found)
+    rows = [f"check: {text}" for text in _texts(asked)]
+    if found:
+        listed = ", ".join(f"`{command}`" for command in _texts(found))
         rows.append(f"nothing is checked after COMPLETE; `--verify auto` would run: {listed}")
     return rows
 
@@ -113,6 +113,10 @@ def _iteration_ended(event: EventObject) -> str:
     reason = _gist(event.get("reason"))
     tail = f": {reason}" if reason else ""
     return f"{mark} iteration {event['n']}: {event['outcome']}, {event['tokens_used']} tokens{tail}"
+
+
+def _texts(value: object) -> list[str]:
+    return list(map(str, value)) if isinstance(value, list | tuple) else []
 
 
 def _gist(reason: object) -> str:
@@ -165,6 +169,7 @@ _WORDS = {
     "iteration_started": _iteration_started,
     "agent_text": lambda e: "\n".join(f"  │ {row}" for row in last_lines(e["text"])),
     "agent_tool": lambda e: f"  ⚒ {e['tool']} {first_line(e.get('detail', ''), 100)}".rstrip(),
+    "checks_tried": lambda e: "  which checks already fail: " + ", ".join(_texts(e["commands"])),
     "verify_started": lambda e: f"  check: {e['command']}",
     "verify_ended": _verify_ended,
     "iteration_ended": _iteration_ended,

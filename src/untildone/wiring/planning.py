@@ -120,6 +120,8 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         script=settings.script,
         verify=settings.verify,
         story_verify=settings.story_verify,
+        verify_start=settings.verify_start,
+        baseline=settings.baseline,
         verify_found=() if plain else not_asked_for(settings, top),
         checkpoint=settings.checkpoint,
         on_complete=settings.on_complete,
@@ -154,7 +156,7 @@ def renewed(
     limits = replace(limits, **changed, max_iterations=current + more)
     texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
     texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
-    texts += ["story_verify"]
+    texts += ["story_verify", "verify_start", "baseline"]
     over = {name: getattr(settings, name) for name in texts if name in given}
     if "permissions" in given:
         over["permissions"] = Permissions(settings.permissions)

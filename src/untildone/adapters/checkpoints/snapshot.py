@@ -97,13 +97,15 @@ class Snapshots:
         """What was taken last is this checkpoint."""
         self._drafts.became(commit)
 
-    def take(self, base: str, *, with_hidden: bool = False, listed: bool = True) -> Snapshot:
+    def take(
+        self, base: str, *, with_hidden: bool = False, listed: bool = True, look: bool = False
+    ) -> Snapshot:
         """Index and tree of everything in the worktree that the base's rules do not ignore.
 
         Without `listed` the changes may be missing, which spares a comparison of trees.
         `with_hidden` also looks for what an attempt hid behind ignore rules of its own making.
         New files that the guard flags are left out. Unless the caller moves them (`with_hidden`),
-        they stay where they are and are ignored from now on.
+        they stay where they are and are ignored from now on; not so after a mere `look`.
         """
         self.clear_the_way()
         draft = self._drafts.begin()
@@ -131,10 +133,10 @@ class Snapshots:
         if flagged:
             draft.drop_from_index(flag.path for flag in flagged)
             view.again()
-            if not with_hidden:
+            if not (with_hidden or look):
                 self.frozen.add([flag.path for flag in flagged])
         self._install(lambda: self._drafts.install(view.objects, complete=view.looks == 1))
-        if not with_hidden:
+        if not (with_hidden or look):
             self.raw.note(view.changes)
         remarks += [f"A nested git repository is kept as plain files: {p}" for p in nested]
         remarks += self._inside_submodules()

@@ -12,6 +12,7 @@ from untildone.adapters.git import Git, Ref
 from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Operation, OperationLog, Stand
 from untildone.adapters.repository import IN_PROGRESS, head_of, home
+from untildone.ports import Pending
 
 HALF_DONE = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
 
@@ -51,6 +52,11 @@ class Workspace:
             f"Untildone-Attempt: {attempt}",
         )
         return tip if all(line in message.splitlines() for line in wanted) else ""
+
+    def pending(self, checkpoint: str) -> Pending:
+        """What a checkpoint would hold now."""
+        snapshot = self._snapshots.take(checkpoint, look=True)
+        return Pending(snapshot.tree, tuple(change.path for change in snapshot.changes))
 
     def _attempt_ref(self, story_id: str, attempt: int) -> str:
         return f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"

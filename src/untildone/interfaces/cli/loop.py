@@ -100,6 +100,16 @@ OPTIONS = [
         help="Check of one story only; repeatable. So is a line Verify: `CMD` in its text.",
     ),
     click.option(
+        "--verify-start/--no-verify-start",
+        default=None,
+        help="Try the checks before the first story and say which already fail.  [default: yes]",
+    ),
+    click.option(
+        "--baseline/--no-baseline",
+        default=None,
+        help="Let failures through that were there before the run; new ones block.  [default: no]",
+    ),
+    click.option(
         "--verify-timeout", type=ABOVE_ZERO, help="Limit of a check, minutes.  [default: --timeout]"
     ),
     click.option(
