@@ -7,7 +7,7 @@ from typing import Protocol
 from untildone.domain.agent import AgentReport, Intent, Invocation, Notice, Reading, Usage
 from untildone.domain.checks import Checked
 from untildone.domain.event import Event
-from untildone.domain.fact import Fact, Opened, Reverted, Saved
+from untildone.domain.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested
 from untildone.domain.run import Choice, Iteration, Limits, Origin, Run
 from untildone.domain.story import Story, StoryBook, StoryContext
 from untildone.domain.value import dataclass
@@ -157,6 +157,12 @@ class Human(Protocol):
 
     def choose(self) -> Choice | None:
         """The completion choice; None when a request in the mail comes first."""
+
+    def present(self) -> bool:
+        """Whether somebody at a terminal can be asked."""
+
+    def new_budget(self, name: str) -> BudgetSet | StopRequested | None:
+        """An amount in place of the budget `name`, or a stop; None when mail comes first."""
 
     def wait_for_word(self) -> None:
         """Wait until the mail has something."""

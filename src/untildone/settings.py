@@ -8,6 +8,7 @@ from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
+from untildone.domain.budget import read
 from untildone.domain.errors import UserError
 from untildone.domain.value import dataclass
 
@@ -53,6 +54,12 @@ class Settings:
     verify_start: bool = _doc("Try the checks before the first story and say which fail.", True)  # noqa: FBT003 - a default
     baseline: bool = _doc("Let failures through that were there before the run.", False)  # noqa: FBT003 - a default
     verify_timeout: float = _doc("Limit of one check, in minutes; 0: as `timeout`.", 0.0, least=0)
+    budget: tuple[str, ...] = _doc(
+        "Pause when this is used up: NAME=AMOUNT of tokens, cost, time, iterations; "
+        "with story- before it, of each story.",
+        (),
+        adds=True,
+    )
     checkpoint: str = _doc("Where the work happens: branch, stash or worktree.", "branch")
     on_complete: str = _doc("Completion choice: ask, cleanup, keep; empty: ask at a terminal.", "")
     sandbox: str = _doc("Bubblewrap around agents and checks: auto, bwrap, off.", "off")
@@ -127,7 +134,10 @@ def _lay(values: dict[str, object], layer: dict[str, object], where: str) -> Non
         layer = layer | {"agent": first}
     elif "agent" in layer or "agent_cmd" in layer:
         layer = layer | {"agents": ()}
-    values |= layer
+    for key, value in layer.items():
+        earlier = values.get(key)
+        adds = FIELDS[key].metadata.get("adds") and isinstance(earlier, tuple)
+        values[key] = (*earlier, *value) if adds else value  # type: ignore[misc]  # two tuples
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
@@ -175,6 +185,8 @@ def _typed(key: str, value: object, where: str) -> object:
         listed = (value,) if isinstance(value, str) else value
         if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
             raise _wrong(where, f"`{key}` must be a text or a list of texts")
+        if key == "budget":
+            _check_budgets(tuple(listed), where)
         return _rungs(listed, where) if key == "agents" else tuple(listed)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
@@ -208,6 +220,14 @@ def _rungs(listed: "list[str] | tuple[str, ...]", where: str) -> tuple[str, ...]
             what = f"`agents` has no agent called {name!r}{_near(name, CHOICES['agent'])}"
             raise _wrong(where, what, AGENTS_HINT)
     return rungs
+
+
+def _check_budgets(texts: tuple[str, ...], where: str) -> None:
+    try:
+        read(texts)
+    except ValueError as wrong:
+        hint = 'Budgets are written like --budget tokens=2M or budget = ["cost=10", "time=8h"]'
+        raise _wrong(where, str(wrong), hint) from None
 
 
 _TYPE_WORDS: dict[type, str] = {

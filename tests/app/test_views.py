@@ -26,6 +26,7 @@ from tests.fakes.plans import (
 from untildone.app import views
 from untildone.domain import fact as f
 from untildone.domain.agent import Kind, Trouble, Usage
+from untildone.domain.budget import Budget, Reached
 from untildone.domain.parking import Why
 from untildone.domain.run import (
     Choice,
@@ -46,6 +47,9 @@ LIMIT = Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60))
 LIMITED = (OPENED, loaded(), *lost(limit=LIMIT))
 ALL_DONE = book(story(1, done=True), story(2, done=True))
 
+BUDGET = replace(PLAN, budgets=(Budget("story-time", 1),))
+OVER = f.BudgetReached(Reached("story-time", 1.5, 1, "1", ONE.key), waits=True)
+
 PHASES: dict[str, tuple[Plan, tuple[f.Fact, ...], str]] = {
     "opening": (PLAN, (), "opening"),
     "choosing": (PLAN, (OPENED,), "choosing_story"),
@@ -61,6 +65,7 @@ PHASES: dict[str, tuple[Plan, tuple[f.Fact, ...], str]] = {
     "settling": (PLAN, (OPENED, loaded(), began(), ended(), measured()), "settling"),
     "limit": (PLAN, LIMITED, "waiting_limit"),
     "waiting": (PLAN, (*LIMITED, f.WaitStarted(0, at(60), "x")), "waiting_limit"),
+    "budget": (BUDGET, (*LIMITED, OVER), "waiting_budget"),
     "person": (
         replace(PLAN, done=Done.MANUAL),
         (OPENED, loaded(ALL_DONE)),
@@ -118,6 +123,20 @@ def test_every_field_of_the_state() -> None:
         "stories": {"total": 2, "finished": 1},
         "ignored": 1,
         "parked": [],
+        "budgets": [],
+        "budget_reached": None,
+        "forecast": None,
+    }
+
+
+def test_a_used_up_budget_in_the_state() -> None:
+    state = views.state(told(*LIMITED, OVER, plan=BUDGET), 42, 123.0)
+    assert state["budget_reached"] == {
+        "name": "story-time",
+        "spent": 1.5,
+        "limit": 1,
+        "story_id": "1",
+        "enough": "story-time=2.5m",
     }
 
 

@@ -28,6 +28,7 @@ from tests.fakes.plans import (
 )
 from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Kind, Permissions, Trouble, Usage
+from untildone.domain.bookkeeping import Forecast
 from untildone.domain.event import Event, announce, noticed, warning
 from untildone.domain.machine import apply
 from untildone.domain.run import Choice, Done, Outcome, Plan, Reason, Status, Stop, StopHow
@@ -73,6 +74,7 @@ def run_started(**more: object) -> Event:
         "original_branch": "feature/x",
         "backup_ref": BACKUP,
         "resumed": False,
+        "budgets": [],
     }
     return Event("run_started", data | more)
 
@@ -193,7 +195,18 @@ EVENTS: dict[str, Told] = {
         PLAN,
         (OPENED, loaded(), *won()),
         loaded(book(story(1, done=True), TWO)),
-        (Event("stories_loaded", {"total": 2, "complete": 1, "next": "2", "ignored": []}),),
+        (
+            Event(
+                "stories_loaded",
+                {
+                    "total": 2,
+                    "complete": 1,
+                    "next": "2",
+                    "ignored": [],
+                    "forecast": Forecast(1, 0, None, 0.03),
+                },
+            ),
+        ),
     ),
     "only the person's word is missing": (
         replace(PLAN, done=Done.MANUAL),

@@ -433,7 +433,8 @@ def test_a_stop_before_the_checks_interrupts_the_attempt(stop: f.StopRequested) 
         reason="the loop was stopped before the checks ran",
         usage=Usage(1, 2),
     )
-    assert after == replace(before, lanes=(Lane(checkpoint="c0", iteration=judged),))
+    lanes = (Lane(checkpoint="c0", iteration=judged),)
+    assert after == replace(before, lanes=lanes, ledger=after.ledger)
 
 
 def test_a_soft_stop_lets_the_checks_run() -> None:
@@ -459,6 +460,7 @@ def test_saved_story() -> None:
         finished_count=1,
         iterations=(*before.iterations, replace(open_iteration, commits=("a1", "c1"))),
         tallies={},
+        ledger=after.ledger,
     )
 
 
@@ -508,19 +510,19 @@ def test_reasons_belong_to_their_stories() -> None:
 
 def test_a_limit_leaves_no_entry() -> None:
     before = told(OPENED, loaded())
-    assert told(OPENED, loaded(), *lost(limit=LIMIT)) == replace(
-        before, lanes=(Lane(checkpoint="c0", limit=LIMIT, limited="scripted"),)
-    )
+    limited = told(OPENED, loaded(), *lost(limit=LIMIT))
+    lanes = (Lane(checkpoint="c0", limit=LIMIT, limited="scripted"),)
+    assert limited == replace(before, lanes=lanes, ledger=limited.ledger)
     waiting = told(OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit"))
     lane = Lane(checkpoint="c0", waiting=Waiting(at(60), "usage limit"), strikes=1)
-    assert waiting == replace(before, lanes=(lane,))
+    assert waiting == replace(before, lanes=(lane,), ledger=waiting.ledger)
 
 
 def test_plain_limit_keeps_the_work_and_leaves_no_entry() -> None:
     call = ended(Outcome.AGENT_ERROR, limit=LIMIT)
     run = told(OPENED, began(1, None), call, measured(), kept(), plan=PLAIN)
     lane = Lane(checkpoint="c1", limit=LIMIT, limited="scripted")
-    assert run == replace(told(OPENED, plan=PLAIN), lanes=(lane,))
+    assert run == replace(told(OPENED, plan=PLAIN), lanes=(lane,), ledger=run.ledger)
 
 
 def test_plain_promise_is_the_done_check() -> None:
@@ -587,10 +589,10 @@ def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:
     plan = replace(PLAN, model="better")
     facts = (OPENED, loaded(), *lost(1), *lost(2), *lost(3))
     stuck = told(*facts, f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP), NOW_)
-    assert told(
-        *facts, f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP), NOW_, f.Resumed(plan)
-    ) == replace(
+    run = told(*facts, f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP), NOW_, f.Resumed(plan))
+    assert run == replace(
         stuck,
+        ledger=run.ledger,
         plan=plan,
         status=Status.RUNNING,
         reason=None,

@@ -365,6 +365,7 @@ def test_a_whole_story_loop() -> None:
         closed=True,
         story_count=2,
         finished_count=2,
+        ledger=run.ledger,
     )
 
 

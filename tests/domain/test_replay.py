@@ -15,6 +15,7 @@ from untildone.adapters import codec
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Kind, Session, Trouble, Usage
+from untildone.domain.budget import Budget, Reached
 from untildone.domain.checks import Failing
 from untildone.domain.machine import apply, begin
 from untildone.domain.parking import Why
@@ -50,6 +51,9 @@ FACTS: list[f.Fact] = [
     f.WaitStarted(0, at(61), "limit", Kind.HUNG),
     f.SteppedIn(0, "codex", "m1", at(61), "limit"),
     f.WaitOver(0),
+    f.BudgetReached(Reached("story-cost", 1.5, 1.0, "1", ("1", "Log in")), waits=True),
+    f.BudgetReached(Reached("tokens", 5.0, 4.0)),
+    f.BudgetSet((Budget("tokens", 9.0), Budget("time", 1.5))),
     f.PersonDone(),
     f.StopRequested(Stop(StopHow.AFTER_STORY)),
     f.StopRequested(Stop(StopHow.NOW, 15)),

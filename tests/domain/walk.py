@@ -9,6 +9,7 @@ from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Kind, Trouble, Usage
+from untildone.domain.budget import Budget
 from untildone.domain.checks import Failing
 from untildone.domain.event import Event, announce
 from untildone.domain.machine import apply, begin, next_steps
@@ -155,6 +156,8 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
             return st.just(f.WaitStarted(lane, at(9), "limit") if limit else f.WaitOver(lane))
         case s.AwaitPerson():
             return st.just(f.PersonDone())
+        case s.AwaitBudget(name):
+            return st.just(f.BudgetSet((Budget(name, 0.0),)))
         case s.AskChoice():
             return st.builds(f.ChoiceMade, st.sampled_from(Choice))
         case s.Close(choice):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.fakes.clock import FakeClock
+from untildone.domain.fact import BudgetSet, StopRequested
 from untildone.domain.run import Choice
 
 
@@ -19,12 +20,23 @@ class FakeHuman:
         self._answers = list(answers)
         self._on_wait = on_wait
         self.waits: list[float] = []
+        self.budgets: list[BudgetSet | StopRequested | None] = []
+        self.asked_for: list[str] = []
+        self.at_terminal = False
 
     def choose(self) -> Choice | None:
         answer = self._answers.pop(0)
         if answer is None:
             self._on_wait()
         return answer
+
+    def present(self) -> bool:
+        return self.at_terminal
+
+    def new_budget(self, name: str) -> BudgetSet | StopRequested | None:
+        self.asked_for.append(name)
+        self._on_wait()
+        return self.budgets.pop(0)
 
     def wait_for_word(self) -> None:
         self._on_wait()

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import FrameType
 
 from untildone.adapters.wake import Wake
-from untildone.domain.fact import ChoiceMade, Fact, PersonDone, StopRequested
+from untildone.domain.budget import parsed
+from untildone.domain.fact import BudgetSet, ChoiceMade, Fact, PersonDone, StopRequested
 from untildone.domain.run import Choice, Stop, StopHow
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -98,5 +99,7 @@ def _message(data: dict[str, str]) -> Fact:
             return ChoiceMade(Choice(data["choice"]))
         case "done":
             return PersonDone()
+        case "budget":
+            return BudgetSet(parsed(data["budget"]))
         case _:
             raise ValueError(data["kind"])

@@ -2,13 +2,16 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from untildone.adapters.inbox import POLL_S, Inbox
-from untildone.domain.run import Choice
+from untildone.domain.budget import EXAMPLES, parsed
+from untildone.domain.fact import BudgetSet, StopRequested
+from untildone.domain.run import Choice, Stop, StopHow
 
 WORDS = {"c": Choice.CLEANUP, "cleanup": Choice.CLEANUP, "k": Choice.KEEP, "keep": Choice.KEEP}
+STOP_WORDS = ("s", "stop", "q", "quit")
 YES_NO = {"y": True, "yes": True, "n": False, "no": False}
 
 T = TypeVar("T")
@@ -30,7 +33,7 @@ class Person:
             if not self._at_terminal:
                 self._inbox.wake.wait(POLL_S)  # `untildone finish` will say it
                 continue
-            choice = self._typed(WORDS, "Please type cleanup or keep (or c, k): ")
+            choice = self._typed(_word(WORDS, "Please type cleanup or keep (or c, k): "))
             if choice:
                 return choice
         return None
@@ -38,10 +41,21 @@ class Person:
     def agrees(self, question: str) -> bool:
         """Whether the person at the terminal says yes; a request or no terminal means no."""
         _say(question)
-        return self._typed(YES_NO, "Please type y or n: ") or False
+        return self._typed(_word(YES_NO, "Please type y or n: ")) or False
 
-    def _typed(self, words: Mapping[str, T], again: str) -> T | None:
-        """The meaning of the typed word; None when a request or the terminal's end comes first."""
+    def present(self) -> bool:
+        """Whether somebody at a terminal can be asked."""
+        return self._at_terminal
+
+    def new_budget(self, name: str) -> BudgetSet | StopRequested | None:
+        """What is typed in place of the used up budget; None when a request comes first."""
+        said = self._typed(lambda line: _budget(name, line)) if self._at_terminal else None
+        if said is None and not self._at_terminal:
+            self.wait_for_word()  # `untildone resume --budget` or `stop` will say it
+        return said
+
+    def _typed(self, meaning: Callable[[str], T]) -> T | None:
+        """What the typed line means; None when a request or the terminal's end comes first."""
         typed = b""
         while self._at_terminal and not self._inbox.waiting():
             if 0 not in self._inbox.wake.wait(POLL_S, (0,)):
@@ -53,10 +67,10 @@ class Person:
             typed += chunk or b"\n"  # Ctrl-D is no answer either
             *lines, typed = typed.split(b"\n")
             for line in lines:
-                word = line.decode(errors="replace").strip().lower()
-                if word in words:
-                    return words[word]
-                _say(again)
+                try:
+                    return meaning(line.decode(errors="replace").strip().lower())
+                except ValueError as wrong:
+                    _say(str(wrong))
         return None
 
     def wait_for_word(self) -> None:
@@ -68,6 +82,26 @@ class Person:
         """At most this long, less if a request comes."""
         if not self._inbox.waiting() and seconds > 0:
             self._inbox.wake.wait(min(seconds, POLL_S))
+
+
+def _word(words: Mapping[str, T], again: str) -> Callable[[str], T]:
+    def meaning(word: str) -> T:
+        if word not in words:
+            raise ValueError(again)
+        return words[word]
+
+    return meaning
+
+
+def _budget(name: str, line: str) -> BudgetSet | StopRequested:
+    if line in STOP_WORDS:
+        return StopRequested(Stop(StopHow.NOW))
+    if not line:
+        raise ValueError(f"Please type an amount, such as {name}={EXAMPLES[name]}, or stop: ")
+    try:
+        return BudgetSet(parsed(line if "=" in line else f"{name}={line}"))
+    except ValueError as wrong:
+        raise ValueError(f"{wrong}, or type stop: ") from None
 
 
 def _say(text: str) -> None:

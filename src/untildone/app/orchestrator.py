@@ -12,6 +12,7 @@ from untildone.app.world import Course, Ports
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Trouble
+from untildone.domain.bookkeeping import reached
 from untildone.domain.errors import CloseRefused, Interrupted, UntildoneError
 from untildone.domain.event import warning
 from untildone.domain.machine import next_steps
@@ -71,7 +72,7 @@ class Orchestrator(Course):
             case s.TryChecks():
                 return self._checker.try_first(step)
             case s.RunAttempt():
-                return self._caller.run_attempt(step)
+                return self._over_budget(step) or self._caller.run_attempt(step)
             case s.MeasureUsage(lane):
                 return self._caller.measure(lane)
             case s.Verify(lane):
@@ -81,10 +82,12 @@ class Orchestrator(Course):
             case s.Revert(lane):
                 return self._keeper.revert(lane)
             case s.Wait():
-                return self._wait(step)
+                return self._over_budget(step) or self._wait(step)
             case s.AwaitPerson():
                 ports.human.wait_for_word()
                 return None
+            case s.AwaitBudget(name):
+                return ports.human.new_budget(name)
             case s.AskChoice():
                 choice = ports.human.choose()
                 return f.ChoiceMade(choice) if choice else None
@@ -93,6 +96,16 @@ class Orchestrator(Course):
                 return f.Closed(choice, ports.checkpoint.close(choice, self.run.origin))
             case _:
                 assert_never(step)
+
+    def _over_budget(self, step: s.RunAttempt | s.Wait) -> f.BudgetReached | None:
+        """Looked at between calls only: what is under way is finished, judged and kept."""
+        if not self.run.plan.budgets:
+            return None
+        story = None
+        if isinstance(step, s.RunAttempt):
+            story = (step.story.id, step.story.key) if step.story else ("", ("", ""))
+        over = reached(self.run, self.ports.clock.now(), story)
+        return f.BudgetReached(over, waits=self.ports.human.present()) if over else None
 
     def _wait(self, step: s.Wait) -> f.Fact | None:
         now = self.ports.clock.now()

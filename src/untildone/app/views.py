@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
+from untildone.domain.bookkeeping import forecast, standing
 from untildone.domain.machine import awaits_person, tries_checks
 from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status
 
@@ -45,6 +46,9 @@ KNOWN_FIELDS = (
     "stories",
     "ignored",
     "parked",
+    "budgets",
+    "budget_reached",
+    "forecast",
 )
 
 
@@ -125,6 +129,9 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "stories": stories(run),
             "ignored": len(run.book.ignored) if run.book else 0,
             "parked": parked(run),
+            "budgets": standing(run),
+            "budget_reached": _over(run),
+            "forecast": forecast(run),
         }
     )
 
@@ -165,11 +172,21 @@ def phase(run: Run) -> str:
         return "opening"
     if lane.iteration:
         return _STAGE_PHASE[lane.iteration.stage]
+    if run.held_up:
+        return "waiting_budget"
     if lane.waiting or lane.limit:
         return "waiting_limit"
     if awaits_person(run):
         return "awaiting_person"
     return "verifying" if tries_checks(run) else "choosing_story"
+
+
+def _over(run: Run) -> dict[str, object] | None:
+    over = run.held_up
+    if over is None:
+        return None
+    told = {"name": over.name, "spent": over.spent, "limit": over.limit, "story_id": over.story_id}
+    return told | {"enough": over.enough}
 
 
 def left_behind(run: Run, at: datetime) -> Run:

@@ -7,6 +7,7 @@ from typing import assert_never
 from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Kind, Notice
 from untildone.domain.baseline import already_fails
+from untildone.domain.bookkeeping import blind, forecast, standing
 from untildone.domain.machine import awaits_person
 from untildone.domain.parking import STATE_OF, blocked, next_command
 from untildone.domain.run import (
@@ -90,7 +91,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
         case f.AttemptStarted():
             yield _iteration_started(after, fact)
         case f.UsageMeasured():
-            yield from map(warning, fact.warnings)
+            yield from map(warning, (*fact.warnings, *blind(before, after)))
             yield from _judged(before, after, fact.lane)
         case f.Verified():
             yield from _judged(before, after, fact.lane)
@@ -100,6 +101,10 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield from _reverted(before, fact, after)
         case f.WaitStarted():
             yield _waiting(Waiting(fact.until, fact.why, fact.kind))
+        case f.BudgetReached() if after.over and after.over is not before.over:
+            yield from _over_budget(after)
+        case f.BudgetSet():
+            yield from _budget_set(before, after)
         case f.Refused():
             yield Event("error", {"message": fact.message, "hint": fact.hint, "reason": "refused"})
         case f.StepFailed():
@@ -114,6 +119,28 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
 def _waiting(waiting: Waiting) -> Event:
     data = {"why": waiting.why, "until": waiting.until, "class": waiting.kind}
     return Event("waiting", data)
+
+
+def _over_budget(run: Run) -> Iterator[Event]:
+    over, change = run.over, run.plan.change_id
+    assert over is not None
+    command = f"`untildone resume {change} --budget {over.enough}`"
+    told = {"budget": over.name, "spent": over.spent, "limit": over.limit}
+    if run.ended:
+        data = {"message": over.said, "story_id": over.story_id, "reason": over.said}
+        yield Event("error", data | {"hint": f"{command} goes on"} | told)
+    else:
+        yield warning(
+            f"{over.said}. The loop waits: type a new amount (such as {over.enough}) or stop; "
+            f"{command} in another terminal does the same"
+        )
+        yield Event("waiting", {"why": over.said, "until": None, "class": "budget"} | told)
+
+
+def _budget_set(before: Run, after: Run) -> Iterator[Event]:
+    yield Event("budget_set", {"budgets": standing(after), "paused": bool(after.over)})
+    if before.over and after.over and not after.ended:
+        yield warning(f"{after.over.said}. That is not enough: at least {after.over.enough} is")
 
 
 def _run_started(run: Run, *, resumed: bool) -> Event:
@@ -136,6 +163,7 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "original_branch": run.origin.label if run.origin else "",
             "backup_ref": run.backup_ref,
             "resumed": resumed,
+            "budgets": standing(run),
         },
     )
 
@@ -151,6 +179,9 @@ def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
                 for s in run.book.stories
             ]
         data["ignored"] = [{"line": r.line, "why": r.why} for r in run.book.ignored]
+        rest = forecast(run)
+        if rest:
+            data["forecast"] = rest
     return Event("stories_loaded", data)
 
 

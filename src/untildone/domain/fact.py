@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from untildone.domain.agent import Ending, Kind, Session, Trouble, Usage
+from untildone.domain.budget import Budget, Reached
 from untildone.domain.checks import Failing
 from untildone.domain.parking import Why
 from untildone.domain.run import Choice, Origin, Outcome, Plan, Stop
@@ -181,6 +182,21 @@ class WaitOver:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetReached:
+    """A budget is used up; the loop waits for a higher one if somebody is there to give it."""
+
+    reached: Reached
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSet:
+    """The person gave the run these budgets, in place of those of the same names."""
+
+    budgets: tuple[Budget, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PersonDone:
     """The person said that a manual run is done."""
 
@@ -278,6 +294,8 @@ Fact = (
     | WaitStarted
     | SteppedIn
     | WaitOver
+    | BudgetReached
+    | BudgetSet
     | PersonDone
     | StopRequested
     | ChoiceMade

@@ -7,6 +7,8 @@ from datetime import datetime
 from untildone.domain import fact as f
 from untildone.domain import verdict, wishes
 from untildone.domain.agent import Kind
+from untildone.domain.bookkeeping import still_over
+from untildone.domain.budget import Budget, merged
 from untildone.domain.checks import in_force
 from untildone.domain.parking import Parked, Why
 from untildone.domain.run import (
@@ -216,6 +218,23 @@ def wait_over(run: Run, fact: f.WaitOver) -> Run:
     return _lane(run, fact.lane, waiting=None)
 
 
+def budget_reached(run: Run, fact: f.BudgetReached) -> Run:
+    """A pause while somebody is there to raise it, else the end; what was attempted is settled."""
+    reached = fact.reached
+    if run.ended or Budget(reached.name, reached.limit) not in run.plan.budgets:
+        return run  # stopped, or raised, while the loop looked
+    run = replace(run, over=reached)
+    if fact.waits:
+        return run
+    return verdict.end(replace(run, error=reached.said), Status.STOPPED, Reason.STOPPED)
+
+
+def budget_set(run: Run, fact: f.BudgetSet) -> Run:
+    """The pause is over if nothing is used up any more."""
+    run = replace(run, plan=replace(run.plan, budgets=merged(run.plan.budgets, fact.budgets)))
+    return replace(run, over=still_over(run)) if run.over and not run.ended else run
+
+
 def person_done(run: Run) -> Run:
     """The person's word ends the run as soon as no iteration is open."""
     run = replace(run, person_done=True)
@@ -231,7 +250,8 @@ def stop_requested(run: Run, fact: f.StopRequested) -> Run:
         return run
     # A soft stop waits for the next look at the stories, unless none will come.
     awaits_word = run.plan.done is Done.MANUAL and verdict.all_finished(run)
-    waits = any(lane.waiting or lane.limit for lane in run.lanes) or awaits_word
+    waits = bool(run.held_up) or awaits_word
+    waits = waits or any(lane.waiting or lane.limit for lane in run.lanes)
     if waits and verdict.stop_is_due(run):
         return verdict.end(run, Status.STOPPED, Reason.STOPPED)
     return verdict.stop_now(run)
@@ -280,6 +300,7 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         refused=False,
         person_done=False,
         error="",
+        over=None,
     )
 
 
@@ -305,6 +326,8 @@ def taken_back(now: Run, then: Run) -> Run:
     return replace(
         then,
         iterations=now.iterations,
+        ledger=now.ledger,
+        unattempted=now.unattempted,
         tallies={key: Tally(calls[key]) for key in calls if key not in then.finished},
         parked=now.parked,
         answered=now.answered,

@@ -7,6 +7,7 @@ from untildone.domain import fact as f
 from untildone.domain import fold, wishes
 from untildone.domain import step as s
 from untildone.domain.baseline import required_at_start
+from untildone.domain.bookkeeping import booked
 from untildone.domain.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
 from untildone.domain.stuck import next_rung
 from untildone.domain.verdict import all_finished
@@ -23,6 +24,8 @@ def next_steps(run: Run) -> tuple[s.Step, ...]:
     settling = tuple(_lane_step(run, lane) for lane in run.lanes if lane.iteration)
     if settling:
         return settling
+    if run.held_up:
+        return (s.AwaitBudget(run.held_up.name),)
     return tuple(_idle_step(run, lane) for lane in run.lanes)
 
 
@@ -91,8 +94,12 @@ def begin(started: f.Started, at: datetime) -> Run:
     return Run(plan=started.plan, started_at=at)
 
 
-def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm per fact
-    """The run after this fact."""
+def apply(run: Run, fact: f.Fact, at: datetime) -> Run:
+    """The run after this fact, what it has spent included."""
+    return booked(run, fact, _folded(run, fact, at), at)
+
+
+def _folded(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm per fact
     match fact:
         case f.Started():
             return begin(fact, at)
@@ -124,6 +131,10 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm 
             return fold.stepped_in(run, fact)
         case f.WaitOver():
             return fold.wait_over(run, fact)
+        case f.BudgetReached():
+            return fold.budget_reached(run, fact)
+        case f.BudgetSet():
+            return fold.budget_set(run, fact)
         case f.PersonDone():
             return fold.person_done(run)
         case f.StopRequested():

@@ -5,7 +5,9 @@ from datetime import datetime
 from enum import StrEnum
 
 from untildone.domain.agent import Kind, Permissions, Session, Trouble, Usage
+from untildone.domain.budget import Budget, Reached
 from untildone.domain.checks import Failing
+from untildone.domain.ledger import Ledger
 from untildone.domain.parking import Parked
 from untildone.domain.story import Story, StoryBook, StoryKey
 from untildone.domain.stuck import Tried
@@ -144,6 +146,7 @@ class Plan:
     contained: bool = False
     on_fail: str = "stop"
     ladder: tuple[str, ...] = ()
+    budgets: tuple[Budget, ...] = ()
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -298,7 +301,8 @@ class Run:
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
     `parked` are passed over; those in `answered` go on in spite of their `[?]`. `trees` are what
     the last two iterations of a plain loop left. `known_failures` are the checks that failed before
-    the first story; None: they were not tried.
+    the first story; None: they were not tried. `over` is the budget
+    that is used up: the run waits for a higher one, or was stopped there.
     """
 
     plan: Plan
@@ -327,11 +331,18 @@ class Run:
     parked: dict[StoryKey, Parked] = field(default_factory=dict)
     answered: frozenset[StoryKey] = frozenset()
     known_failures: tuple[Failing, ...] | None = None
+    ledger: Ledger = Ledger()
+    over: Reached | None = None
 
     @property
     def ended(self) -> bool:
         """The loop is over; what remains is the completion choice."""
         return self.status in (Status.DONE, Status.STUCK, Status.STALLED, Status.STOPPED)
+
+    @property
+    def held_up(self) -> Reached | None:
+        """The budget that no call can be made without; that of a parked story holds up nothing."""
+        return self.over if self.over and self.over.story_key not in self.parked else None
 
     @property
     def resumable(self) -> bool:

@@ -86,6 +86,13 @@ class AwaitPerson:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitBudget:
+    """A budget is used up; somebody has to raise it or stop the run."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class AskChoice:
     """Cleanup or keep."""
 
@@ -117,6 +124,7 @@ Work = (
     | Revert
     | Wait
     | AwaitPerson
+    | AwaitBudget
     | AskChoice
     | Close
 )

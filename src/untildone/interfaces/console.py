@@ -39,6 +39,7 @@ class LiveView:
         self._run_started = time.monotonic()
         self._tokens = 0
         self._until: float | None = None
+        self._forecast = ""
 
     def __call__(self, event: EventObject) -> None:
         """Show an event."""
@@ -49,7 +50,18 @@ class LiveView:
             self._lines.extend(row.splitlines())
         else:
             self._print(event)
-        if name == "run_started":
+        paused = name == "waiting" and event.get("class") == "budget"
+        if name == "run_started" or (name == "budget_set" and not event["paused"]):
+            self._start()
+        elif name in ("complete", "finished") or paused:
+            self._stop()
+        if paused or (name == "budget_set" and event["paused"]):
+            self._prompt("new amount, or stop? ")
+        if name == "complete" and self._ask and event["reason"] != "stopped":
+            self._question()
+
+    def _start(self) -> None:
+        if self._live is None:
             self._live = Live(
                 get_renderable=self._picture,
                 console=self._console,
@@ -57,10 +69,6 @@ class LiveView:
                 transient=True,
             )
             self._live.start()
-        elif name in ("complete", "finished"):
-            self._stop()
-        if name == "complete" and self._ask and event["reason"] != "stopped":
-            self._question()
 
     def _note(self, name: str, event: EventObject) -> None:
         story = str(event.get("story_id") or "")
@@ -69,6 +77,7 @@ class LiveView:
                 rows = event.get("stories")
                 for row in rows if isinstance(rows, list) else []:
                     self._stories[row["id"]] = {"title": row["title"], "state": row["state"]}
+                self._forecast = render.forecast(event.get("forecast"))
             case "iteration_started":
                 self._now = render.line(event).removeprefix("▶ ")
                 self._until = None
@@ -105,6 +114,8 @@ class LiveView:
         parts: list[RenderableType] = [Text("")]
         if self._stories:
             parts += [self._table(), self._bar()]
+        if self._forecast:
+            parts.append(Text(self._forecast, style="dim", no_wrap=True, overflow="ellipsis"))
         elapsed = render.duration(time.monotonic() - (self._started or self._run_started))
         total = render.duration(time.monotonic() - self._run_started)
         head = f"{self._now or 'starting'} · {elapsed}"
@@ -145,7 +156,10 @@ class LiveView:
     def _question(self) -> None:
         self._console.print("  cleanup  back to your branch, all changes as uncommitted edits")
         self._console.print("  keep     stay on the ralph branch with one commit per story")
-        self._console.print("cleanup or keep? ", end="")
+        self._prompt("cleanup or keep? ")
+
+    def _prompt(self, text: str) -> None:
+        self._console.print(text, end="")
         self._console.file.flush()
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from untildone.domain.budget import said
+
 EventObject = Mapping[str, object]
 
 TEXT_WIDTH = 160
@@ -67,6 +69,34 @@ def tokens(count: object) -> str:
     return f"{number / 1000:.1f}k" if number >= 10_000 else str(number)
 
 
+def budgets(rows: object) -> list[str]:
+    """Each budget as spent and limit."""
+    if not isinstance(rows, list):
+        return []
+    return [
+        f"{row['name']} {said(row['name'], row['spent'])} of {said(row['name'], row['limit'])}"
+        for row in rows
+    ]
+
+
+def forecast(rest: object) -> str:
+    """What the rest will cost, and how far the budgets will take it; empty if nobody knows yet."""
+    if not isinstance(rest, Mapping):
+        return ""
+    left, cost, short = rest["stories_left"], rest["cost_usd"], rest["enough_for"]
+    parts = [f"{said('tokens', rest['tokens'])} tokens"] if rest["tokens"] else []
+    parts += [said("cost", cost)] if cost is not None else []
+    parts.append(said("time", rest["minutes"]))
+    text = f"{_stories(left)} left, about {', '.join(parts)}"
+    if short is not None:
+        text += f"; the budget of {rest['budget']} is enough for about {short} of {left}"
+    return text
+
+
+def _stories(count: object) -> str:
+    return "1 story" if count == 1 else f"{count} stories"
+
+
 def first_line(text: object, width: int = TEXT_WIDTH) -> str:
     """The first line that says something, cut to a width."""
     row = next((row.strip() for row in str(text).splitlines() if row.strip()), "")
@@ -84,7 +114,8 @@ def _run_started(event: EventObject) -> str:
     what = f"{event['change_id']} with {event['agent']} (from {event['original_branch']})"
     sandbox = f", sandbox: {event['sandbox']}" if event.get("sandbox") else ""
     granted = f", permissions: {event['permissions']}" if event.get("permissions") else ""
-    return "\n  ".join([f"▶ {how} {what}{granted}{sandbox}", *_checks(event)])
+    kept = [f"budget: {text}" for text in budgets(event.get("budgets"))]
+    return "\n  ".join([f"▶ {how} {what}{granted}{sandbox}", *_checks(event), *kept])
 
 
 def _checks(event: EventObject) -> list[str]:
@@ -152,6 +183,11 @@ def _waiting(event: EventObject) -> str:
     return f"⏳ waiting{until}: {event['why']}"
 
 
+def _budget_set(event: EventObject) -> str:
+    kept = ", ".join(budgets(event["budgets"])) or "none"
+    return f"  budget: {kept}"
+
+
 def _complete(event: EventObject) -> str:
     return "● done" if event["reason"] == "success" else f"● ended: {event['reason']}"
 
@@ -179,6 +215,7 @@ _WORDS = {
     "story_parked": _story_parked,
     "story_released": lambda e: f"▷ story {e['story_id']} is taken up again",
     "waiting": _waiting,
+    "budget_set": _budget_set,
     "complete": _complete,
     "finished": _finished,
 }

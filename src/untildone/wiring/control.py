@@ -15,8 +15,8 @@ CHOICE_WAIT_S = 120.0
 
 def stop(repository: Repository, change: str, how: str) -> str:
     """Ask the live loop to stop; for `now`, wait until it has."""
-    state = _live(repository, change)
-    _post(repository, state, {"kind": "stop", "how": how})
+    state = live(repository, change)
+    post(repository, state, {"kind": "stop", "how": how})
     if how != "now":
         return (
             f"The loop over {state['change_id']} will stop {how.replace('-', ' the current ', 1)}."
@@ -28,7 +28,7 @@ def stop(repository: Repository, change: str, how: str) -> str:
 
 def send_choice(repository: Repository, change: str, choice: str) -> int:
     """The choice for a loop that waits for it; returns the exit code for the command."""
-    state = _live(repository, change)
+    state = live(repository, change)
     user = user_place(repository.place)
     for_people(state.get("run_id"))
     if state.get("phase") != "awaiting_choice":
@@ -37,7 +37,7 @@ def send_choice(repository: Repository, change: str, choice: str) -> int:
         raise UserError(
             f"The loop over {change} is not at its end yet (phase: {state.get('phase')})", hint=word
         )
-    _post(repository, state, {"kind": "choice", "choice": choice})
+    post(repository, state, {"kind": "choice", "choice": choice})
     if not _gone(repository, CHOICE_WAIT_S):
         raise UserError("The loop has not carried out the choice yet", hint="untildone status")
     # After cleanup, a worktree that was made for the run is gone and the user's has its record.
@@ -47,7 +47,7 @@ def send_choice(repository: Repository, change: str, choice: str) -> int:
 
 def send_done(repository: Repository, change: str) -> None:
     """The person's word."""
-    state = _live(repository, change)
+    state = live(repository, change)
     for_people(state.get("run_id"))
     run = repository.latest(change)
     if run and not run.plan.plain and run.plan.done is not Done.MANUAL:
@@ -55,7 +55,7 @@ def send_done(repository: Repository, change: str) -> None:
             f"The run of `{change}` ends when its stories are done, not by your word",
             hint=f"`untildone stop {change}` stops it; `--done manual` is for your word",
         )
-    _post(repository, state, {"kind": "done"})
+    post(repository, state, {"kind": "done"})
 
 
 def for_people(run_id: object) -> None:
@@ -68,7 +68,8 @@ def for_people(run_id: object) -> None:
         )
 
 
-def _live(repository: Repository, change: str) -> dict[str, object]:
+def live(repository: Repository, change: str) -> dict[str, object]:
+    """The state of the loop that runs here; none, or another change's, is a UserError."""
     state = read_state(repository.place.top / STATE_FILE)
     if not repository.alive() or state is None:
         what = f"No loop over {change} is running" if change else "No loop is running"
@@ -81,7 +82,8 @@ def _live(repository: Repository, change: str) -> dict[str, object]:
     return state
 
 
-def _post(repository: Repository, state: dict[str, object], message: dict[str, str]) -> None:
+def post(repository: Repository, state: dict[str, object], message: dict[str, str]) -> None:
+    """A message to the loop of this state."""
     pid = state.get("pid")
     send(repository.inbox.folder, pid if isinstance(pid, int) else 0, message)
 

@@ -12,12 +12,13 @@ from untildone.domain.event import warning
 from untildone.domain.machine import begin
 from untildone.domain.run import Origin, Run, Status
 from untildone.settings import Settings
+from untildone.wiring.budgets import refuse_spent
 from untildone.wiring.checks import with_detected
 from untildone.wiring.containment import settled
 from untildone.wiring.driving import Driver, Ended
 from untildone.wiring.flagged import Asking
 from untildone.wiring.leftover_worktrees import sweep
-from untildone.wiring.planning import Prepared, Wanted, pick_change
+from untildone.wiring.planning import Prepared, Wanted, given_budgets, pick_change
 from untildone.wiring.registry import check_agents, droppings
 from untildone.wiring.starting import (
     Ready,
@@ -90,6 +91,8 @@ class Session(Driver):
         if run.status is Status.DONE and run.closed and nothing_open(run, top):
             return Ended(0, run, all_done(plan.change_id))
         settings, unchecked = with_detected(settings, top)
+        if not waiting_for_choice:
+            refuse_spent(run, given_budgets(flags), top)
         loop = self.recovered(run)
         self.refuse_cut_short(loop.run)
         new_plan = plan_to_go_on(self.repository, loop.run, settings, flags)

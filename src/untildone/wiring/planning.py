@@ -1,11 +1,13 @@
 """From settings and what is in the repository to a plan: source, done criterion, limits."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from untildone.adapters.repository import head_of, slug
 from untildone.adapters.usage import split_command
 from untildone.domain.agent import Permissions
+from untildone.domain.budget import Budget, merged, read
 from untildone.domain.errors import UserError
 from untildone.domain.run import Done, Limits, Plan
 from untildone.domain.story import StoryBook, checked
@@ -135,6 +137,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         sandbox_network=settings.sandbox_network,
         sandbox_writable=settings.sandbox_writable,
         ladder=settings.agents,
+        budgets=merged((), read(settings.budget)),
     )
     return Prepared(plan, source, open_stories, warnings)
 
@@ -168,7 +171,15 @@ def renewed(
         over |= {"ladder": (), "agent": "command"}
     elif "agent" in over:
         over["ladder"] = ()
+    if "budget" in given:
+        over["budgets"] = merged(plan.budgets, given_budgets(flags))
     return replace(plan, **over, limits=limits, configured_max=configured)
+
+
+def given_budgets(flags: Mapping[str, object]) -> tuple[Budget, ...]:
+    """The budgets of this command line."""
+    texts = flags.get("budget")
+    return read(texts) if isinstance(texts, tuple) else ()
 
 
 def iterations(configured: int, retries: int, open_stories: int | None) -> int:

@@ -102,6 +102,9 @@ def _loop_text(loop: dict[str, object]) -> str:
     if isinstance(counts, dict):
         rows.append(f"  stories: {counts['finished']} of {counts['total']} finished")
     rows.append(f"  tokens: {loop['total_tokens']}")
+    rows += [f"  budget: {text}" for text in render.budgets(loop.get("budgets"))]
+    rest = render.forecast(loop.get("forecast"))
+    rows += [f"  forecast: {rest}"] if rest else []
     if loop["saved_attempts"]:
         size = amount(loop["saved_bytes"])
         rows.append(f"  saved attempts: {loop['saved_attempts']}, {size} that nothing else keeps")
@@ -113,8 +116,11 @@ def _loop_text(loop: dict[str, object]) -> str:
         rows.append(f"  waiting until {render.clock_time(loop['waiting_until'])}")
     if loop.get("error"):
         rows.append(f"  error: {loop['error']}")
-    if not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running"):
-        rows.append(f"  next: untildone resume {loop['change_id']}")
+    dead = not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running")
+    if dead or loop.get("phase") == "waiting_budget":
+        over = loop.get("budget_reached")
+        more = f" --budget {over['enough']}" if isinstance(over, dict) else ""
+        rows.append(f"  next: untildone resume {loop['change_id']}{more}")
     elif loop.get("phase") == "awaiting_person":
         rows.append(f"  next: untildone done {loop['change_id']}")
     elif loop.get("phase") == "awaiting_choice":

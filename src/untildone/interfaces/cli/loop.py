@@ -16,6 +16,7 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import Run
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
+from untildone.wiring.budgets import raise_live
 from untildone.wiring.driving import Ended
 from untildone.wiring.loop import Session
 from untildone.wiring.planning import SeveralChanges, Wanted
@@ -111,6 +112,13 @@ OPTIONS = [
     ),
     click.option(
         "--verify-timeout", type=ABOVE_ZERO, help="Limit of a check, minutes.  [default: --timeout]"
+    ),
+    click.option(
+        "--budget",
+        multiple=True,
+        metavar="NAME=AMOUNT",
+        help="Pause when it is used up: tokens=2M, cost=10, time=8h, iterations=20; "
+        "story-tokens=200k and so on for each story; repeatable.",
     ),
     click.option(
         "--checkpoint",
@@ -223,6 +231,9 @@ def resume(change: str, **flags: Any) -> int:  # noqa: ANN401 - click
     view = _view_flags(flags)
     repository = here_for(change)
     settings = settings_module.load(repository.place.top, os.environ, flags)
+    told = raise_live(repository, change, flags)
+    if told:
+        return tell(Ended(0, None, told), view)
     known = repository.latest(change)
     session = session_for(repository, settings.on_complete or _chosen(known), view)
     return tell(session.resume(settings, flags, change), view)
@@ -331,4 +342,5 @@ def _next_command(run: Run, exit_code: int) -> str:
         return "Your branch is checked out, all changes are uncommitted edits: `git status`"
     if run.status == "done":
         return f"The work is on ralph/{change}: `git log`. Later: {later}"
-    return f"Next: `untildone resume {change}` goes on, {later} (or keep) ends it."
+    more = f" --budget {run.held_up.enough}" if run.held_up else ""
+    return f"Next: `untildone resume {change}{more}` goes on, {later} (or keep) ends it."
