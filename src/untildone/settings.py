@@ -83,6 +83,8 @@ SOURCES: dict[str, tuple[str, ...]] = {
         *("prd.json", "scripts/ralph/prd.json", ".ralph/prd.json", "ralph/prd.json"),
         *("tasks", "feature_list.json", ".agents/tasks"),
     ),
+    "taskmaster": (".taskmaster/tasks/tasks.json", "tasks/tasks.json"),
+    "backlog-md": ("backlog/tasks", ".backlog/tasks"),
     "ralphy": ("tasks.yaml", "tasks.yml", ".ralphy/tasks.yaml", "prd.yaml"),
 }
 

@@ -161,6 +161,11 @@ def test_every_part_is_bounded() -> None:
     assert len(render(brief)) < most + 3000
 
 
+def test_criteria_that_have_boxes_are_not_told_twice() -> None:
+    told = STORY.tasks[0].text
+    assert render(replace(BRIEF, story=replace(STORY, acceptance=(told,)))) == render(BRIEF)
+
+
 def test_acceptance_criteria_stand_below_the_tasks() -> None:
     prompt = render(replace(BRIEF, story=replace(STORY, acceptance=("It is fast.", "It is safe."))))
     assert (

@@ -115,8 +115,10 @@ def _tasks(story: Story) -> str:
         lines.append(f"- [{'x' if task.done else ' '}] {task.text}")
         if task.detail:
             lines.append(task.detail.rstrip("\n"))
-    if story.acceptance:
-        lines += ["", "Acceptance criteria:", "", *(f"- {text}" for text in story.acceptance)]
+    boxes = "\n".join(task.text for task in story.tasks)
+    criteria = [text for text in story.acceptance if text not in boxes]
+    if criteria:
+        lines += ["", "Acceptance criteria:", "", *(f"- {text}" for text in criteria)]
     return cut("\n".join(lines), TASKS_LIMIT)
 
 

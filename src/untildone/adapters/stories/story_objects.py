@@ -25,6 +25,8 @@ _USED = {
 }
 _DONE = {"done", "complete", "completed", "closed", "passed", "passes", "finished", "verified"}
 _DROPPED = {"cancelled", "canceled", "skipped", "wontfix", "wont_do", "dropped", "obsolete"}
+# Somebody has to say that these may start.
+_HELD = {"blocked", "deferred", "on_hold", "waiting", "needs_human"}
 
 
 class Tree(Protocol):
@@ -149,7 +151,8 @@ class Reading:
         self.ignored += [Remark(entry.line, f"Story {name}: {why}") for why in state.remarks]
         self.problems += [Remark(entry.line, f"Story {name}: {why}") for why in state.problems]
         title = _title(entry) or name
-        task = Task(name, title, state.done, entry.line, mark=json.dumps(state.raw))
+        asks = not state.done and _bare(str(state.raw.get(STATUS))) in _HELD
+        task = Task(name, title, state.done, entry.line, mark=json.dumps(state.raw), asks=asks)
         wanted = next((fields.ids(value[key]) for key in DEPENDENCIES if value.get(key)), ())
         group = fields.priority(value.get(GROUP)) or 0
         return Story(

@@ -1,0 +1,229 @@
+"""Stories of Backlog.md: one Markdown file per task, its state in the front matter."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+from untildone.adapters.stories import fields
+from untildone.adapters.stories.json_text import Edit, NotJson, Place
+from untildone.adapters.stories.kind import Found, Kind, counted
+from untildone.adapters.stories.marked import Flip, MarkedSource
+from untildone.adapters.stories.story_file import StoryFile
+from untildone.adapters.stories.yaml_text import YamlText
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.domain.value import dataclass
+
+NAME = "backlog-md"
+CHANGE = "backlog"
+HOMES = ("backlog", ".backlog")
+STATUSES = ("To Do", "In Progress", "Done")
+_OPENING = re.compile("\ufeff?---[ \t]*\r?\n")
+_CLOSING = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
+_CRITERIA = re.compile(r"<!-- AC:BEGIN -->(.*?)<!-- AC:END -->", re.DOTALL)
+_BOX = re.compile(r"^[ \t]*[-*+] \[(?P<mark>[ xX])\][ \t]+(?P<text>[^\n]*)", re.MULTILINE)
+_MARKER = re.compile(r"<!-- (?:SECTION:)?[A-Z_:]+:(?:BEGIN|END) -->\r?\n?")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """One task: its story, the text it stands in, and the places that can be written."""
+
+    file: StoryFile
+    text: YamlText
+    story: Story
+    status: Place | None
+    head: Place
+    boxes: Mapping[str, int]
+    ordinal: float | None
+
+    def edited(self, flips: Iterable[Flip], done_word: str) -> bytes:
+        """The file with these states and every other byte as it was."""
+        return self.text.edited(self._edits(flips, done_word))
+
+    def _edits(self, flips: Iterable[Flip], done_word: str) -> Iterator[Edit]:
+        for flip in flips:
+            if flip.task.id in self.boxes:
+                at = self.boxes[flip.task.id]
+                if (self.text.text[at] != " ") is not flip.done:
+                    yield Edit(at, at + 1, "x" if flip.done else " ")
+                continue
+            word = done_word if flip.done else flip.mark or STATUSES[0]
+            if self.status is None:
+                yield self.text.inserted(self.head, "status", word)
+            elif self.status.value != word:
+                yield self.text.replaced(self.status, word)
+
+
+class BacklogMd(MarkedSource):
+    """The story source for all tasks of a backlog."""
+
+    NAME = NAME
+
+    def __init__(self, root: Path, change: str) -> None:
+        self._root = root
+        self._change = change
+
+    def open(self) -> "Backlog":
+        """Read the files as they are now."""
+        return Backlog(self._root, self._change)
+
+
+class Backlog:
+    """All tasks as they were read."""
+
+    def __init__(self, root: Path, change: str) -> None:
+        home = home_of(root) or HOMES[0]
+        self._done_word = _done_word(root, home)
+        self._ignored: list[Remark] = []
+        self._problems: list[Remark] = []
+        found = [
+            task
+            for folder in ("tasks", "completed")
+            for file in _files(root, f"{home}/{folder}", change)
+            if (task := self._read(file, completed=folder == "completed"))
+        ]
+        if any(task.ordinal is not None for task in found):
+            found.sort(key=lambda task: inf if task.ordinal is None else task.ordinal)
+            found = [replace(task, story=replace(task.story, priority=None)) for task in found]
+        self._tasks = {task.story.key: task for task in found}
+        if not any(task.file.path.startswith(f"{home}/tasks/") for task in found):
+            self._problems.append(Remark(1, "No task was found in this folder."))
+        self.book = StoryBook(
+            change=change,
+            source=NAME,
+            path=f"{home}/tasks",
+            stories=tuple(task.story for task in found),
+            ignored=tuple(self._ignored),
+            problems=tuple(self._problems),
+            boxes=False,
+        )
+
+    def write(self, flips: Sequence[Flip]) -> None:
+        """Write these states, file by file, and nothing else."""
+        for key in dict.fromkeys(flip.story.key for flip in flips):
+            task = self._tasks[key]
+            mine = [flip for flip in flips if flip.story.key == key]
+            task.file.write(task.edited(mine, self._done_word))
+
+    def _read(self, file: StoryFile, *, completed: bool) -> TaskFile | None:
+        try:
+            return read(file, file.read(), self._done_word, completed=completed)
+        except NotJson as error:
+            self._problems.append(Remark(error.line, error.why, file.path))
+        except NoTask as error:
+            self._ignored.append(Remark(1, error.message, file.path))
+        except StoriesError as error:
+            self._problems.append(Remark(1, error.message, file.path))
+        return None
+
+
+class NoTask(StoriesError):
+    """The file is no task; the message says why."""
+
+
+def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = False) -> TaskFile:
+    """The task of these bytes."""
+    whole = data.decode("utf-8", "surrogateescape")
+    opening = _OPENING.match(whole)
+    closing = _CLOSING.search(whole, opening.end()) if opening else None
+    if opening is None or closing is None:
+        raise NoTask("It has no front matter between two lines of `---`, so it is no task.")
+    text = YamlText(data, opening.end(), closing.start())
+    head = text.root()
+    if not isinstance(head.value, dict) or not fields.text(head.value.get("id")):
+        raise NoTask("Its front matter has no `id`, so it is no task.")
+    members = text.members(head)
+    status = members.get("status")
+    word = fields.text(status.value) if status else ""
+    done = completed or is_done(word, done_word)
+    boxes = dict(_boxes(whole, closing.end()))
+    ordinal = head.value.get("ordinal")
+    name = fields.story_id(fields.text(head.value["id"]))
+    title = fields.title(fields.text(head.value.get("title"))) or name
+    line = text.line(members["id"].start)
+    own = Task(name, title, done, line, mark=word)
+    criteria = [
+        Task(number, f"{number} {what}", done or whole[at] != " ", text.line(at))
+        for number, (at, what) in boxes.items()
+    ]
+    story = Story(
+        id=name,
+        title=title,
+        tasks=(own, *criteria),
+        depends_on=tuple(map(fields.story_id, fields.ids(head.value.get("dependencies")))),
+        line=line,
+        body=_body(whole[closing.end() :]),
+        acceptance=tuple(what for _, what in boxes.values()),
+        priority=fields.priority(head.value.get("priority")),
+        path=file.path,
+    )
+    order = float(ordinal) if isinstance(ordinal, int | float) else None
+    places = {number: at for number, (at, _) in boxes.items()}
+    return TaskFile(file, text, story, status, head, places, order)
+
+
+def is_done(word: str, done_word: str) -> bool:
+    """The last status of the project, or a word that says so itself."""
+    lower = word.casefold()
+    return lower == done_word.casefold() or lower in ("done", "complete", "completed")
+
+
+def home_of(root: Path) -> str:
+    """The folder that the backlog is in."""
+    return next((home for home in HOMES if (root / home / "tasks").is_dir()), "")
+
+
+def find(root: Path) -> tuple[Found, ...]:
+    """The backlog, if there is one."""
+    there = bool(home_of(root))
+    return (counted(CHANGE, lambda: BacklogMd(root, CHANGE)),) if there else ()
+
+
+def _files(root: Path, folder: str, change: str) -> Iterator[StoryFile]:
+    for path in sorted((root / folder).glob("*.md"), key=lambda path: _natural(path.name)):
+        yield StoryFile(root, f"{folder}/{path.name}", change)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(n or 0), text) for n, text in re.findall(r"([0-9]{0,9})([^0-9]*)", name)]
+
+
+def _done_word(root: Path, home: str) -> str:
+    """The status for finished tasks: the project's own word for it, by default its last one."""
+    words: tuple[str, ...] = STATUSES
+    for name in ("config.yml", "config.yaml"):
+        try:
+            value = YamlText((root / home / name).read_bytes()).root().value
+        except (OSError, StoriesError):
+            continue
+        words = fields.texts(value.get("statuses")) if isinstance(value, dict) else ()
+        break
+    said = [word for word in words if is_done(word, "")]
+    return (said or list(words) or [STATUSES[-1]])[-1]
+
+
+def _boxes(whole: str, start: int) -> Iterator[tuple[str, tuple[int, str]]]:
+    """The acceptance criteria by number: where the mark stands, and the text."""
+    for section in _CRITERIA.finditer(whole, start):
+        for box in _BOX.finditer(whole, section.start(1), section.end(1)):
+            text = fields.text(box["text"])
+            number = re.match(r"#[0-9]{1,6}(?=\s|$)", text)
+            name = number[0] if number else f"#{box.start()}"
+            yield name, (box.start("mark"), text[len(number[0]) if number else 0 :].strip())
+
+
+def _body(text: str) -> str:
+    kept = _MARKER.sub("", _CRITERIA.sub("", text))
+    return fields.bounded(re.sub(r"(\r?\n){3,}", "\n\n", fields.text(kept)))
+
+
+SOURCE = Kind(
+    name=NAME,
+    title="The tasks of Backlog.md",
+    make=lambda root, change, options: BacklogMd(root, change),
+    find=find,
+    recognises=lambda root, change: change == CHANGE and bool(home_of(root)),
+)

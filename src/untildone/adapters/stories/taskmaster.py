@@ -1,0 +1,225 @@
+"""Stories of Task Master: the tasks of one tag in its `tasks.json`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+
+from untildone.adapters.stories import fields, labels
+from untildone.adapters.stories.json_text import Edit, Json, JsonText, NotJson, Place
+from untildone.adapters.stories.kind import Found, Kind, Options, counted
+from untildone.adapters.stories.marked import Flip, MarkedSource
+from untildone.adapters.stories.story_file import StoryFile
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import Remark, Story, StoryBook, Task
+
+NAME = "taskmaster"
+FILES = (".taskmaster/tasks/tasks.json", "tasks/tasks.json")
+STATE = ".taskmaster/state.json"
+DEFAULT_TAG = "master"
+_DONE = ("done", "completed")
+_OPEN = ("pending", "in-progress")
+_HELD = ("blocked", "deferred", "review")
+_DROPPED = "cancelled"
+_USED = ("id", "title", "status", "dependencies", "priority", "subtasks", "updatedAt", "parentId")
+
+
+class TaskMaster(MarkedSource):
+    """The story source for one tag."""
+
+    NAME = NAME
+
+    def __init__(self, root: Path, change: str, path: str) -> None:
+        self._root = root
+        self._file = StoryFile(root, path, change)
+
+    def open(self) -> "TaskDocument":
+        """Read the file as it is now."""
+        return read(self._file, self._file.read(), current_tag(self._root))
+
+
+class TaskDocument:
+    """The tasks of one tag as they were read."""
+
+    def __init__(self, file: StoryFile, data: bytes, current: str) -> None:
+        self._file = file
+        self._text = JsonText(data)
+        self._places: dict[tuple[tuple[str, str], str], Place] = {}
+        self._ignored: list[Remark] = []
+        self._problems: list[Remark] = []
+        root = self._text.root()
+        tag, tasks = self._tasks(root, current)
+        stories = tuple(self._stories(tasks)) if tasks else ()
+        if not stories:
+            line = self._text.line(tasks.start if tasks else root.start)
+            self._problems.append(Remark(line, f"No task was found under the tag: {tag}"))
+        self.book = StoryBook(
+            change=file.change,
+            source=NAME,
+            path=file.path,
+            stories=stories,
+            ignored=tuple(self._ignored),
+            problems=tuple(self._problems),
+            boxes=False,
+        )
+
+    def edited(self, flips: Iterable[Flip]) -> bytes:
+        """The file with these states and every other byte as it was."""
+        return self._text.edited(self._edits(flips))
+
+    def write(self, flips: Sequence[Flip]) -> None:
+        """Write these states and nothing else."""
+        read.cache_clear()
+        self._file.write(self.edited(flips))
+
+    def _edits(self, flips: Iterable[Flip]) -> Iterator[Edit]:
+        for flip in flips:
+            place = self._places[flip.story.key, flip.task.id]
+            word = "done" if flip.done else flip.mark or "pending"
+            status = self._text.members(place).get("status")
+            if status is None:
+                yield self._text.inserted(place, "status", word)
+            elif status.value != word:
+                yield self._text.replaced(status, word)
+
+    def _tasks(self, root: Place, current: str) -> tuple[str, Place | None]:
+        """The tag that is meant and its list: the change's, else the current one, else `master`."""
+        if not isinstance(root.value, dict):
+            return current, None
+        tags = tags_of(root.value)
+        if DEFAULT_TAG in tags and tags[DEFAULT_TAG] is root.value:
+            return DEFAULT_TAG, self._text.members(root)["tasks"]
+        names = {labels.slug(tag): tag for tag in tags}
+        tag = names.get(self._file.change) or (current if current in tags else DEFAULT_TAG)
+        if tag not in tags:
+            return tag, None
+        return tag, self._text.members(self._text.members(root)[tag])["tasks"]
+
+    def _stories(self, tasks: Place) -> Iterator[Story]:
+        for place in self._text.elements(tasks):
+            line = self._text.line(place.start)
+            if not isinstance(place.value, dict):
+                self._ignored.append(Remark(line, "An entry that is no object is not a task."))
+                continue
+            yield self._story(place, place.value, line)
+
+    def _story(self, place: Place, value: Mapping[str, Json], line: int) -> Story:
+        raw = fields.text(value.get("id"))
+        title = fields.title(fields.first(value, ("title", "description"))) or raw or "(no text)"
+        name = fields.story_id(raw) if raw else labels.slug(title)
+        own = self._task(name, title, value, line)
+        tasks, needed = [own], list(_parents(value.get("dependencies")))
+        inner = self._text.members(place).get("subtasks")
+        key = (name, " ".join(title.split()))
+        self._places.setdefault((key, name), place)
+        for sub in self._text.elements(inner) if inner and isinstance(inner.value, list) else ():
+            if not isinstance(sub.value, dict):
+                continue
+            where = self._text.line(sub.start)
+            number = f"{name}.{fields.text(sub.value.get('id')) or len(tasks)}"
+            heading = fields.title(fields.first(sub.value, ("title", "description")))
+            self._places.setdefault((key, number), sub)
+            tasks.append(self._task(number, f"{number} {heading}", sub.value, where, own))
+            # A bare number is a sibling; a dotted one may belong to another task.
+            needed += _parents(sub.value.get("dependencies"), dotted=True)
+        return Story(
+            id=name,
+            title=title,
+            tasks=tuple(tasks),
+            depends_on=tuple(dict.fromkeys(each for each in needed if each != name)),
+            line=line,
+            body=fields.body(value, _USED),
+            priority=fields.priority(value.get("priority")),
+        )
+
+    def _task(
+        self, name: str, text: str, value: Mapping[str, Json], line: int, own: Task | None = None
+    ) -> Task:
+        """A task or subtask; with a finished task its subtasks are finished too."""
+        word = fields.text(value.get("status")) or "pending"
+        if word == _DROPPED:
+            self._ignored.append(Remark(line, f"Task {name} counts as done: it is {word}."))
+        elif word not in (*_DONE, *_OPEN, *_HELD):
+            known = ", ".join((*_OPEN, _DONE[0], *_HELD, _DROPPED))
+            why = f"Task {name} has a status that is none of {known}: {word}"
+            self._problems.append(Remark(line, why))
+        done = word in (*_DONE, _DROPPED) or (own is not None and own.done)
+        detail = fields.body(value, _USED) if own else ""
+        asks = word in _HELD and not done
+        return Task(name, text, done, line, _indented(detail), mark=word, asks=asks)
+
+
+@lru_cache(maxsize=1)  # the file is read several times and rarely changed in between
+def read(file: StoryFile, data: bytes, current: str) -> TaskDocument:
+    """The tasks of these bytes; what cannot be read is an error that names its line."""
+    try:
+        return TaskDocument(file, data, current)
+    except NotJson as error:
+        raise StoriesError(
+            f"{file.path}:{error.line}: {error.why}",
+            hint=f"Mend the file, then look at it with `untildone stories {file.change}`",
+        ) from error
+
+
+def tags_of(root: Mapping[str, Json]) -> dict[str, Mapping[str, Json]]:
+    """The tags with their contents; the old layout, without tags, is the tag `master`."""
+    if isinstance(root.get("tasks"), list):
+        return {DEFAULT_TAG: root}
+    return {
+        tag: value
+        for tag, value in root.items()
+        if isinstance(value, dict) and isinstance(value.get("tasks"), list)
+    }
+
+
+def current_tag(root: Path) -> str:
+    """The tag that Task Master works on."""
+    try:
+        state = JsonText((root / STATE).read_bytes()).root().value
+    except (OSError, StoriesError):
+        return DEFAULT_TAG
+    named = fields.text(state.get("currentTag")) if isinstance(state, dict) else ""
+    return named or DEFAULT_TAG
+
+
+def find(root: Path) -> tuple[Found, ...]:
+    """Every tag that has tasks; a file that cannot be read is one row that says so."""
+    path = _path(root)
+    if not path:
+        return ()
+    try:
+        content = JsonText(StoryFile(root, path, NAME).read()).root().value
+    except StoriesError as error:
+        return (Found(DEFAULT_TAG, why=f"{path}: {error.message}"),)
+    tags = tags_of(content) if isinstance(content, dict) else {}
+    filled = [labels.slug(tag) for tag, value in tags.items() if value["tasks"]]
+    return tuple(
+        counted(name, partial(TaskMaster, root, name, path)) for name in filled or [DEFAULT_TAG]
+    )
+
+
+def recognises(root: Path, change: str) -> bool:
+    """Whether a tag is called like this."""
+    return any(found.name == change for found in find(root))
+
+
+def make(root: Path, change: str, options: Options) -> TaskMaster:
+    """The tag that is called like the change, else the current one."""
+    return TaskMaster(root, change, options.file or _path(root) or FILES[0])
+
+
+def _path(root: Path) -> str:
+    return next((path for path in FILES if (root / path).is_file()), "")
+
+
+def _parents(value: Json, *, dotted: bool = False) -> Iterator[str]:
+    for name in fields.ids(value):
+        task, dot, _ = name.partition(".")
+        if dot or not dotted:
+            yield fields.story_id(task)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+SOURCE = Kind(name=NAME, title="Task Master's tags", make=make, find=find, recognises=recognises)

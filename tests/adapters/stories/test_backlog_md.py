@@ -1,0 +1,165 @@
+"""Backlog.md: a file per task, its status and its boxes written in place."""
+
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.stories.backlog_md import SOURCE
+from untildone.adapters.stories.kind import Options
+from untildone.domain.errors import StoryLost
+from untildone.ports import StorySource
+
+FIRST = """\
+---
+id: TASK-1
+title: 'First: thing'
+status: To Do # not yet
+assignee: []
+dependencies: []
+priority: high
+ordinal: 2000
+---
+
+## Description
+
+<!-- SECTION:DESCRIPTION:BEGIN -->
+Describe it
+<!-- SECTION:DESCRIPTION:END -->
+
+## Acceptance Criteria
+<!-- AC:BEGIN -->
+- [ ] #1 it works
+- [x] #2 it is tested
+<!-- AC:END -->
+
+## Notes
+- [ ] no criterion
+"""
+SECOND = """\
+---
+id: TASK-2
+title: >-
+  A title that is
+  folded
+status: In Progress
+labels:
+  - a
+dependencies:
+  - TASK-1
+  - TASK-0
+ordinal: 1000
+---
+"""
+OLD = "---\nid: TASK-0\ntitle: Old\nstatus: To Do\n---\n"
+
+
+@pytest.fixture
+def backlog(tmp_path: Path) -> StorySource:
+    write(tmp_path, "tasks/task-1 - First-thing.md", FIRST)
+    write(tmp_path, "tasks/task-2 - Folded.md", SECOND.replace("\n", "\r\n"))
+    write(tmp_path, "completed/task-0 - Old.md", OLD)
+    write(tmp_path, "tasks/readme.md", "# Not a task\n")
+    return SOURCE.make(tmp_path, "backlog", Options())
+
+
+def write(root: Path, name: str, text: str) -> None:
+    (root / "backlog" / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / "backlog" / name).write_bytes(text.encode())
+
+
+def read(root: Path, name: str) -> str:
+    return (root / "backlog/tasks" / name).read_bytes().decode()
+
+
+def test_tasks_are_read_in_the_order_of_the_board(tmp_path: Path, backlog: StorySource) -> None:
+    book = backlog.load()
+    assert [(s.id, s.title, s.done, s.depends_on, s.line) for s in book.stories] == [
+        ("TASK-2", "A title that is folded", False, ("TASK-1", "TASK-0"), 2),
+        ("TASK-1", "First: thing", False, (), 2),
+        ("TASK-0", "Old", True, (), 2),
+    ]
+    first = book.stories[1]
+    assert [(t.id, t.text, t.done, t.line) for t in first.tasks] == [
+        ("TASK-1", "First: thing", False, 2),
+        ("#1", "#1 it works", False, 19),
+        ("#2", "#2 it is tested", True, 20),
+    ]
+    assert first.acceptance == ("it works", "it is tested")
+    assert first.body.startswith("## Description\n\nDescribe it\n")
+    assert first.path == "backlog/tasks/task-1 - First-thing.md"
+    assert [(r.path, "front matter" in r.why) for r in book.ignored] == [
+        ("backlog/tasks/readme.md", True)
+    ]
+    assert book.problems == ()
+
+
+def test_status_and_boxes_are_written_in_place(tmp_path: Path, backlog: StorySource) -> None:
+    before = backlog.load()
+    assert backlog.settle(before.stories[1], before) == ()
+    wanted = FIRST.replace("To Do #", "Done #").replace("[ ] #1", "[x] #1")
+    assert read(tmp_path, "task-1 - First-thing.md") == wanted
+    again = backlog.load()
+    backlog.settle(again.stories[0], again)
+    wanted = SECOND.replace("In Progress", "Done").replace("\n", "\r\n")
+    assert read(tmp_path, "task-2 - Folded.md") == wanted
+    backlog.take_back(before)
+    assert read(tmp_path, "task-1 - First-thing.md") == FIRST
+    assert read(tmp_path, "task-2 - Folded.md") == SECOND.replace("\n", "\r\n")
+
+
+def test_claims_in_other_files_are_taken_back(tmp_path: Path, backlog: StorySource) -> None:
+    before = backlog.load()
+    claimed = FIRST.replace("To Do", "Done").replace("[ ] #1", "[x] #1")
+    write(tmp_path, "tasks/task-1 - First-thing.md", claimed)
+    said = backlog.settle(before.stories[0], before)
+    assert "TASK-1" in said[0]
+    assert read(tmp_path, "task-1 - First-thing.md") == FIRST
+
+
+def test_the_project_has_its_own_words(tmp_path: Path, backlog: StorySource) -> None:
+    write(tmp_path, "config.yml", 'statuses: ["Todo", "Doing", "Shipped it"]\n')
+    before = backlog.load()
+    backlog.settle(before.stories[1], before)
+    assert "status: Shipped it # not yet" in read(tmp_path, "task-1 - First-thing.md")
+    assert backlog.load().stories[1].done
+
+
+def test_a_task_without_a_status_gets_one(tmp_path: Path, backlog: StorySource) -> None:
+    write(tmp_path, "tasks/task-1 - First-thing.md", "---\nid: TASK-1\n---\n")
+    before = backlog.load()
+    backlog.settle(before.find(("TASK-1", "TASK-1")) or before.stories[0], before)
+    assert read(tmp_path, "task-1 - First-thing.md") == "---\nid: TASK-1\nstatus: Done\n---\n"
+
+
+def test_a_renamed_task_is_lost(tmp_path: Path, backlog: StorySource) -> None:
+    before = backlog.load()
+    (tmp_path / "backlog/tasks/task-2 - Folded.md").unlink()
+    with pytest.raises(StoryLost):
+        backlog.settle(before.stories[0], before)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("---\nid: TASK-3\nstatus: &x Done\n---\n", 3, "begins with `&`"),
+        ("---\nid: TASK-3\nid: TASK-4\n---\n", 3, "twice"),
+        ("---\nid: TASK-1\n---\n", 2, "same id: TASK-1"),
+        ("---\nid: TASK-3\ndependencies: [TASK-9]\n---\n", 2, "TASK-9"),
+    ],
+)
+def test_what_is_wrong_names_file_and_line(
+    tmp_path: Path, backlog: StorySource, text: str, line: int, why: str
+) -> None:
+    write(tmp_path, "tasks/task-3 - Bad.md", text)
+    (problem,) = backlog.load().problems
+    assert (problem.path, problem.line) == ("backlog/tasks/task-3 - Bad.md", line)
+    assert why in problem.why
+
+
+def test_an_empty_backlog_is_a_problem(tmp_path: Path) -> None:
+    write(tmp_path, "completed/task-0 - Old.md", OLD)
+    (tmp_path / "backlog/tasks").mkdir()
+    (row,) = SOURCE.find(tmp_path)
+    assert (row.name, row.open) == ("backlog", True)
+    assert SOURCE.recognises(tmp_path, "backlog")
+    assert not SOURCE.recognises(tmp_path, "other")
