@@ -94,7 +94,7 @@ def test_of(story: Story) -> str:
 def tasks_md(stories: Sequence[Story]) -> str:
     """OpenSpec's task list."""
     parts = [
-        f"## {n}. {story.title}\n\n- [ ] {n}.1 {task(story)}\n\nVerify: `{story.check}`\n"
+        f"## {n}. {story.title}\n\nVerify: `{story.check}`\n\n- [ ] {n}.1 {task(story)}\n"
         for n, story in enumerate(stories, 1)
     ]
     return "# Tasks\n\n" + "\n".join(parts)

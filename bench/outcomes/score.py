@@ -3,10 +3,11 @@
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from bench.outcomes import plan, project
 from bench.outcomes.arena import Arena, Ending
@@ -124,11 +125,13 @@ def _text(arena: Arena, path: str) -> str:
 
 
 def _on_a_branch(arena: Arena, path: str, text: str) -> bool:
-    refs = arena.git("for-each-ref", "--format=%(refname)", "refs/heads").split()
-    return any(text in arena.git("show", f"{ref}:{path}") for ref in refs)
+    """Whether a commit of a branch, also an older one, brought this text."""
+    return bool(arena.git("log", "--branches", "-1", "--format=%h", f"-S{text}", "--", path))
 
 
-def _waited(calls: Sequence[dict[str, float]]) -> float:
+def _waited(calls: Sequence[Mapping[str, Any]]) -> float:
     """Seconds from each refusal of the service to the next call."""
     limited = ("limited", "rate-limit")
-    return sum(b["at"] - a["at"] for a, b in pairwise(calls) if a["behaviour"] in limited)
+    return sum(
+        float(b["at"]) - float(a["at"]) for a, b in pairwise(calls) if a["behaviour"] in limited
+    )

@@ -1,7 +1,10 @@
 """untildone itself: the checks of the stories and of the project, the tests protected."""
 
+import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bench.outcomes import project
 from bench.outcomes.arena import Arena, Ending
@@ -15,7 +18,7 @@ class Untildone(Loop):
     flags = (
         *("--verify", project.SUITE),
         *("--idle-timeout", "0.1", "--timeout", "1"),
-        *("--on-complete", "keep"),
+        *("--on-complete", "keep", "--json"),
     )
     settings = f"`run {project.CHANGE} {' '.join(flags)}`, `Verify:` lines in the stories"
     answers = False
@@ -30,3 +33,9 @@ class Untildone(Loop):
         subjects = arena.git("log", "--format=%s", f"ralph/{project.CHANGE}").split("\n")
         numbers = {line.removeprefix("checkpoint: ") for line in subjects if "checkpoint: " in line}
         return {s.key for n, s in enumerate(arena.stories, 1) if str(n) in numbers}
+
+
+def events(arena: Arena) -> list[Mapping[str, Any]]:
+    """What the run told, event by event."""
+    lines = arena.output.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]
