@@ -35,6 +35,8 @@ class Settings:
     """Everything that can be configured; each field's `doc` is what `init` writes beside it."""
 
     source: str = _doc("Story source: auto, or the name of one.", "auto")
+    source_file: str = _doc("The file that holds the stories, if it is none of the usual.", "")
+    granularity: str = _doc("What one story is: a group of tasks, a task, the change.", "group")
     agent: str = _doc("Agent: a program by its name, command or scripted.", "claude")
     agents: tuple[str, ...] = _doc("Ladder of AGENT[:MODEL] that a stuck story climbs.", ())
     agent_cmd: str = _doc("Any program as agent: prompt on its standard input, text out.", "")
@@ -79,6 +81,8 @@ PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aid
 SOURCES: dict[str, tuple[str, ...]] = {
     "openspec": ("openspec/changes",),
     "tasks-md": ("tasks.md",),
+    "speckit": ("specs",),
+    "kiro": (".kiro/specs",),
     "prd-json": (
         *("prd.json", "scripts/ralph/prd.json", ".ralph/prd.json", "ralph/prd.json"),
         *("tasks", "feature_list.json", ".agents/tasks"),
@@ -86,10 +90,15 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "taskmaster": (".taskmaster/tasks/tasks.json", "tasks/tasks.json"),
     "backlog-md": ("backlog/tasks", ".backlog/tasks"),
     "ralphy": ("tasks.yaml", "tasks.yml", ".ralphy/tasks.yaml", "prd.yaml"),
+    "markdown": (
+        *("PRD.md", "TODO.md", "IMPLEMENTATION_PLAN.md"),
+        *("fix_plan.md", "@fix_plan.md", ".ralph"),
+    ),
 }
 
 CHOICES = {
     "agent": (*PROGRAMS, "command", "scripted"),
+    "granularity": ("group", "task", "change"),
     "done": ("", "tasks", "manual", "promise"),
     "checkpoint": ("branch", "stash", "worktree"),
     "on_complete": ("", "ask", "cleanup", "keep"),

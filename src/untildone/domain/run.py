@@ -144,6 +144,8 @@ class Plan:
     sandbox_network: bool = True
     sandbox_writable: tuple[str, ...] = ()
     contained: bool = False
+    granularity: str = "group"
+    source_file: str = ""
     on_fail: str = "stop"
     ladder: tuple[str, ...] = ()
     budgets: tuple[Budget, ...] = ()

@@ -8,16 +8,17 @@ from pathlib import Path
 from untildone.adapters import journal as journals
 from untildone.adapters.inbox import POLL_S
 from untildone.adapters.repository import home
+from untildone.adapters.stories.kind import NO_OPTIONS, Options
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.run import Run
-from untildone.domain.story import StoryBook
+from untildone.domain.story import Remark, Story, StoryBook
 from untildone.glance import look
 from untildone.wiring import weight
 from untildone.wiring.planning import known_change
 from untildone.wiring.repository import Repository
-from untildone.wiring.sources import story_source
+from untildone.wiring.sources import changes, story_source
 from untildone.wiring.worktrees import others
 
 CHUNK = 1024 * 1024
@@ -45,9 +46,11 @@ def weigh(repository: Repository, loops: list[dict[str, object]]) -> None:
         loop["saved_bytes"] = weight.of_objects(git, commits) if commits else 0
 
 
-def stories(repository: Repository, change: str, source: str) -> StoryBook:
+def stories(
+    repository: Repository, change: str, source: str, options: Options = NO_OPTIONS
+) -> StoryBook:
     """The stories of a change."""
-    found = story_source(source, repository.place.top, change)
+    found = story_source(source, repository.place.top, change, options)
     if found is None:
         known_change(repository.place.top, change)
         raise UserError(
@@ -57,28 +60,53 @@ def stories(repository: Repository, change: str, source: str) -> StoryBook:
     return found.load()
 
 
+def changes_json(repository: Repository) -> list[dict[str, object]]:
+    """Every change that could be run here, of every source."""
+    return [
+        {
+            "name": row.name,
+            "source": row.source,
+            "tasks": {"total": row.found.total, "complete": row.found.complete},
+            "state": "broken" if row.found.why else "open" if row.found.open else "done",
+            "why": row.found.why,
+        }
+        for row in changes(repository.place.top)
+    ]
+
+
 def book_json(book: StoryBook) -> dict[str, object]:
     """A story book as `stories --json` prints it."""
     return {
         "change": book.change,
         "source": book.source,
+        "path": book.path,
         "tasks": {"total": book.total, "complete": book.complete},
-        "stories": [
-            {
-                "id": story.id,
-                "title": story.title,
-                "state": "done" if story.done else "open",
-                "depends_on": list(story.depends_on),
-                "tasks": [
-                    {"id": task.id, "text": task.text, "done": task.done, "line": task.line}
-                    for task in story.tasks
-                ],
-            }
-            for story in book.stories
-        ],
-        "ignored": [{"line": remark.line, "why": remark.why} for remark in book.ignored],
-        "problems": [{"line": remark.line, "why": remark.why} for remark in book.problems],
+        "stories": [_story_json(book, story) for story in book.stories],
+        "ignored": [_remark_json(book, remark) for remark in book.ignored],
+        "problems": [_remark_json(book, remark) for remark in book.problems],
     }
+
+
+def _story_json(book: StoryBook, story: Story) -> dict[str, object]:
+    return {
+        "id": story.id,
+        "title": story.title,
+        "state": "done" if story.done else "open",
+        "depends_on": list(story.depends_on),
+        "priority": story.priority,
+        "parallel": story.parallel,
+        "acceptance": list(story.acceptance),
+        "path": book.place(story),
+        "line": story.line,
+        "tasks": [
+            {"id": task.id, "text": task.text, "done": task.done, "line": task.line}
+            for task in story.tasks
+        ],
+    }
+
+
+def _remark_json(book: StoryBook, remark: Remark) -> dict[str, object]:
+    return {"line": remark.line, "why": remark.why, "path": remark.path or book.path}
 
 
 def events(

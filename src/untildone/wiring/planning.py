@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from untildone.adapters.repository import head_of, slug
+from untildone.adapters.stories.kind import Options
 from untildone.adapters.usage import split_command
 from untildone.domain.agent import Permissions
 from untildone.domain.budget import Budget, merged, read
@@ -16,9 +17,22 @@ from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.checks import not_asked_for, with_detected
 from untildone.wiring.repository import Repository
-from untildone.wiring.sources import HINTS, all_changes, change_exists, open_changes, story_source
+from untildone.wiring.sources import (
+    HINTS,
+    all_changes,
+    change_exists,
+    inside,
+    open_changes,
+    story_source,
+)
 
 PLAIN_ITERATIONS = 10
+# Settings that a plan has under the same name and as they are.
+SAME = (
+    *("model", "agent_cmd", "script", "fallback", "resume_session", "prompt_template", "usage_cmd"),
+    *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete"),
+    *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file"),
+)
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
 
 
@@ -30,6 +44,7 @@ class Wanted:
     task: str = ""
     onto: str = ""
     include_flagged: bool = False
+    source_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,8 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
         return wanted.change
     if wanted.task:
         return slug(wanted.task) or "task"
+    if wanted.source_file:
+        return slug(Path(wanted.source_file).stem) or "stories"
     branch, _ = head_of(repository.place.git_dir)
     if branch.startswith("ralph/") and repository.latest(branch.removeprefix("ralph/")):
         return branch.removeprefix("ralph/")
@@ -78,7 +95,9 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
 
 def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: str) -> Prepared:
     """The plan of a new run; every mistake in it is found before anything is touched."""
-    source = story_source(settings.source, top, change)
+    if settings.source_file:
+        settings = replace(settings, source_file=inside(top, settings.source_file))
+    source = story_source(settings.source, top, change, options_of(settings))
     plain = bool(wanted.task)
     if not source and not plain:
         known_change(top, change)
@@ -96,9 +115,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
     settings, remarks = with_detected(settings, top)
     book = checked(source.load()) if source and not plain else None
     open_stories = len(book.open_stories(frozenset())) if book else None
-    if book and book.ignored:
-        warnings = (*warnings, *_ignored(book))
-    warnings = (*warnings, *remarks)
+    warnings = (*warnings, *_ignored(book), *remarks)
     limits = Limits(
         settings.max_retries,
         iterations(settings.max_iterations, settings.max_retries, open_stories),
@@ -117,27 +134,12 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         source=source.name if source else "",
         agent="command" if settings.agent_cmd and not settings.agents else settings.agent,
         limits=limits,
-        model=settings.model,
-        agent_cmd=settings.agent_cmd,
-        script=settings.script,
-        verify=settings.verify,
-        story_verify=settings.story_verify,
-        verify_start=settings.verify_start,
-        baseline=settings.baseline,
         verify_found=() if plain else not_asked_for(settings, top),
-        checkpoint=settings.checkpoint,
-        on_complete=settings.on_complete,
-        usage_cmd=settings.usage_cmd,
-        prompt_template=settings.prompt_template,
         configured_max=settings.max_iterations,
         permissions=Permissions(settings.permissions),
-        fallback=settings.fallback,
-        resume_session=settings.resume_session,
-        sandbox=settings.sandbox,
-        sandbox_network=settings.sandbox_network,
-        sandbox_writable=settings.sandbox_writable,
         ladder=settings.agents,
         budgets=merged((), read(settings.budget)),
+        **{name: getattr(settings, name) for name in SAME},
     )
     return Prepared(plan, source, open_stories, warnings)
 
@@ -159,7 +161,7 @@ def renewed(
     limits = replace(limits, **changed, max_iterations=current + more)
     texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
     texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
-    texts += ["story_verify", "verify_start", "baseline"]
+    texts += ["story_verify", "verify_start", "baseline", "granularity"]
     over = {name: getattr(settings, name) for name in texts if name in given}
     if "permissions" in given:
         over["permissions"] = Permissions(settings.permissions)
@@ -191,7 +193,14 @@ def iterations(configured: int, retries: int, open_stories: int | None) -> int:
 
 def source_of(plan: Plan, top: Path) -> StorySource | None:
     """The story source of an existing run."""
-    return story_source(plan.source, top, plan.change_id) if plan.source else None
+    if not plan.source:
+        return None
+    return story_source(plan.source, top, plan.change_id, options_of(plan))
+
+
+def options_of(wish: Settings | Plan) -> Options:
+    """How the person wants the stories."""
+    return Options(wish.granularity, wish.source_file)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -238,7 +247,9 @@ def _criterion_source(top: Path, change: str, source: StorySource | None) -> Sto
     return story_source("tasks-md", top, change) if (top / "tasks.md").is_file() else None
 
 
-def _ignored(book: StoryBook) -> tuple[str, ...]:
+def _ignored(book: StoryBook | None) -> tuple[str, ...]:
+    if not book or not book.ignored:
+        return ()
     lines = ", ".join(f"{r.line} ({r.why})" for r in book.ignored[:5])
     more = f" and {len(book.ignored) - 5} more" if len(book.ignored) > 5 else ""
     return (f"Lines of {book.path} that are not counted as tasks: {lines}{more}",)

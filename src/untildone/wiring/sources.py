@@ -1,16 +1,17 @@
 """Story sources by name: which have stories in a worktree, and which has a change."""
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from untildone.adapters.stories.kind import Found, Kind, Options
+from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import SOURCES
 
-NO_OPTIONS = Options()
 HINTS = tuple(path for paths in SOURCES.values() for path in paths)
 
 
@@ -55,6 +56,9 @@ def story_source(
     name: str, top: Path, change: str, options: Options = NO_OPTIONS
 ) -> StorySource | None:
     """The source that has this change, or None when none does."""
+    if options.file:
+        options = replace(options, file=inside(top, options.file))
+        name = _of_file(options.file) if name == "auto" else name
     if name != "auto":
         return kind(name).make(top, change, options)
     kinds = list(hinted(top))
@@ -62,6 +66,24 @@ def story_source(
     adopts = (k for k in kinds if k.adopts(top, change))
     found = next(knows, None) or next(adopts, None)
     return found.make(top, change, options) if found else None
+
+
+def inside(top: Path, file: str) -> str:
+    """The file's path in the worktree; one outside could be neither kept nor put back."""
+    path = Path(os.path.normpath(top.resolve() / file))
+    if not path.is_relative_to(top.resolve()):
+        raise UserError(
+            f"The story file is not in this worktree: {file}",
+            state="Nothing was changed.",
+            hint="Copy it into the repository, then name the copy with `--source-file`.",
+        )
+    return path.relative_to(top.resolve()).as_posix()
+
+
+def _of_file(file: str) -> str:
+    """The source that opens files with this ending."""
+    suffix = Path(file).suffix.lower()
+    return next((n for n in SOURCES if suffix in kind(n).suffixes), "markdown")
 
 
 def change_exists(top: Path, change: str) -> bool:

@@ -1,46 +1,88 @@
 """A Markdown checklist as a StoryBook: bytes in, stories with remarks out."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from untildone.adapters.stories import grouping, labels, passed_over, task_lines
+from untildone.adapters.stories import cut, grouping, labels, passed_over, task_lines
+from untildone.adapters.stories.task_lines import TaskLine
 from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.domain.value import dataclass
 
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s+\S")
 
 TaskKey = tuple[str, int]
+Stories = tuple[Story, ...]
+Tell = Callable[[Sequence[str], Stories, Stories], tuple[Stories, list[Remark]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a format of checklist differs from the others; the defaults are OpenSpec's.
+
+    `hidden` marks lines in which no box counts, `refuses` says why a box is no task, `group` makes
+    stories of the tasks, `tell` gets the lines, these groups and the stories as they were cut and
+    adds what the format says about each story.
+    """
+
+    hidden: Callable[[Sequence[str]], Sequence[bool]] | None = None
+    refuses: Callable[[TaskLine], str] | None = None
+    group: Callable[[Sequence[str], Sequence[TaskLine]], tuple[Story, ...]] = grouping.stories
+    tell: Tell | None = None
+
+
+USUAL = Rules()
 
 
 @lru_cache(maxsize=1)  # a story's file is read several times and rarely changed in between
-def parse(data: bytes, *, change: str, source: str, path: str) -> StoryBook:
+def parse(
+    data: bytes,
+    *,
+    change: str,
+    source: str,
+    path: str,
+    rules: Rules = USUAL,
+    granularity: str = "group",
+) -> StoryBook:
     """All stories of the file; whatever the bytes are, this never fails."""
     lines = task_lines.split(data)
-    tasks: list[task_lines.TaskLine] = []
+    tasks, ignored = _scanned(lines, rules)
+    stories = groups = rules.group(lines, tasks)
+    problems = [*([] if tasks else [_no_tasks(lines, path)]), *_equal_tasks(groups)]
+    if granularity != "group":
+        stories = cut.stories(groups, tasks, granularity, change)
+    if rules.tell:
+        stories, remarks = rules.tell(lines, groups, stories)
+        ignored += remarks
+    return StoryBook(change, source, path, stories, tuple(ignored), tuple(problems))
+
+
+def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[Remark]]:
+    """The tasks, and the lines that look like one and are none."""
+    hidden = rules.hidden(lines) if rules.hidden else ()
+    tasks: list[TaskLine] = []
     ignored: list[Remark] = []
     for number, line in enumerate(lines, start=1):
-        task = task_lines.read(line, number)
+        task = task_lines.read(line, number) if "[" in line else None
         if task is not None:
-            tasks.append(task)
-        elif why := passed_over.reason(line):
+            why = _refused(task, hidden, rules)
+            if not why:
+                tasks.append(task)
+        else:
+            why = passed_over.reason(line) if line else ""
+        if why:
             ignored.append(Remark(number, why))
         if "\r" in line and task_lines.second_task(line):
             ignored.append(
                 Remark(number, "A task behind a bare carriage return is not counted; end the line.")
             )
-    stories = grouping.stories(lines, tasks)
-    problems = [
-        *([] if tasks else [_no_tasks(lines, path)]),
-        *_equal_tasks(stories),
-    ]
-    return StoryBook(
-        change=change,
-        source=source,
-        path=path,
-        stories=stories,
-        ignored=tuple(ignored),
-        problems=tuple(problems),
-    )
+    return tasks, ignored
+
+
+def _refused(task: TaskLine, hidden: Sequence[bool], rules: Rules) -> str:
+    if hidden and hidden[task.line - 1]:
+        return "A box inside a code block or a comment is not counted."
+    return rules.refuses(task) if rules.refuses else ""
 
 
 def by_text(story: Story) -> dict[TaskKey, Task]:
@@ -72,6 +114,8 @@ def _equal_tasks(stories: Sequence[Story]) -> Iterator[Remark]:
     for story in stories:
         if len(story.tasks) == 1:
             continue
+        if len({task.id for task in story.tasks}) == len(story.tasks):
+            continue  # equal texts have equal numbers
         first: dict[str, Task] = {}
         for task in filter(has_number, story.tasks):
             other = first.setdefault(labels.normal(task.text), task)

@@ -42,7 +42,7 @@ def of_all(before: StoryBook, now: StoryBook) -> list[Claim]:
     return [
         Claim(story, task, was)
         for story in now.stories
-        if story.key in earlier
+        if any(task.done for task in story.tasks) and story.key in earlier
         for task, was in _newly_done(earlier[story.key], story)
     ]
 

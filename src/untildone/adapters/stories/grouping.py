@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from untildone.adapters.stories import labels, outline
 from untildone.adapters.stories.outline import Heading, Item
@@ -16,19 +17,32 @@ _CHILD_INDENT = 2
 
 def stories(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
     """Every task in exactly one story, in file order."""
-    found = outline.headings(lines)
-    items: list[Item] = sorted([*found, *tasks], key=lambda item: item.line)
-    details = _details(lines, items)
+    items = _items(lines, tasks)
     level = outline.group_level(items)
     if level is None:
-        seen: Counter[str] = Counter()
-        return tuple(_of_task(family, details, seen) for family in _families(items))
+        return _of_families(lines, items)
+    details = _details(lines, items)
     return _distinct_slugs(
         [
             _of_heading(lines, owner, owned, details, number=_number(owner, level))
             for owner, owned in outline.groups(items, level)
         ]
     )
+
+
+def families(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
+    """Every top-level task with the tasks below it, whatever headings there are."""
+    return _of_families(lines, _items(lines, tasks))
+
+
+def _items(lines: Sequence[str], tasks: Sequence[TaskLine]) -> list[Item]:
+    return sorted([*outline.headings(lines), *tasks], key=attrgetter("line"))
+
+
+def _of_families(lines: Sequence[str], items: Sequence[Item]) -> tuple[Story, ...]:
+    details = _details(lines, items)
+    seen: Counter[str] = Counter()
+    return tuple(_of_task(family, details, seen) for family in _families(items))
 
 
 def _number(owner: Heading | None, level: int) -> str:
@@ -53,32 +67,45 @@ def _of_heading(
         title=heading.title if number else heading.text,
         tasks=tasks,
         line=heading.line,
-        body=_bounded(lines[heading.line : owned[0].line - 1], BODY_LIMIT),
+        body=_bounded(lines[heading.line : owned[0].line - 1], BODY_LIMIT)
+        if owned[0].line > heading.line + 1
+        else "",
     )
     return story, bool(number)
 
 
 def _of_task(family: list[TaskLine], details: dict[int, str], seen: Counter[str]) -> Story:
-    """A story of a flat list; unnumbered ones with the same slug are told apart by occurrence."""
-    number, rest = labels.split_number(family[0].text, letters=True)
-    title = rest or family[0].text or "(no text)"
+    name, title, _ = named(family[0].text, seen)
+    return Story(id=name, title=title, tasks=_tasks(family, details), line=family[0].line)
+
+
+def named(text: str, seen: Counter[str]) -> tuple[str, str, bool]:
+    """The id and the title of a story that is one task, and whether a number names it.
+
+    Unnumbered ones with the same slug are told apart by occurrence.
+    """
+    number, rest = labels.split_number(text, letters=True)
+    title = rest or text or "(no text)"
     name = number or labels.slug(title)
     seen[name] += 1
     if seen[name] > 1 and not number:
         name = f"{name}.{seen[name]}"
-    return Story(id=name, title=title, tasks=_tasks(family, details), line=family[0].line)
+    return name, title, bool(number)
 
 
 def _tasks(owned: Sequence[TaskLine], details: dict[int, str]) -> tuple[Task, ...]:
+    number = labels.split_number
     return tuple(
-        Task(
-            id=labels.split_number(task.text, letters=True)[0] or str(ordinal),
-            text=task.text,
-            done=task.done,
-            line=task.line,
-            detail=details.get(task.line, ""),
-        )
-        for ordinal, task in enumerate(owned, start=1)
+        [
+            Task(
+                number(task.text, letters=True)[0] or str(ordinal),
+                task.text,
+                task.done,
+                task.line,
+                details.get(task.line, ""),
+            )
+            for ordinal, task in enumerate(owned, start=1)
+        ]
     )
 
 
@@ -109,9 +136,12 @@ def _distinct_slugs(found: list[tuple[Story, bool]]) -> tuple[Story, ...]:
     first: dict[str, str] = {}
     result = []
     for story, numbered in found:
-        title = labels.normal(story.title)
-        if first.setdefault(story.id, title) != title and not numbered:
-            story = replace(story, id=f"{story.id}-{labels.digest(title)}")
+        if story.id not in first:
+            first[story.id] = story.title
+        elif not numbered:
+            title = labels.normal(story.title)
+            if labels.normal(first[story.id]) != title:
+                story = replace(story, id=f"{story.id}-{labels.digest(title)}")
         result.append(story)
     return tuple(result)
 
@@ -128,7 +158,8 @@ def _details(lines: Sequence[str], items: Sequence[Item]) -> dict[int, str]:
         while parents and parents[-1].indent >= item.indent:
             parents.pop()
         parents.append(item)
-        _attach(lines[item.line : end], parents, below)
+        if end > item.line and (end > item.line + 1 or lines[item.line]):
+            _attach(lines[item.line : end], parents, below)
     return {line: _bounded(text, DETAIL_LIMIT) for line, text in below.items()}
 
 

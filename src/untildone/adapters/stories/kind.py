@@ -31,6 +31,9 @@ class Options:
     file: str = ""
 
 
+NO_OPTIONS = Options()
+
+
 def no(root: Path, change: str) -> bool:
     """Never; for a source that takes no name but its own."""
     del root, change

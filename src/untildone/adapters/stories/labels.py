@@ -10,9 +10,12 @@ _END = r"(?=\s|$)"
 # colon, comma and full stop, which stand without a blank behind them.
 _NUMBER = re.compile(
     rf"(?:\*\s+)?(?P<wrap>{_WRAP})"
-    rf"(?:(?P<number>{_DOTTED}|[0-9]{{1,9}}(?={_WRAP}[.):\uff1a\u3001\uff0e])|(?P<letter>T[0-9]{{1,6}}))"
+    rf"(?:(?P<number>{_DOTTED}|[0-9]{{1,9}}(?={_WRAP}[.):\uff1a\u3001\uff0e])|(?P<letter>T[0-9]{{1,6}}[a-z]?))"
     rf"(?P<close>{_WRAP}(?:[.):]?{_WRAP}{_END}|[\uff1a\u3001\uff0e]{_WRAP})))"
 )
+# What most numbers look like, found without the long way round.
+_USUAL = re.compile(r"(?:([0-9]{1,9}(?:\.[0-9]{1,9}){1,7})|([0-9]{1,9})\.) (?=[^\s])")
+_STARTS = frozenset("0123456789*_`~T")
 # A run of signs becomes one hyphen, and so does a dot that ends a word.
 _ILLEGAL = re.compile(r"(?:[\x00-,/:-@\[-^`{-\x7f-]|\.(?![^\x00-/:-@\[-^`{-\x7f]))+")
 _DOTS = re.compile(r"\.{2,}")
@@ -28,6 +31,11 @@ def normal(text: str) -> str:
 
 def split_number(text: str, *, letters: bool) -> tuple[str, str]:
     """The number at the start (`1.2`, `1.`, with `letters` also `T001`) and the rest."""
+    if text[:1] not in _STARTS:
+        return "", text
+    usual = _USUAL.match(text)
+    if usual:
+        return usual[1] or usual[2], text[usual.end() :].strip()
     match = _NUMBER.match(text)
     if match is None or (match["letter"] and not letters):
         return "", text

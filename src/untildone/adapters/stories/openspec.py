@@ -7,9 +7,10 @@ from pathlib import Path
 
 from untildone.adapters.stories import delta_specs
 from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.adapters.stories.kind import Found, Kind, counted
+from untildone.adapters.stories.checklist_source import ChecklistSource
+from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options, counted
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Story, StoryBook, StoryContext
+from untildone.domain.story import Story, StoryContext
 
 NAME = "openspec"
 CHANGES = "openspec/changes"
@@ -80,10 +81,10 @@ def _nested(directory: Path, name: str, depth: int) -> Iterator[str]:
             yield from _nested(directory / child, f"{name}/{child}", depth + 1)
 
 
-class OpenSpec:
+class OpenSpec(ChecklistSource):
     """The story source for one OpenSpec change, read without the OpenSpec program."""
 
-    def __init__(self, root: Path, change: str) -> None:
+    def __init__(self, root: Path, change: str, options: Options = NO_OPTIONS) -> None:
         if not _is_name(change):
             raise StoriesError(
                 f"This cannot be the name of an OpenSpec change: {change!r}",
@@ -91,24 +92,8 @@ class OpenSpec:
             )
         self._root = root
         self._home = f"{CHANGES}/{change}"
-        self._file = ChecklistFile(root, f"{self._home}/tasks.md", change, NAME)
-
-    @property
-    def name(self) -> str:
-        """The name that `--source` takes."""
-        return NAME
-
-    def load(self) -> StoryBook:
-        """Read the stories as they are now."""
-        return self._file.load()
-
-    def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
-        """Tick the story's boxes; take back boxes of other stories that were open in `before`."""
-        return self._file.settle(story, before)
-
-    def take_back(self, before: StoryBook) -> None:
-        """Untick what was open in `before`."""
-        self._file.take_back(before)
+        path = f"{self._home}/tasks.md"
+        super().__init__(ChecklistFile(root, path, change, NAME, granularity=options.granularity))
 
     def context(self, story: Story) -> StoryContext:
         """The change's documents, and the requirements that fit the story."""
@@ -155,7 +140,7 @@ class OpenSpec:
 SOURCE = Kind(
     name=NAME,
     title="OpenSpec changes",
-    make=lambda root, change, options: OpenSpec(root, change),
+    make=OpenSpec,
     find=find,
     recognises=recognises,
 )

@@ -30,10 +30,12 @@ Item = Heading | TaskLine
 
 def headings(lines: Sequence[str]) -> list[Heading]:
     """All headings that are not inside a code fence."""
+    likely = [number for number, line in enumerate(lines, start=1) if "#" in line]
+    inside = fenced(lines) if likely else []
     found = []
-    for number, (line, inside) in enumerate(zip(lines, fenced(lines), strict=True), start=1):
-        if not inside and "#" in line:
-            heading = _read(line.strip("\ufeff").rstrip(BLANKS), number)
+    for number in likely:
+        if not inside[number - 1]:
+            heading = _read(lines[number - 1].strip("\ufeff").rstrip(BLANKS), number)
             if heading is not None:
                 found.append(heading)
     return found
@@ -59,6 +61,21 @@ def fenced(lines: Sequence[str]) -> list[bool]:
     return inside
 
 
+def hidden(lines: Sequence[str]) -> list[bool]:
+    """Whether each line is inside a code fence or an HTML comment that ends."""
+    inside = fenced(lines)
+    start = -1
+    for at, line in enumerate(lines):
+        if start < 0 and "<!--" in line and not inside[at]:
+            start = at if "-->" not in line.rpartition("<!--")[2] else -1
+        elif start >= 0 and "-->" in line:
+            # What stands on the first line before the comment is no part of it.
+            first = start + bool(lines[start].partition("<!--")[0].strip(BLANKS))
+            inside[first : at + 1] = [True] * (at + 1 - first)
+            start = -1
+    return inside
+
+
 def _read(line: str, number: int) -> Heading | None:
     match = _HEADING.match(line)
     if match is None:
@@ -72,6 +89,8 @@ def _read(line: str, number: int) -> Heading | None:
 
 def without_closing(text: str) -> str:
     """The text of a heading without the `#` signs that may close it; `C#` keeps its sign."""
+    if "#" not in text:
+        return text.strip(BLANKS)
     rest = text.rstrip(BLANKS).rstrip("#")
     closes = not rest or rest[-1] in " \t"
     return (rest if closes else text).strip(BLANKS)
@@ -94,13 +113,16 @@ def group_level(items: Sequence[Item]) -> int | None:
     """The level whose headings make stories; None when no heading below the title has tasks."""
     inside: list[Heading] = []
     with_tasks: dict[int, Heading] = {}
+    told = True
     for item in items:
         if isinstance(item, Heading):
             while inside and inside[-1].level >= item.level:
                 inside.pop()
             inside.append(item)
-        else:
+            told = False
+        elif not told:
             with_tasks.update((h.line, h) for h in inside if h.level >= _FIRST_GROUP_LEVEL)
+            told = True
     numbered = [h.level for h in with_tasks.values() if h.number]
     return min(numbered or [h.level for h in with_tasks.values()], default=None)
 

@@ -30,6 +30,7 @@ class TaskLine:
     indent: int
     done: bool
     text: str
+    mark: str = ""
 
 
 def split(data: bytes) -> list[str]:
@@ -57,12 +58,9 @@ def read(text: str, line: int) -> TaskLine | None:
     match = _TASK.match(text)
     if match is None:
         return None
-    return TaskLine(
-        line=line,
-        indent=indent_of(match["indent"] + "-"),
-        done=match["mark"] in ("x", "X"),
-        text=match["text"].strip(BLANKS),
-    )
+    indent, mark, words = match.groups("")
+    column = indent_of(indent + "-") if indent else 0
+    return TaskLine(line, column, mark in ("x", "X"), words.strip(BLANKS), mark)
 
 
 def second_task(text: str) -> bool:

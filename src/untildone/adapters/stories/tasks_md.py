@@ -4,8 +4,8 @@ from pathlib import Path
 
 from untildone.adapters.stories import openspec
 from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.adapters.stories.kind import Found, Kind, counted
-from untildone.domain.story import Story, StoryBook, StoryContext
+from untildone.adapters.stories.checklist_source import ChecklistSource
+from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options, counted
 
 NAME = "tasks-md"
 FILE = "tasks.md"
@@ -34,38 +34,18 @@ def find(root: Path) -> tuple[Found, ...]:
     return (counted(_OWN_CHANGE, lambda: TasksMd(root, _OWN_CHANGE)),) if there else ()
 
 
-class TasksMd:
+class TasksMd(ChecklistSource):
     """The story source for the `tasks.md` of the worktree root."""
 
-    def __init__(self, root: Path, change: str) -> None:
-        self._file = ChecklistFile(root, FILE, change, NAME)
-
-    @property
-    def name(self) -> str:
-        """The name that `--source` takes."""
-        return NAME
-
-    def load(self) -> StoryBook:
-        """Read the stories as they are now."""
-        return self._file.load()
-
-    def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
-        """Tick the story's boxes; take back boxes of other stories that were open in `before`."""
-        return self._file.settle(story, before)
-
-    def take_back(self, before: StoryBook) -> None:
-        """Untick what was open in `before`."""
-        self._file.take_back(before)
-
-    def context(self, story: Story) -> StoryContext:
-        """A plain list has no documents beside it."""
-        return StoryContext()
+    def __init__(self, root: Path, change: str, options: Options = NO_OPTIONS) -> None:
+        granularity = options.granularity
+        super().__init__(ChecklistFile(root, FILE, change, NAME, granularity=granularity))
 
 
 SOURCE = Kind(
     name=NAME,
     title="The file tasks.md",
-    make=lambda root, change, options: TasksMd(root, change),
+    make=TasksMd,
     find=find,
     recognises=recognises,
     adopts=adopts,

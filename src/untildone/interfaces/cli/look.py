@@ -1,16 +1,14 @@
-"""`status`, `stories` and `logs`: looking without touching."""
+"""`status` and `logs`: looking without touching."""
 
 import json
 import sys
 
 import click
 
-from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import amount
 from untildone.interfaces import render
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring import inspect
-from untildone.wiring.planning import Wanted, pick_change
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for
 
@@ -35,28 +33,6 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
         click.echo("No loop has run in this repository yet. Start one: `untildone run`")
     for loop in loops:
         click.echo(_loop_text(loop))
-    return 0
-
-
-@click.command()
-@click.argument("change", required=False, default="", shell_complete=change_names)
-@click.option("--source", default="auto", help="Story source.  [default: auto]")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
-def stories(change: str, source: str, as_json: bool) -> int:  # noqa: FBT001 - click
-    """The stories of CHANGE as the loop sees them, and what was not counted."""
-    repository = here()
-    name = pick_change(repository, Wanted(change))
-    book = inspect.stories(repository, name, source)
-    if as_json:
-        click.echo(json.dumps(inspect.book_json(book), ensure_ascii=False))
-    else:
-        _stories_table(inspect.book_json(book))
-    if book.problems:
-        first = book.problems[0]
-        raise StoriesError(
-            f"{book.path}:{first.line}: {first.why}",
-            hint=f"Mend the file, then `untildone stories {name}` again.",
-        )
     return 0
 
 
@@ -126,22 +102,3 @@ def _loop_text(loop: dict[str, object]) -> str:
     elif loop.get("phase") == "awaiting_choice":
         rows.append(f"  next: untildone finish {loop['change_id']} cleanup|keep")
     return "\n".join(rows)
-
-
-def _stories_table(data: dict[str, object]) -> None:
-    counts = data["tasks"]
-    assert isinstance(counts, dict)
-    click.echo(
-        f"{data['change']} ({data['source']}): {counts['complete']} of {counts['total']} tasks"
-    )
-    rows = data["stories"]
-    assert isinstance(rows, list)
-    width = max((len(row["id"]) for row in rows), default=0)
-    for row in rows:
-        ticked = sum(task["done"] for task in row["tasks"])
-        mark = "✓" if row["state"] == "done" else "○"
-        click.echo(f"{mark} {row['id']:<{width}}  {ticked}/{len(row['tasks'])}  {row['title']}")
-    ignored = data["ignored"]
-    assert isinstance(ignored, list)
-    for row in ignored:
-        click.echo(f"  not counted, line {row['line']}: {row['why']}")

@@ -35,6 +35,17 @@ OPTIONS = [
         help=f"Story source: auto, {', '.join(settings_module.SOURCES)}.  [default: auto]",
     ),
     click.option(
+        "--source-file",
+        metavar="FILE",
+        callback=lambda ctx, param, value: str(Path(value).absolute()) if value else value,
+        help="The file that holds the stories, whatever its name.",
+    ),
+    click.option(
+        "--granularity",
+        type=click.Choice(["group", "task", "change"]),
+        help="Checklists: what one story is.  [default: group]",
+    ),
+    click.option(
         "--agent", help="Agent: `untildone agents` lists them.  [default: claude]", metavar="NAME"
     ),
     click.option(
@@ -213,7 +224,7 @@ def run(
     view = _view_flags(flags)
     repository = here()
     settings = settings_module.load(repository.place.top, os.environ, flags)
-    wanted = Wanted(change, task, include_flagged=include_flagged)
+    wanted = Wanted(change, task, "", include_flagged, settings.source_file)
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
     session = session_for(repository, settings.on_complete, view)

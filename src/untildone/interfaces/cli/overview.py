@@ -5,7 +5,7 @@ COMMANDS = {
     "run": ("loop", "Start the loop over a change, or go on with it after a crash."),
     "resume": ("loop", "Go on with a stopped, stuck, stalled or crashed run."),
     "status": ("look", "Where every loop of this repository stands."),
-    "stories": ("look", "The stories of a change as the loop sees them."),
+    "stories": ("stories", "The stories of a change as the loop sees them."),
     "logs": ("look", "What the agent said and did."),
     "attempts": ("work", "Failed attempts that were saved: list, show, compare, bring back."),
     "stop": ("control", "Ask a live loop to stop."),

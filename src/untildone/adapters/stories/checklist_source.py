@@ -1,0 +1,33 @@
+"""A story source that is nothing but a Markdown checklist."""
+
+from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.domain.story import Story, StoryBook, StoryContext
+
+
+class ChecklistSource:
+    """Reads, ticks and unticks; what there is to read beside it is for the format to say."""
+
+    def __init__(self, file: ChecklistFile) -> None:
+        self._file = file
+
+    @property
+    def name(self) -> str:
+        """The name that `--source` takes."""
+        return self._file.source
+
+    def load(self) -> StoryBook:
+        """Read the stories as they are now."""
+        return self._file.load()
+
+    def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
+        """Tick the story's boxes; take back boxes of other stories that were open in `before`."""
+        return self._file.settle(story, before)
+
+    def take_back(self, before: StoryBook) -> None:
+        """Untick what was open in `before`."""
+        self._file.take_back(before)
+
+    def context(self, story: Story) -> StoryContext:
+        """A plain list has no documents beside it."""
+        del story
+        return StoryContext()

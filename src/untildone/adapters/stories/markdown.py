@@ -1,0 +1,83 @@
+"""Stories of a Markdown file with boxes: a plan, a to-do list, any file that is named."""
+
+import os
+from pathlib import Path
+
+from untildone.adapters.stories import outline
+from untildone.adapters.stories.checklist import Rules
+from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklist_source import ChecklistSource
+from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options, counted
+from untildone.domain.errors import StoriesError
+
+NAME = "markdown"
+# Looked for in this order; the name of the change is that of the file.
+FILES = {
+    "PRD.md": "prd",
+    "TODO.md": "todo",
+    "fix_plan.md": "fix_plan",
+    "@fix_plan.md": "fix_plan",
+    ".ralph/fix_plan.md": "fix_plan",
+    ".ralph/@fix_plan.md": "fix_plan",
+    "IMPLEMENTATION_PLAN.md": "implementation_plan",
+}
+# Such files are documents for people: a box in an example is no work to do.
+RULES = Rules(hidden=outline.hidden)
+
+
+def _path(root: Path, change: str) -> str:
+    """The first file of this name that has a box in it."""
+    paths = [path for path, name in FILES.items() if name == change]
+    return next((path for path in paths if _has_boxes(root, path, change)), "")
+
+
+def _has_boxes(root: Path, path: str, change: str) -> bool:
+    if not os.path.lexists(root / path):
+        return False
+    try:
+        return bool(_file(root, path, change, "group").load().total)
+    except StoriesError:
+        return True  # one that cannot be read is told when it is opened
+
+
+def recognises(root: Path, change: str) -> bool:
+    """One of the usual files has this name, and boxes."""
+    return bool(_path(root, change))
+
+
+def find(root: Path) -> tuple[Found, ...]:
+    """The usual files that have boxes."""
+    names = dict.fromkeys(FILES.values())
+    return tuple(
+        counted(name, lambda name=name: Markdown(root, name))  # type: ignore[misc]
+        for name in names
+        if recognises(root, name)
+    )
+
+
+def _file(root: Path, path: str, change: str, granularity: str) -> ChecklistFile:
+    return ChecklistFile(root, path, change, NAME, RULES, granularity)
+
+
+class Markdown(ChecklistSource):
+    """The story source for one Markdown file."""
+
+    def __init__(self, root: Path, change: str, options: Options = NO_OPTIONS) -> None:
+        path = options.file or _path(root, change)
+        if not path:
+            raise StoriesError(
+                f"No Markdown file with boxes goes by this name: {change}",
+                hint=f"Name the file with `--source-file`; known are {', '.join(FILES)}.",
+            )
+        super().__init__(_file(root, path, change, options.granularity))
+
+
+SOURCE = Kind(
+    name=NAME,
+    title="Markdown checklists",
+    make=Markdown,
+    find=find,
+    recognises=recognises,
+    guessed=True,
+    suffixes=(".md", ".markdown", ".mdx", ".txt"),
+)

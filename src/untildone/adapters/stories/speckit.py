@@ -1,0 +1,158 @@
+"""Stories of a Spec Kit feature: the phases of `specs/NNN-name/tasks.md`."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from untildone.adapters.stories import grouping, spec_folders
+from untildone.adapters.stories.checklist import Rules, Stories
+from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklist_source import ChecklistSource
+from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options
+from untildone.adapters.stories.task_lines import TaskLine
+from untildone.domain.story import Remark, Story, StoryContext
+
+NAME = "speckit"
+HOME = "specs"
+CONSTITUTION = ".specify/memory/constitution.md"
+_DOCUMENTS = ("spec.md", "plan.md", "research.md", "data-model.md", "quickstart.md", "contracts")
+_ID = re.compile(r"[*_`~]{0,3}(T[0-9]{3,}[a-z]?)\b")
+_UNBOXED = re.compile(r"\s*(?:[-*+]\s+)?[*_`~]{0,3}T[0-9]{3,}[a-z]?\b")
+_PHASE = re.compile(r"Phase\s+([0-9]+(?:\.[0-9]+)*[a-z]?)\b", re.IGNORECASE)
+_PRIORITY = re.compile(r"\bPriority:\s*P([0-9]{1,3})\b", re.IGNORECASE)
+_PARALLEL = re.compile(r"[^\[]{0,12}\[P\]")
+_OF_STORY = re.compile(r"\[US[0-9]+\]")
+_DEPENDS = re.compile(r"depends on ((?:T[0-9]{3,}[a-z]?(?:,? and |, ?|/| & )?)+)", re.IGNORECASE)
+_TASK_ID = re.compile(r"T[0-9]{3,}[a-z]?")
+_MUST_HOLD = re.compile(
+    r"\*\*(Independent Test|Checkpoint)\*\*:?\s*(.+)|\*\*(Checkpoint):\*\*\s*(.+)"
+)
+_MOST_EDGES = 50_000
+
+
+def _refuses(task: TaskLine) -> str:
+    if _ID.match(task.text):
+        return ""
+    return "A box without a number like T001 is a note and not counted."
+
+
+def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
+    """The phases, called by their number where it is unique."""
+    found = grouping.stories(lines, tasks)
+    names = [match[1] if (match := _PHASE.match(s.title)) else "" for s in found]
+    count = Counter(names)
+    return tuple(
+        replace(story, id=f"phase-{name}") if name and count[name] == 1 else story
+        for story, name in zip(found, names, strict=True)
+    )
+
+
+def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stories, list[Remark]]:
+    waits = _waits(groups)
+    told = stories if len(groups) != 1 and len(stories) == 1 else _dependent(groups, stories, waits)
+    edges = [*(group.line for group in groups), len(lines) + 1]
+    must = {start: tuple(_must_hold(lines[start : end - 1])) for start, end in pairwise(edges)}
+    unboxed = [
+        Remark(number, "A task without a box is not counted; write `- [ ] T001 …`.")
+        for number, line in enumerate(lines, start=1)
+        if "T" in line and _UNBOXED.match(line)
+    ]
+    return tuple(_with_words(story, must.get(story.line, ())) for story in told), unboxed
+
+
+def _must_hold(lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        if match := _MUST_HOLD.match(line.strip()):
+            yield f"{match[1]}: {match[2].strip()}"
+
+
+def _with_words(story: Story, must: tuple[str, ...]) -> Story:
+    priority = _PRIORITY.search(story.title)
+    return replace(
+        story,
+        acceptance=must,
+        priority=int(priority[1]) if priority else None,
+        parallel=all(_PARALLEL.match(task.text) for task in story.tasks),
+    )
+
+
+def _waits(groups: Stories) -> list[range]:
+    """For each phase the phases that come first.
+
+    A phase of user stories waits for the last one that is not; any other waits for all before it,
+    back to the one like it.
+    """
+    found = []
+    barrier = 0
+    for at, group in enumerate(groups):
+        of_story = any(_OF_STORY.search(task.text) for task in group.tasks)
+        if of_story:
+            found.append(range(max(barrier - 1, 0), barrier))
+        else:
+            found.append(range(max(barrier - 1, 0), at))
+            barrier = at + 1
+    return found
+
+
+def _dependent(groups: Stories, stories: Stories, waits: Sequence[range]) -> Stories:
+    """What each story waits for: the phases before its own, and what its text names."""
+    phase_of = {task.line: at for at, group in enumerate(groups) for task in group.tasks}
+    members: list[list[str]] = [[] for _ in groups]
+    owner: dict[str, str] = {}
+    for story in stories:
+        members[phase_of[story.tasks[-1].line]].append(story.id)
+        owner.update((match[1], story.id) for t in story.tasks if (match := _ID.match(t.text)))
+    edges = sum(len(members[at]) * len(members[b]) for at, w in enumerate(waits) for b in w)
+    told = []
+    for story in stories:
+        before = waits[phase_of[story.tasks[-1].line]] if edges <= _MOST_EDGES else ()
+        names = [name for at in before for name in members[at]]
+        for task in story.tasks:
+            for match in _DEPENDS.finditer(task.text):
+                names += [owner.get(name, name) for name in _TASK_ID.findall(match[1])]
+        names = [name for name in dict.fromkeys(names) if name != story.id]
+        told.append(replace(story, depends_on=tuple(names)))
+    return tuple(told)
+
+
+RULES = Rules(refuses=_refuses, group=_group, tell=_tell)
+
+
+def recognises(root: Path, change: str) -> bool:
+    """There is a feature of this name, with tasks."""
+    return spec_folders.has_tasks(root, HOME, change)
+
+
+def find(root: Path) -> tuple[Found, ...]:
+    """The features that have tasks."""
+    return spec_folders.find(root, HOME, lambda name: SpecKit(root, name))
+
+
+class SpecKit(ChecklistSource):
+    """The story source for one feature; checklists beside it are gates, not tasks."""
+
+    def __init__(self, root: Path, change: str, options: Options = NO_OPTIONS) -> None:
+        self._root = root
+        self._home = f"{HOME}/{spec_folders.checked_name(change, HOME, 'Spec Kit feature')}"
+        path = f"{self._home}/{spec_folders.TASKS}"
+        super().__init__(ChecklistFile(root, path, change, NAME, RULES, options.granularity))
+
+    def context(self, story: Story) -> StoryContext:
+        """The documents of the feature, and the constitution of the project."""
+        del story
+        pointers = [*spec_folders.documents(self._root, self._home, _DOCUMENTS)]
+        if (self._root / CONSTITUTION).is_file():
+            pointers.append(CONSTITUTION)
+        return StoryContext(pointers=tuple(pointers))
+
+
+SOURCE = Kind(
+    name=NAME,
+    title="Spec Kit features",
+    make=SpecKit,
+    find=find,
+    recognises=recognises,
+)

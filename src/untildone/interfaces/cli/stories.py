@@ -1,0 +1,102 @@
+"""`stories`: what there is to do, as the loop sees it."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from untildone.domain.errors import StoriesError
+from untildone.domain.plain_text import plain
+from untildone.domain.story import StoryBook
+from untildone.interfaces.cli.names import change_names
+from untildone.settings import SOURCES, load
+from untildone.wiring import inspect
+from untildone.wiring.planning import SeveralChanges, Wanted, options_of, pick_change
+from untildone.wiring.repository import here
+
+
+@click.command()
+@click.argument("change", required=False, default="", shell_complete=change_names)
+@click.option(
+    "--source", metavar="NAME", help=f"Story source: auto, {', '.join(SOURCES)}.  [default: auto]"
+)
+@click.option("--source-file", metavar="FILE", help="The file that holds the stories.")
+@click.option(
+    "--granularity",
+    type=click.Choice(["group", "task", "change"]),
+    help="Checklists: what one story is.  [default: group]",
+)
+@click.option("--graph", is_flag=True, help="What waits for what, as a Mermaid flowchart.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+def stories(
+    change: str,
+    graph: bool,  # noqa: FBT001 - click
+    as_json: bool,  # noqa: FBT001 - click
+    **flags: str | None,
+) -> int:
+    """The stories of CHANGE as the loop sees them, and what was not counted.
+
+    Without CHANGE: the only open one, or everything that can be run here when there are several.
+    """
+    if graph and as_json:
+        raise click.UsageError("`--graph` and `--json` do not go together.")
+    if flags["source_file"]:
+        flags["source_file"] = str(Path(flags["source_file"]).absolute())
+    repository = here()
+    settings = load(repository.place.top, os.environ, flags)
+    try:
+        name = pick_change(repository, Wanted(change, source_file=settings.source_file))
+    except SeveralChanges:
+        _list(inspect.changes_json(repository), as_json=as_json)
+        return 0
+    book = inspect.stories(repository, name, settings.source, options_of(settings))
+    if graph:
+        from untildone.interfaces.mermaid import flowchart
+
+        click.echo(flowchart(book), nl=False)
+    elif as_json:
+        listed = {} if change else {"changes": inspect.changes_json(repository)}
+        click.echo(json.dumps(inspect.book_json(book) | listed, ensure_ascii=False))
+    else:
+        click.echo(_table(book))
+    if book.problems:
+        first = book.problems[0]
+        raise StoriesError(
+            f"{first.path or book.path}:{first.line}: {first.why}",
+            hint=f"Mend the file, then `untildone stories {name}` again.",
+        )
+    return 0
+
+
+def _list(rows: list[dict[str, object]], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"changes": rows}, ensure_ascii=False))
+        return
+    width = max(len(str(row["name"])) for row in rows)
+    marks = {"open": "○", "done": "✓", "broken": "!"}
+    for row in rows:
+        counts = row["tasks"]
+        assert isinstance(counts, dict)
+        what = plain(str(row["why"])) or f"{counts['complete']} of {counts['total']} tasks done"
+        name = f"{plain(str(row['name'])):<{width}}"
+        click.echo(f"{marks[str(row['state'])]} {name}  {row['source']}  {what}")
+    click.echo("Run one of them: `untildone run CHANGE`")
+
+
+def _table(book: StoryBook) -> str:
+    rows = [f"{book.change} ({book.source}): {book.complete} of {book.total} tasks"]
+    width = max((len(story.id) for story in book.stories), default=0)
+    for story in book.stories:
+        ticked = sum(task.done for task in story.tasks)
+        mark = "✓" if story.done else "○"
+        about = [f"priority {story.priority}"] if story.priority is not None else []
+        about += ["parallel"] if story.parallel else []
+        about += [f"after {', '.join(story.depends_on)}"] if story.depends_on else []
+        note = f"  ({'; '.join(about)})" if about else ""
+        title = f"{plain(story.title)}{note}"
+        rows.append(f"{mark} {story.id:<{width}}  {ticked}/{len(story.tasks)}  {title}")
+    for remark in book.ignored:
+        where = f"{remark.path}, line" if remark.path else "line"
+        rows.append(f"  not counted, {where} {remark.line}: {remark.why}")
+    return "\n".join(rows)

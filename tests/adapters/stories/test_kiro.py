@@ -1,0 +1,164 @@
+"""Kiro specs: two levels, optional tasks, marks of interrupted runs, waves."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.stories import kiro
+from untildone.adapters.stories.kind import Found, Options
+from untildone.adapters.stories.kiro import Kiro
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import StoryContext
+
+TASKS = """\
+# Implementation Plan
+
+## Overview
+
+Words.
+
+## Tasks
+
+- [x] 1. Set up the project
+  - Make folders
+  - _Requirements: 1.1_
+
+- [-] 2. Write the parser
+  - [x] 2.1 Read tokens
+    - _Requirements: 1.2, 2.1_
+  - [~] 2.2 Build the tree
+  - [ ]* 2.3 Write property tests
+    - **Property 1**
+
+- [ ] 3. Checkpoint - make sure that all tests pass
+"""
+
+
+def put(root: Path, text: str = TASKS, name: str = "parser") -> Kiro:
+    folder = root / ".kiro/specs" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tasks.md").write_text(text)
+    return Kiro(root, name)
+
+
+def test_top_level_tasks_are_stories_whatever_the_headings(tmp_path: Path) -> None:
+    book = put(tmp_path).load()
+    assert [(s.id, [(t.id, t.done) for t in s.tasks], s.done) for s in book.stories] == [
+        ("1", [("1", True)], True),
+        ("2", [("2", False), ("2.1", True), ("2.2", False)], False),
+        ("3", [("3", False)], False),
+    ]
+    assert book.problems == ()
+    (optional,) = book.ignored
+    assert (optional.line, "optional" in optional.why) == (17, True)
+
+
+def test_a_parent_is_as_done_as_what_is_below_it(tmp_path: Path) -> None:
+    text = "- [ ] 1. A\n  - [x] 1.1 a\n  - [ ]* 1.2 b\n- [x] 2. B\n  - [ ] 2.1 c\n"
+    book = put(tmp_path, text).load()
+    assert [s.done for s in book.stories] == [True, False]
+    source = Kiro(tmp_path, "parser")
+    source.settle(book.stories[1], book)
+    path = tmp_path / ".kiro/specs/parser/tasks.md"
+    assert path.read_text() == text.replace("[ ] 2.1", "[x] 2.1")
+
+
+def test_settling_ticks_the_required_boxes(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    book = source.load()
+    source.settle(book.stories[1], book)
+    done = TASKS.replace("[-] 2.", "[x] 2.").replace("[~] 2.2", "[x] 2.2")
+    assert (tmp_path / ".kiro/specs/parser/tasks.md").read_text() == done
+
+
+WAVES = {
+    "waves": {"waves": [{"id": 0, "tasks": ["1"]}, {"id": 1, "tasks": ["2.1", "2.2"]}]},
+    "numbers": {"waves": [{"wave": 0, "tasks": [1]}, {"wave": 1, "tasks": [2.1, 2.2]}]},
+    "lists": [["1"], ["2.1", {"id": "2.2"}]],
+    "names of tasks": {"waves": [{"tasks": ["1."]}, {"tasks": [{"task": "2.1"}]}]},
+    "single tasks": {"tasks": [{"id": "1"}, {"id": "2.1", "depends_on": ["1", "99"]}]},
+}
+
+
+@pytest.mark.parametrize("name", WAVES)
+def test_waves_say_what_comes_first(tmp_path: Path, name: str) -> None:
+    graph = json.dumps(WAVES[name])
+    note = 'Every wave (see depends_on or "waves") is a step.\n'
+    text = f"{TASKS}\n## Task Dependency Graph\n{note}\n```json\n{graph}\n```\n"
+    book = put(tmp_path, text).load()
+    assert [s.depends_on for s in book.stories] == [(), ("1",), ()]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    ['{"waves": 3}', '{"waves": [null, {"tasks": [true, null, "99"]}]}', "{", '"waves"', "7"],
+)
+def test_a_graph_that_says_nothing_changes_nothing(tmp_path: Path, graph: str) -> None:
+    text = f'{TASKS}\n```json\n{graph}\n```\n"waves"\n'
+    assert [s.depends_on for s in put(tmp_path, text).load().stories] == [(), (), ()]
+
+
+def test_waves_that_cut_through_groups_order_tasks_only(tmp_path: Path) -> None:
+    graph = '```json\n{"waves": [["1.1"], ["2.1"], ["1.2"]]}\n```\n'
+    text = f"- [ ] 1. A\n  - [ ] 1.1 a\n  - [ ] 1.2 b\n- [ ] 2. B\n  - [ ] 2.1 c\n{graph}"
+    book = put(tmp_path, text).load()
+    assert ([s.depends_on for s in book.stories], book.problems) == ([(), ()], ())
+    assert "whole groups" in book.ignored[0].why
+    book = Kiro(tmp_path, "parser", Options("task")).load()
+    assert [(s.id, s.depends_on) for s in book.stories] == [
+        ("1.1", ()),
+        ("1.2", ("2.1",)),
+        ("2.1", ("1.1",)),
+    ]
+
+
+def test_dependencies_and_parallel_marks_in_the_text(tmp_path: Path) -> None:
+    text = "- [ ] 1. A (P)\n- [ ] 2. B\n  - _Depends: 1, 3_\n- [ ] 3. C\n"
+    book = put(tmp_path, text).load()
+    assert [(s.depends_on, s.parallel) for s in book.stories] == [
+        ((), True),
+        (("1", "3"), False),
+        ((), False),
+    ]
+    book = put(tmp_path, "- [ ] 1. A\n  - _Depends: 2_\n- [ ] 2. B\n  - _Depends: 1_\n").load()
+    assert [p.why for p in book.problems] == ["Stories wait for each other: 1 → 2 → 1"]
+
+
+def test_specs_are_found(tmp_path: Path) -> None:
+    assert kiro.find(tmp_path) == ()
+    put(tmp_path)
+    assert kiro.find(tmp_path) == (Found("parser", 5, 2),)
+    assert kiro.recognises(tmp_path, "parser")
+    with pytest.raises(StoriesError, match="Kiro spec"):
+        Kiro(tmp_path, "..")
+
+
+REQUIREMENTS = """\
+# Requirements
+
+### Requirement 1: Reading
+
+#### Acceptance Criteria
+
+1. WHEN a file is read THEN tokens SHALL come
+2. IF it is empty THEN none SHALL come
+
+### Requirement 2
+
+#### Acceptance Criteria
+
+1. THE tree SHALL be whole
+"""
+
+
+def test_the_documents_and_the_criteria_that_the_tasks_name(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    assert source.context(source.load().stories[0]) == StoryContext()
+    (tmp_path / ".kiro/specs/parser/requirements.md").write_text(REQUIREMENTS)
+    (tmp_path / ".kiro/steering").mkdir()
+    (tmp_path / ".kiro/steering/product.md").write_text("x")
+    assert source.context(source.load().stories[1]) == StoryContext(
+        (".kiro/specs/parser/requirements.md", ".kiro/steering/product.md"),
+        ("1.2: IF it is empty THEN none SHALL come", "2.1: THE tree SHALL be whole"),
+    )

@@ -1,0 +1,187 @@
+"""Spec Kit features: phases, numbers, legends, and what waits for what."""
+
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.stories import speckit
+from untildone.adapters.stories.kind import Found, Options
+from untildone.adapters.stories.speckit import SpecKit
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import StoryContext
+
+TASKS = """\
+# Tasks: Photo albums
+
+**Input**: Design documents from `/specs/001-albums/`
+
+## Format: `[ID] [P?] [Story] Description`
+
+- **[P]**: Can run in parallel
+
+## Phase 1: Setup (Shared Infrastructure)
+
+- [X] T001 Create the project
+- [ ] T002 [P] Configure linting
+
+## Phase 2: Foundational
+
+- [ ] T003 Make the schema in src/schema.py
+
+**Checkpoint**: Foundation ready
+
+## Phase 3: User Story 1 - Browse (Priority: P1) 🎯 MVP
+
+**Goal**: See albums
+
+**Independent Test**: Open the page and count
+
+### Tests for User Story 1
+
+- [ ] T004 [P] [US1] Contract test in tests/test_albums.py
+
+### Implementation for User Story 1
+
+- [ ] T005 [US1] Page in src/page.py (depends on T004)
+- [ ] T005a [US1] More of it
+
+**Checkpoint**: Albums are shown
+
+## Phase 4: User Story 2 - Sort (Priority: P2)
+
+- [ ] T006 [P] [US2] Sort by date
+- [ ] T007 [P] [US2] Sort by name
+
+## Phase 5: Polish
+
+- [ ] T008 Documentation
+- [ ] Review by the team
+T009 Without a box
+
+## Notes
+
+- [P] tasks = different files, no dependencies
+- [Story] label maps task to specific user story
+"""
+
+
+def put(root: Path, text: str = TASKS, name: str = "001-albums") -> SpecKit:
+    folder = root / "specs" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tasks.md").write_text(text)
+    return SpecKit(root, name)
+
+
+def test_phases_are_stories(tmp_path: Path) -> None:
+    book = put(tmp_path).load()
+    assert [(s.id, [t.id for t in s.tasks]) for s in book.stories] == [
+        ("phase-1", ["T001", "T002"]),
+        ("phase-2", ["T003"]),
+        ("phase-3", ["T004", "T005", "T005a"]),
+        ("phase-4", ["T006", "T007"]),
+        ("phase-5", ["T008"]),
+    ]
+    assert (book.total, book.complete, book.problems) == (9, 1, ())
+    assert [(s.depends_on, s.priority, s.parallel) for s in book.stories] == [
+        ((), None, False),
+        (("phase-1",), None, False),
+        (("phase-2",), 1, False),
+        (("phase-2",), 2, True),
+        (("phase-2", "phase-3", "phase-4"), None, False),
+    ]
+    assert [s.acceptance for s in book.stories[1:3]] == [
+        ("Checkpoint: Foundation ready",),
+        ("Independent Test: Open the page and count", "Checkpoint: Albums are shown"),
+    ]
+
+
+def test_what_is_no_task_is_told(tmp_path: Path) -> None:
+    lines = TASKS.split("\n")
+    ignored = {lines[remark.line - 1] for remark in put(tmp_path).load().ignored}
+    assert ignored == {
+        "- [ ] Review by the team",
+        "- [P] tasks = different files, no dependencies",
+        "- [Story] label maps task to specific user story",
+        "T009 Without a box",
+    }
+
+
+def test_a_file_that_holds_only_the_legend_has_no_tasks(tmp_path: Path) -> None:
+    book = put(tmp_path, "- [P] tasks = different files\n- [ ] Review\n").load()
+    assert (book.stories, len(book.problems)) == ((), 1)
+
+
+def test_every_task_as_a_story(tmp_path: Path) -> None:
+    put(tmp_path)
+    book = SpecKit(tmp_path, "001-albums", Options("task")).load()
+    assert [s.id for s in book.stories] == [
+        *("T001", "T002", "T003", "T004", "T005", "T005a", "T006", "T007", "T008"),
+    ]
+    waits = {s.id: s.depends_on for s in book.stories}
+    assert waits["T002"] == ()
+    assert waits["T003"] == ("T001", "T002")
+    assert waits["T005"] == ("T003", "T004")
+    assert waits["T006"] == ("T003",)
+    assert waits["T008"] == ("T003", "T004", "T005", "T005a", "T006", "T007")
+    assert book.problems == ()
+    assert [s.id for s in book.stories if s.parallel] == ["T002", "T004", "T006", "T007"]
+
+
+def test_the_whole_feature_as_a_story(tmp_path: Path) -> None:
+    put(tmp_path)
+    (story,) = SpecKit(tmp_path, "001-albums", Options("change")).load().stories
+    assert (story.id, len(story.tasks), story.depends_on) == ("001-albums", 9, ())
+
+
+def test_phases_of_the_same_number_keep_the_names_of_their_headings(tmp_path: Path) -> None:
+    text = "## Phase 1: A\n- [ ] T001 a\n## Phase 1: B\n- [ ] T002 b\n## Later\n- [ ] T003 c\n"
+    book = put(tmp_path, text).load()
+    assert [s.id for s in book.stories] == ["phase-1-a", "phase-1-b", "later"]
+    assert book.problems == ()
+
+
+def test_a_dependency_on_a_task_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
+    book = put(tmp_path, "## Phase 1: A\n- [ ] T001 a, depends on T099\n").load()
+    assert [problem.why for problem in book.problems] == [
+        "Story phase-1 depends on one that does not exist: T099"
+    ]
+
+
+def test_very_many_tasks_wait_by_their_order_alone(tmp_path: Path) -> None:
+    rows = "\n".join(f"- [ ] T{n:04d} x" for n in range(400))
+    put(tmp_path, f"## Phase 1: A\n{rows}\n## Phase 2: B\n{rows.replace('T0', 'T1')}\n")
+    book = SpecKit(tmp_path, "001-albums", Options("task")).load()
+    assert {s.depends_on for s in book.stories} == {()}
+
+
+def test_features_are_found(tmp_path: Path) -> None:
+    assert speckit.find(tmp_path) == ()
+    put(tmp_path)
+    put(tmp_path, "- [x] T001 a\n", "002-b")
+    (tmp_path / "specs/003-c").mkdir()
+    (tmp_path / "specs/readme.md").write_text("x")
+    found = speckit.find(tmp_path)
+    assert found == (Found("001-albums", 9, 1), Found("002-b", 1, 1))
+    known = {name: speckit.recognises(tmp_path, name) for name in ("001-albums", "003-c", "..", "")}
+    assert known == {"001-albums": True, "003-c": False, "..": False, "": False}
+    with pytest.raises(StoriesError, match="Spec Kit feature"):
+        SpecKit(tmp_path, "a/b")
+
+
+def test_the_documents_of_a_feature_and_no_checklist(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    for name in ("spec.md", "plan.md", "contracts/api.yaml", "checklists/requirements.md"):
+        path = tmp_path / "specs/001-albums" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+    constitution = tmp_path / ".specify/memory/constitution.md"
+    constitution.parent.mkdir(parents=True)
+    constitution.write_text("x")
+    assert source.context(source.load().stories[0]) == StoryContext(
+        (
+            "specs/001-albums/spec.md",
+            "specs/001-albums/plan.md",
+            "specs/001-albums/contracts/api.yaml",
+            ".specify/memory/constitution.md",
+        )
+    )

@@ -1,0 +1,75 @@
+"""Stories from other formats, driven from outside."""
+
+import shutil
+
+import pytest
+
+from tests.e2e.bench_repo import Bench
+
+pytestmark = pytest.mark.e2e
+
+SPECKIT = """\
+## Phase 1: Setup
+
+- [ ] T001 Make it
+- [ ] T002 [P] Check it
+
+## Phase 2: User Story 1 - Use (Priority: P1)
+
+- [ ] T003 [US1] Use it
+
+- [P] tasks = different files
+"""
+KIRO = "- [ ] 1. One\n  - [ ] 1.1 a\n  - [ ]* 1.2 b\n- [ ] 2. Two\n"
+
+
+def without_openspec(bench: Bench) -> None:
+    shutil.rmtree(bench.path("openspec"))
+
+
+def test_a_spec_kit_feature_task_by_task(bench: Bench) -> None:
+    without_openspec(bench)
+    bench.write("specs/001-use/tasks.md", SPECKIT)
+    bench.commit("speckit")
+    bench.plan()
+    bench.run("run", "--granularity", "task", "--json", "--agent-cmd", bench.agent).ok()
+    assert bench.state()["change_id"] == "001-use"
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["T001", "T002", "T003"]
+    assert bench.read("specs/001-use/tasks.md") == SPECKIT.replace("[ ]", "[x]")
+
+
+def test_several_sources_are_listed_and_one_can_be_run(bench: Bench) -> None:
+    bench.write(".kiro/specs/app/tasks.md", KIRO)
+    bench.write("TODO.md", "- [ ] later\n")
+    bench.write("notes.txt", "- [ ] a thing\n")
+    bench.commit("sources")
+    rows = bench.run("stories", "--json").ok().json()["changes"]
+    assert [(row["source"], row["name"], row["state"]) for row in rows] == [
+        ("openspec", "demo", "open"),
+        ("kiro", "app", "open"),
+        ("markdown", "todo", "open"),
+    ]
+    said = bench.run("stories").ok().stdout
+    assert all(word in said for word in ("demo", "app", "todo", "untildone run CHANGE"))
+    refused = bench.run("run", "--agent-cmd", bench.agent)
+    assert (refused.code, "demo, app" in refused.stderr) == (2, True)
+    bench.plan()
+    bench.run("run", "app", "--agent-cmd", bench.agent, "--on-complete", "cleanup").ok()
+    assert bench.read(".kiro/specs/app/tasks.md") == KIRO.replace("[ ] ", "[x] ")
+    args = ("--source-file", "notes.txt", "--agent-cmd", bench.agent)
+    bench.run("run", *args, "--include-flagged").ok()
+    assert bench.read("notes.txt") == "- [x] a thing\n"
+    assert bench.branch() == "ralph/notes"
+
+
+def test_the_graph_of_a_change(bench: Bench) -> None:
+    bench.write("specs/001-use/tasks.md", SPECKIT)
+    chart = bench.run("stories", "001-use", "--graph").ok().stdout
+    assert chart.startswith('flowchart TD\n    s1["phase-1: Phase 1: Setup"]\n')
+    assert "    s1 --> s2\n" in chart
+    value = bench.run("stories", "001-use", "--json").ok().json()
+    assert [(s["priority"], s["line"]) for s in value["stories"]] == [(None, 1), (1, 6)]
+    assert value["ignored"][0]["path"] == "specs/001-use/tasks.md"
+    bench.write("specs/001-use/tasks.md", "- [ ] T001 a, depends on T002\n")
+    broken = bench.run("stories", "001-use")
+    assert (broken.code, "T002" in broken.stderr) == (2, True)
