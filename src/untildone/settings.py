@@ -46,6 +46,7 @@ class Settings:
     resume_session: bool = _doc("A retry goes on with the agent's own conversation.", False)  # noqa: FBT003 - a default
     script: str = _doc("Script file of the scripted agent.", "")
     max_retries: int = _doc("Retries after the first attempt of a story.", 3, least=0)
+    on_stuck: str = _doc("Story that fails the same way three times: retry or park.", "retry")
     max_iterations: int = _doc("Cap over the whole run; 0: from the number of stories.", 0, least=0)
     done: str = _doc("Done criterion: tasks, manual, promise; empty: found out.", "")
     stall_threshold: int = _doc("Plain loop: iterations without a commit.", 2, least=1)
@@ -104,6 +105,7 @@ CHOICES = {
     "on_complete": ("", "ask", "cleanup", "keep"),
     "permissions": ("full", "edits"),
     "sandbox": ("auto", "bwrap", "off"),
+    "on_stuck": ("retry", "park"),
 }
 # Lists of KEY=VALUE that may also be written as a table.
 TABLES = ("story_verify",)

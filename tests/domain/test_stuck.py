@@ -4,10 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fakes.plans import ONE, OPENED, PLAN, began, ended, loaded, lost, measured, told, tried
+from tests.fakes.plans import (
+    ONE,
+    OPENED,
+    PLAN,
+    TWO,
+    began,
+    ended,
+    loaded,
+    lost,
+    measured,
+    told,
+    tried,
+)
 from untildone.domain import fact as f
 from untildone.domain.event import announce
 from untildone.domain.machine import next_steps
+from untildone.domain.parking import Why
 from untildone.domain.run import Limits, Outcome, Plan, Run
 from untildone.domain.step import RunAttempt
 from untildone.domain.stuck import REMEMBERED, Tried, fingerprint, next_rung, repeats
@@ -172,3 +185,37 @@ def test_a_conversation_belongs_to_its_rung() -> None:
     (entry,) = run.iterations
     assert entry.rung == 0
     assert run.conversation(ONE.key, "", 1) is None
+
+
+PARKS = replace(PLAN, on_stuck="park", limits=Limits(max_retries=5, max_iterations=99))
+
+
+def three(first: int = 1) -> tuple[f.Fact, ...]:
+    return tuple(fact for n in range(first, first + 3) for fact in (*lost(n), loaded()))
+
+
+def test_on_stuck_park_passes_over_after_the_third_identical_failure() -> None:
+    run = told(OPENED, loaded(), *three(), plan=PARKS)
+    assert run.parked[ONE.key].why is Why.STUCK
+    assert (run.parked[ONE.key].text, run.parked[ONE.key].saved_ref) == ("why", tried().saved_ref)
+    (step,) = next_steps(run)
+    assert isinstance(step, RunAttempt)
+    assert step.story == TWO
+    assert not told(OPENED, loaded(), *three()[:-5], plan=PARKS).parked
+    assert told(OPENED, loaded(), *three()).parked == {}
+
+
+def test_with_a_ladder_it_is_parked_when_no_rung_is_left() -> None:
+    plan = replace(LADDER, on_stuck="park")
+    facts: tuple[f.Fact, ...] = (OPENED, loaded())
+    parked = []
+    for n in range(1, 6):
+        facts += attempt(n, told(*facts, plan=plan), Outcome.TIMEOUT)
+        parked.append(ONE.key in told(*facts, plan=plan).parked)
+    assert parked == [False, False, False, False, True]
+
+
+def test_after_a_resume_the_failures_are_counted_anew() -> None:
+    stuck = (OPENED, loaded(), *three(), f.Resumed(PARKS), loaded())
+    assert told(*stuck, *three(4)[:-5], plan=PARKS).parked == {}
+    assert ONE.key in told(*stuck, *three(4), plan=PARKS).parked

@@ -66,6 +66,8 @@ def plans() -> st.SearchStrategy[Plan]:
         agent=st.just(PLAN.agent),
         limits=st.one_of(st.just(LIMITS), limits),
         on_fail=st.sampled_from(["stop", "skip"]),
+        on_stuck=st.sampled_from(["retry", "park"]),
+        ladder=st.sampled_from([(), ("scripted", "codex:x")]),
         verify=st.sampled_from([(), ("make test",)]),
         verify_start=st.booleans(),
         baseline=st.booleans(),

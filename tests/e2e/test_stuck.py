@@ -89,3 +89,15 @@ def test_an_agent_of_the_ladder_that_is_not_there_is_named_before_anything_is_to
     assert (bench.sha(), bench.calls()) == (head, [])
     both = bench.run("run", "demo", "--agents", "claude", "--agent", "codex").ok(2)
     assert "`agent` is not the first of `agents`" in both.stderr
+
+
+def test_a_stuck_story_is_parked_if_asked_and_the_others_are_done(bench: Bench) -> None:
+    bench.only_stories(1, 2)
+    bench.plan({n: mess(n, "no port") for n in (1, 2, 3)})
+    done = bench.loop("--on-stuck", "park", "--max-retries", "9").ok(3)
+    assert [e["story_id"] for e in done.named("iteration_started")] == ["1", "1", "1", "2"]
+    parked = done.one("story_parked")
+    assert (parked["story_id"], parked["why"], parked["reason"]) == ("1", "stuck", "no port")
+    assert bench.state()["reason"] == "parked"
+    bench.run("resume", "demo").ok()
+    assert bench.state()["status"] == "done"

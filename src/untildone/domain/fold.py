@@ -24,7 +24,7 @@ from untildone.domain.run import (
     Waiting,
     label,
 )
-from untildone.domain.stuck import REMEMBERED, Tried, fingerprint
+from untildone.domain.stuck import REMEMBERED, Tried, fingerprint, gives_up
 
 REASON_IS_PASSED_ON = (Outcome.FAILED, Outcome.VERIFY_FAILED)
 
@@ -191,6 +191,10 @@ def _settled(run: Run, iteration: Iteration, tally: Tally, saved_ref: str) -> Ru
     since = iteration.ended or iteration.started
     if iteration.question:
         parked = Parked(Why.QUESTION, iteration.question, since, saved_ref)
+        return wishes.park(run, iteration.story_key, parked)
+    rungs = len(run.plan.rungs)
+    if run.plan.on_stuck == "park" and gives_up(tally.tried, rungs, since_renewal=tally.spent):
+        parked = Parked(Why.STUCK, iteration.reason, since, saved_ref)
         return wishes.park(run, iteration.story_key, parked)
     if tally.spent <= run.plan.limits.max_retries:
         return run

@@ -149,6 +149,7 @@ class Plan:
     on_fail: str = "stop"
     ladder: tuple[str, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    on_stuck: str = "retry"
 
     @property
     def stand_in(self) -> tuple[str, str]:

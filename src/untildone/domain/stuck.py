@@ -74,3 +74,12 @@ def next_rung(tried: tuple[Tried, ...], rungs: int, *, last: bool) -> int:
     now = tried[-1].rung
     climbs = repeats(tried) >= STUCK or (last and now == 0)
     return min(now + climbs, rungs - 1)
+
+
+def gives_up(tried: tuple[Tried, ...], rungs: int, *, since_renewal: int) -> bool:
+    """Whether only a person can help: the same failure again and again, and no rung is left.
+
+    After `resume` or `retry` the failures are counted anew.
+    """
+    again = min(repeats(tried), since_renewal) >= STUCK
+    return again and tried[-1].rung >= rungs - 1

@@ -140,6 +140,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         ladder=settings.agents,
         budgets=merged((), read(settings.budget)),
         **{name: getattr(settings, name) for name in SAME},
+        on_stuck=settings.on_stuck,
     )
     return Prepared(plan, source, open_stories, warnings)
 
@@ -162,6 +163,8 @@ def renewed(
     texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
     texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
     texts += ["story_verify", "verify_start", "baseline", "granularity"]
+    texts += ["on_stuck"]
+    texts += ["story_verify"]
     over = {name: getattr(settings, name) for name in texts if name in given}
     if "permissions" in given:
         over["permissions"] = Permissions(settings.permissions)

@@ -78,6 +78,12 @@ OPTIONS = [
         help="Retries after the first attempt of a story; 0 means one call.  [default: 3]",
     ),
     click.option(
+        "--on-stuck",
+        type=click.Choice(["retry", "park"]),
+        help="After the third identical failure: go on with the retries, or pass the story over."
+        "  [default: retry]",
+    ),
+    click.option(
         "--max-iterations",
         type=click.IntRange(1),
         help="Cap over the whole run.  [default: open stories x (1 + max-retries), plain loop 10]",
