@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -93,6 +93,23 @@ def replayed(path: Path) -> Iterator[tuple[facts.Fact, datetime]]:
             yield fact, datetime.fromisoformat(str(row["at"]))
 
 
+def told(
+    path: Path, wanted: tuple[str, ...], hide: Callable[[bytes], bytes]
+) -> Iterator[tuple[facts.Fact | Event, datetime]]:
+    """Facts and the wanted events in order, after `hide` has blotted out what must not be shown."""
+    marks = tuple(f'"event": "{name}"'.encode() for name in wanted)
+    with path.open("rb") as file:
+        rows = [row for row in file if b'"event": ' not in row or any(m in row for m in marks)]
+    for row in _parsed(hide(b"".join(rows)).splitlines()):
+        at = datetime.fromisoformat(str(row["at"]))
+        if row.get("event") in wanted:
+            yield Event(str(row["event"]), row), at
+        elif kind := KINDS.get(str(row.get("fact"))):
+            fact = codec.decode(kind, row["data"])
+            assert isinstance(fact, kind)
+            yield fact, at
+
+
 def events(path: Path) -> Iterator[dict[str, object]]:
     """The events of a run in order."""
     return (row for row in _rows(path) if "event" in row)
@@ -100,13 +117,17 @@ def events(path: Path) -> Iterator[dict[str, object]]:
 
 def _rows(path: Path) -> Iterator[dict[str, object]]:
     with path.open("rb") as file:
-        for line in file:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                yield row
+        yield from _parsed(file)
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
 
 
 def _mend(file: IO[bytes], path: Path) -> None:

@@ -96,7 +96,7 @@ def _what(dry: DryRun) -> list[tuple[str, str]]:
 
 def _stories(dry: DryRun) -> list[str]:
     width = max(len(str(row["id"])) for row in _story_data(dry))
-    marks = {"done": "✓", "next": "▶", "open": "○"}
+    marks = {"done": "✓", "next": "▶", "open": "○", "parked": "?"}
     return [
         f"  {marks[str(row['state'])]} {row['id']!s:<{width}}  {row['title']}"
         for row in _story_data(dry)
@@ -112,7 +112,8 @@ def _story_data(dry: DryRun) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for story in dry.book.stories:
         done = story.done or story.key in finished
-        state = "done" if done else "next" if story.key == first else "open"
+        waits = "parked" if dry.told and story.key in dry.told.run.parked else "open"
+        state = "done" if done else "next" if story.key == first else waits
         rows.append({"id": story.id, "title": story.title, "state": state})
     return rows
 

@@ -27,6 +27,7 @@ LABELS = {
     "agent_cmd": "agent command",
     "usage_cmd": "usage command",
     "timeout_min": "limit of a call",
+    "verify_timeout_min": "limit of a check",
     "idle_timeout_min": "limit of silence",
     "max_file_mb": "largest new file",
     "max_retries": "retries per story",
@@ -43,7 +44,8 @@ def _rows(value: Any, *, all_of_them: bool = False) -> Iterator[tuple[str, str]]
     for field in fields(value):
         name, content = field.name, getattr(value, field.name)
         usual = content == _default(field)
-        if name in HIDDEN or (usual and not all_of_them and name not in ALWAYS):
+        told = all_of_them and content != 0
+        if name in HIDDEN or (usual and not told and name not in ALWAYS):
             continue
         unit = next((u for end, u in UNITS.items() if name.endswith(end)), "")
         yield _label(name), f"{text_of(content) or ALWAYS.get(name, 'none')} {unit}".rstrip()

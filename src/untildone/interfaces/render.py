@@ -141,7 +141,7 @@ def _iteration_started(event: EventObject) -> str:
 
 def _iteration_ended(event: EventObject) -> str:
     mark = "✓" if event["outcome"] == "complete" else "✗"
-    reason = _gist(event.get("reason"))
+    reason = gist(event.get("reason"))
     tail = f": {reason}" if reason else ""
     return f"{mark} iteration {event['n']}: {event['outcome']}, {event['tokens_used']} tokens{tail}"
 
@@ -150,7 +150,8 @@ def _texts(value: object) -> list[str]:
     return list(map(str, value)) if isinstance(value, list | tuple) else []
 
 
-def _gist(reason: object) -> str:
+def gist(reason: object) -> str:
+    """A reason in one line: its first, and after a colon its last."""
     rows = [row.strip() for row in str(reason or "").splitlines() if row.strip()]
     if len(rows) > 1 and rows[0].endswith(":"):
         return first_line(f"{rows[0]} {rows[-1]}")

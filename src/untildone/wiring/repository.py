@@ -73,11 +73,7 @@ class Repository:
         """The newest run of a change; none is a UserError that names those there are."""
         run = self.latest(change)
         if run is None:
-            known = sorted({change_of(self.home, run_id) for run_id in run_ids(self.home)} - {""})
-            listed = f"Runs here: {', '.join(known)}" if known else "untildone run"
-            raise UserError(
-                f"There is no run of this change in this worktree: {change}", hint=listed
-            )
+            raise no_run(self, change)
         return run
 
     def stamp(self) -> str:
@@ -122,6 +118,16 @@ class Repository:
     def end_leftovers(self, run_id: str) -> tuple[str, ...]:
         """End what an earlier, killed loop left running, only what is ours; their programs."""
         return end_leftovers(self.home / "agent.json", "UNTILDONE_RUN_ID", run_id)
+
+
+def no_run(repository: Repository, change: str) -> UserError:
+    """The error when a change has no run in this worktree: it names those that have."""
+    ids = run_ids(repository.home)
+    known = sorted({change_of(repository.home, run_id) for run_id in ids} - {""})
+    listed = f"Runs here: {', '.join(known)}" if known else "untildone run"
+    if not change:
+        return UserError("There is no run in this worktree", hint=listed)
+    return UserError(f"There is no run of this change in this worktree: {change}", hint=listed)
 
 
 @cache

@@ -16,7 +16,7 @@ COMMANDS = {
     "gc": ("gc", "Remove what ended runs have stored, once it is old."),
     "usage": ("usage", "Tokens and cost by day, change, agent or model."),
     "replay": ("record", "Read a recorded run once more and compare every decision."),
-    "report": ("record", "A recorded run in one file, for a bug report."),
+    "report": ("record", "What happened in a run, on one page; or all of it in a file."),
     "agents": ("agents", "Which agents are installed, with a login or without."),
     "init": ("setup", "Write a commented configuration file."),
     "doctor": ("setup", "Check git, agents, story sources and leftovers."),

@@ -163,6 +163,8 @@ def _sum_up(summary: demo_project.Summary, choice: str, keep: Path | None) -> No
     click.echo(f"Tokens (as the scripted agent tells them): {render.tokens(summary.tokens)}")
     gone = "The throw-away repository was removed."
     click.echo(f"The repository is kept in: {keep}" if keep else gone)
+    if keep:
+        click.echo(f"What happened, on one page: cd {keep} && untildone report")
     click.echo("next: cd your-repo && untildone init")
 
 

@@ -1,0 +1,83 @@
+"""The report for scripts: one object with everything, nothing left out."""
+
+from untildone.domain.account import Call, StoryAccount, Totals, total
+from untildone.interfaces.report import words
+from untildone.wiring.account import Told
+from untildone.wiring.diff_sizes import Size
+from untildone.wiring.record_data import as_data
+
+
+def data(told: Told) -> dict[str, object]:
+    """What `report --json` prints."""
+    run, found = told.run, told.account
+    verified, everything = len(found.of_state("verified")), total(found.calls)
+    share = everything.per(verified)
+    return {
+        "change_id": run.plan.change_id,
+        "run_id": run.plan.run_id,
+        "status": run.status,
+        "reason": run.reason,
+        "choice": run.choice,
+        "live": told.live,
+        "outcome": words.outcome(told),
+        "started_at": as_data(found.first),
+        "last_at": as_data(found.last),
+        "stories": [_story(told, story) for story in found.stories],
+        "verified": verified,
+        "done_unverified": len(found.of_state("done, not verified")),
+        "total": _totals(everything),
+        "wasted": _totals(total(call for call in found.calls if call.wasted)),
+        "per_verified_story": _totals(share) if share else None,
+        "pauses": [as_data(pause) for pause in found.pauses],
+        "calls": [_call(told, call) for call in found.calls],
+        "stored": as_data(told.stored),
+        "plan": as_data(run.plan),
+    }
+
+
+def _story(told: Told, story: StoryAccount) -> dict[str, object]:
+    return {
+        "id": story.id,
+        "title": story.title,
+        "state": story.state,
+        **_totals(total(story.calls)),
+        "calls": [call.n for call in story.calls],
+    }
+
+
+def _call(told: Told, call: Call) -> dict[str, object]:
+    return {
+        "n": call.n,
+        "story_id": call.key[0],
+        "attempt": call.attempt,
+        "agent": call.agent,
+        "started": as_data(call.started),
+        "ended": as_data(call.ended),
+        "outcome": call.outcome,
+        "reason": call.reason,
+        "kept": call.kept,
+        "verified": call.verified,
+        "limit": call.limit,
+        **_totals(total([call])),
+        "checks": as_data(call.checks),
+        "changed": _size(told.size(call)),
+        "commit": call.commit,
+        "saved_ref": call.saved_ref,
+    }
+
+
+def _size(size: Size | None) -> object:
+    return as_data(size) if size else None
+
+
+def _totals(totals: Totals) -> dict[str, object]:
+    used = totals.usage
+    return {
+        "agent_calls": totals.calls,
+        "seconds": totals.seconds,
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cache_read_tokens": used.cache_read_tokens,
+        "cache_write_tokens": used.cache_write_tokens,
+        "cost_usd": used.cost_usd,
+    }

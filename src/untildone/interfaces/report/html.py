@@ -1,0 +1,110 @@
+"""A page as one self-contained HTML file: no script, no network, dark or light, fit to print."""
+
+from typing import assert_never
+
+from untildone.interfaces.report import svg
+from untildone.interfaces.report.blocks import (
+    Bars,
+    Block,
+    Cell,
+    Code,
+    Heading,
+    Lanes,
+    Legend,
+    Page,
+    Table,
+    Text,
+)
+
+STYLE = """\
+:root { color-scheme: light dark; --text: #1c1f23; --back: #fff; --soft: #6a727d; --line: #dfe3e8;
+  --head: #f5f7f9; --kept: #2a8c55; --failed: #d1453b; --limit: #9aa1ab; --open: #3b7dd8; }
+@media (prefers-color-scheme: dark) { :root { --text: #e4e7eb; --back: #16181c; --soft: #9aa1ab;
+  --line: #343a42; --head: #1f2329; --kept: #43b878; --failed: #e8655c; --limit: #737b86;
+  --open: #6aa5f0; } }
+body { margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: var(--text);
+  background: var(--back); font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+code { font: 13px/1.4 ui-monospace, monospace; background: var(--head); padding: 0 .25em;
+  border-radius: 3px; overflow-wrap: anywhere; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 14px; }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left;
+  vertical-align: top; }
+th { background: var(--head); white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.note, figcaption, .legend { color: var(--soft); font-size: 14px; }
+figure { margin: 1rem 0; } svg { max-width: 760px; width: 100%; height: auto; }
+svg text { font: 12px system-ui, sans-serif; fill: var(--text); }
+svg .end { text-anchor: end; } svg .axis { fill: var(--soft); } .rule { stroke: var(--line); }
+.kept { fill: var(--kept); color: var(--kept); }
+.failed { fill: var(--failed); color: var(--failed); }
+.limit { fill: var(--limit); color: var(--limit); }
+.open { fill: var(--open); color: var(--open); }
+rect { stroke: var(--back); stroke-width: .5; }
+@media print { :root { color-scheme: light; } body { margin: 0; max-width: none; font-size: 11px; }
+  .wide { overflow: visible; } tr, figure { break-inside: avoid-page; }
+  table { font-size: 10px; } }
+"""
+
+
+def html(page: Page) -> str:
+    """The page as a file."""
+    body = "\n".join(_block(block) for block in page.blocks)
+    title = svg.text(page.title)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Heading():
+            return f"<h{block.level}>{svg.text(block.text)}</h{block.level}>"
+        case Text():
+            return f"<p>{' '.join(_cell(cell) for cell in block.cells)}</p>"
+        case Table():
+            return _table(block)
+        case Bars():
+            return _figure(block.title, svg.bars(block), block.note)
+        case Lanes():
+            return _figure(block.title, svg.lanes(block), block.note)
+        case Legend():
+            return f'<p class="legend">{" ".join(_named(*pair) for pair in block.names)}</p>'
+        case _:
+            assert_never(block)
+
+
+def _named(kind: str, name: str) -> str:
+    return f'<span class="{kind}">■</span> {svg.text(name)}'
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, Code):
+        return f"<code>{svg.text(cell.text)}</code>" if cell.text else ""
+    return svg.text(cell)
+
+
+def _table(table: Table) -> str:
+    kinds = [' class="number"' if k in table.numbers else "" for k in range(len(table.head))]
+
+    def row(cells: tuple[Cell, ...], tag: str) -> str:
+        shown = (
+            f"<{tag}{kind}>{_cell(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)
+        )
+        return f"<tr>{''.join(shown)}</tr>"
+
+    rows = "\n".join(row(cells, "td") for cells in table.rows)
+    note = f'\n<p class="note">{svg.text(table.note)}</p>' if table.note else ""
+    return (
+        f'<div class="wide"><table>\n<thead>{row(table.head, "th")}</thead>\n'
+        f"<tbody>\n{rows}\n</tbody>\n</table></div>{note}"
+    )
+
+
+def _figure(title: str, drawing: str, note: str) -> str:
+    more = f" {svg.text(note)}" if note else ""
+    return f"<figure>\n<figcaption>{svg.text(title)}.{more}</figcaption>\n{drawing}\n</figure>"

@@ -1,0 +1,78 @@
+"""A page as Markdown; nothing of a run can act as markup in it."""
+
+import re
+from typing import assert_never
+
+from untildone.domain.plain_text import plain
+from untildone.interfaces.report.blocks import (
+    Bars,
+    Block,
+    Cell,
+    Code,
+    Heading,
+    Lanes,
+    Legend,
+    Page,
+    Table,
+    Text,
+)
+
+WIDTH = 40
+FENCE = "```"
+# What can begin or end markup within a line; `.` and `#` only matter where a line begins.
+_MARKUP = re.compile(r"([\\`*_\[\]|~])")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def markdown(page: Page) -> str:
+    """The page as text."""
+    parts = [f"# {inline(page.title)}", *(_block(block) for block in page.blocks)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def inline(cell: Cell) -> str:
+    """Text of one line with everything quoted that Markdown or HTML would obey."""
+    text = _flat(cell.text if isinstance(cell, Code) else cell)
+    if isinstance(cell, Code) and text and "`" not in text:
+        return f"`{text}`".replace("|", "\\|")  # a bar would end the cell of a table
+    text = _MARKUP.sub(r"\\\1", text)
+    return re.sub("[&<>]", lambda found: _ENTITIES[found[0]], text)
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Heading():
+            return f"{'#' * block.level} {inline(block.text)}"
+        case Text():
+            return " ".join(inline(cell) for cell in block.cells)
+        case Table():
+            return _table(block)
+        case Bars():
+            return _bars(block)
+        case Lanes() | Legend():
+            return ""  # the tables say the same in numbers, and letters have no colours
+        case _:
+            assert_never(block)
+
+
+def _table(table: Table) -> str:
+    rule = ["---:" if k in table.numbers else "---" for k in range(len(table.head))]
+    rows = [[inline(cell) for cell in row] for row in (table.head, *table.rows)]
+    lines = [f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:])]
+    return "\n".join([*lines, *(["", inline(table.note)] if table.note else [])])
+
+
+def _bars(plot: Bars) -> str:
+    most = max((bar.value for bar in plot.bars), default=0) or 1
+    labels = [_flat(bar.label).replace(FENCE, "'''") for bar in plot.bars]
+    width = max(map(len, labels), default=0)
+    rows = [
+        f"{label:<{width}}  {'█' * round(WIDTH * bar.value / most)} {bar.shown}"
+        for label, bar in zip(labels, plot.bars, strict=True)
+    ]
+    note = f"\n\n{inline(plot.note)}" if plot.note else ""
+    return "\n".join([f"{inline(plot.title)}:", "", f"{FENCE}text", *rows, FENCE]) + note
+
+
+def _flat(text: str) -> str:
+    return " ".join(plain(text).split())

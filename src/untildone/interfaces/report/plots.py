@@ -1,0 +1,135 @@
+"""The plots of a run: time, tokens and cost per story and attempt, and the checks over time."""
+
+from collections.abc import Callable, Sequence
+
+from untildone.domain.account import Account, Call, StoryAccount
+from untildone.interfaces import render
+from untildone.interfaces.report.blocks import (
+    MOST_BARS,
+    MOST_ROWS,
+    Bar,
+    Bars,
+    Lanes,
+    Mark,
+    Segment,
+)
+from untildone.interfaces.report.words import money, span
+
+LEGEND = (
+    ("kept", "kept"),
+    ("failed", "put back"),
+    ("limit", "ended at a limit"),
+    ("open", "not over"),
+)
+MOST_SEGMENTS = 12
+MOST_LANES = 20
+
+Measure = tuple[str, Callable[[Call], float], Callable[[float], str]]
+MEASURES: tuple[Measure, ...] = (
+    ("Time of the agent per story and attempt", lambda call: call.seconds, span),
+    (
+        "Tokens per story and attempt, input and output",
+        lambda call: float(call.usage.total if call.usage else 0),
+        lambda value: render.tokens(int(value)),
+    ),
+    (
+        "Cost per story and attempt",
+        lambda call: (call.usage.cost_usd or 0.0) if call.usage else 0.0,
+        money,
+    ),
+)
+
+
+def kind_of(call: Call) -> str:
+    """What became of a call, as a colour."""
+    if not call.settled:
+        return "open"
+    return "limit" if call.limit else "kept" if call.kept else "failed"
+
+
+def bars(account: Account) -> list[Bars]:
+    """One plot per measure that has anything to show."""
+    called = [story for story in account.stories if story.calls]
+    groups, note = _groups(called)
+    plots = []
+    for title, value, shown in MEASURES:
+        made = tuple(_bar(label, calls, value, shown) for label, calls in groups)
+        if any(bar.value for bar in made):
+            plots.append(Bars(title, made, note))
+    return plots
+
+
+def checks(account: Account) -> Lanes | None:
+    """When which check ran, and how it went."""
+    lanes: dict[str, list[Mark]] = {}
+    for call in account.calls:
+        for check in call.checks:
+            start = (check.started - account.first).total_seconds()
+            end = ((check.ended or check.started) - account.first).total_seconds()
+            kind = "open" if check.passed is None else "kept" if check.passed else "failed"
+            word = {"open": "no end", "kept": "passed", "failed": "failed"}[kind]
+            title = f"iteration {call.n}: {word}, {span(end - start)}: {check.command}"
+            lanes.setdefault(check.command, []).append(Mark(start, end, kind, title))
+    if not lanes:
+        return None
+    seconds = (account.last - account.first).total_seconds()
+    cut = [(name, _thinned(marks)) for name, marks in list(lanes.items())[:MOST_LANES]]
+    whole = sum(map(len, lanes.values())) == sum(len(marks) for _, marks in cut)
+    note = "" if whole else "Not every run of a check is drawn; `--json` has all."
+    title = "Checks over the time of the run, green: passed, red: failed"
+    return Lanes(title, seconds, tuple(cut), span(seconds), note)
+
+
+def _thinned(marks: list[Mark]) -> tuple[Mark, ...]:
+    """Every failure, as far as a plot can bear, and some of the rest."""
+    if len(marks) <= MOST_ROWS:
+        return tuple(marks)
+    step = len(marks) // MOST_ROWS + 1
+    return tuple(marks[::step])
+
+
+def _groups(stories: Sequence[StoryAccount]) -> tuple[list[tuple[str, list[Call]]], str]:
+    """A bar per story; of too many, neighbours share one."""
+    size = -(-len(stories) // MOST_BARS) if stories else 1
+    groups = []
+    for k in range(0, len(stories), size):
+        part = stories[k : k + size]
+        label = f"{part[0].id} {part[0].title}".strip()
+        if len(part) > 1:
+            label = f"{part[0].id} … {part[-1].id}"
+        groups.append((label, [call for story in part for call in story.calls]))
+    note = f"Each bar is {size} in a row." if size > 1 else ""
+    return groups, note
+
+
+def _bar(
+    label: str,
+    calls: list[Call],
+    value: Callable[[Call], float],
+    shown: Callable[[float], str],
+) -> Bar:
+    whole = shown(sum(map(value, calls)))
+    if len(calls) > MOST_SEGMENTS:
+        return Bar(label, _merged(calls, value, shown), whole)
+    segments = tuple(
+        Segment(
+            value(call),
+            kind_of(call),
+            f"iteration {call.n}, {call.outcome or 'running'}: {shown(value(call))}",
+        )
+        for call in calls
+    )
+    return Bar(label, segments, whole)
+
+
+def _merged(
+    calls: list[Call], value: Callable[[Call], float], shown: Callable[[float], str]
+) -> tuple[Segment, ...]:
+    """One segment for all calls of a kind."""
+    segments = []
+    for kind, name in LEGEND:
+        mine = [value(call) for call in calls if kind_of(call) == kind]
+        if mine:
+            title = f"{len(mine)} calls {name}: {shown(sum(mine))}"
+            segments.append(Segment(sum(mine), kind, title))
+    return tuple(segments)

@@ -1,0 +1,209 @@
+"""What happened in a run, told by its facts."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from tests.fakes.plans import (
+    BOTH,
+    NOW,
+    ONE,
+    OPENED,
+    PLAIN,
+    PLAN,
+    TWO,
+    at,
+    began,
+    ended,
+    kept,
+    loaded,
+    measured,
+    put_back,
+)
+from untildone.app.recovery import replay
+from untildone.domain import fact as f
+from untildone.domain.account import Account, Call, Pause, Told, account, total
+from untildone.domain.agent import Kind, Trouble, Usage
+from untildone.domain.event import Event
+from untildone.domain.parking import Parked, Why
+from untildone.domain.run import Outcome, Plan, Run, Status, Stop, StopHow
+
+CHECKED = replace(PLAN, verify=("pytest",))
+LIMIT = Trouble(Kind.RATE_LIMITED, "full")
+USAGE = Usage(100, 20, 3, 4, 0.5)
+
+
+def stories(*done: str) -> Event:
+    rows = [
+        {"id": s.id, "title": s.title, "state": "done" if s.id in done else "open"}
+        for s in BOTH.stories
+    ]
+    return Event("stories_loaded", {"stories": rows})
+
+
+def check(*, passed: bool = True, level: str = "required") -> tuple[Event, Event]:
+    said = {"command": "pytest", "level": level}
+    return Event("verify_started", said), Event("verify_ended", said | {"passed": passed})
+
+
+def run_of(*told: f.Fact | Event, plan: Plan = PLAN) -> tuple[Run, list[Told]]:
+    """The run and what its journal tells, one second apart."""
+    all_of_it = (f.Started(plan), *told)
+    timed: list[Told] = [(what, at(k)) for k, what in enumerate(all_of_it)]
+    run = replay((what, when) for what, when in timed if not isinstance(what, Event))
+    assert run is not None
+    return run, timed
+
+
+def accounted(*told: f.Fact | Event, plan: Plan = PLAN) -> Account:
+    return account(*run_of(*told, plan=plan))
+
+
+def states(found: Account) -> list[tuple[str, str]]:
+    return [(story.id, story.state) for story in found.stories]
+
+
+def test_a_story_is_verified_by_a_required_check_after_complete() -> None:
+    verified = f.Verified(0, passed=True)
+    found = accounted(
+        *(OPENED, loaded(), stories(), began(1), ended(), measured(USAGE)),
+        *(*check(), verified, kept("c1"), loaded()),
+        *(began(2, TWO), ended(), measured(), *check(level="warn"), verified, kept("c2")),
+        plan=CHECKED,
+    )
+    first, second = found.calls
+    assert (first.base, first.tip, first.attempt, first.seconds) == ("c0", "c1", 1, 1.0)
+    assert (second.base, second.tip) == ("c1", "c2")
+    assert [(c.command, c.level, c.passed) for c in first.checks] == [("pytest", "required", True)]
+    assert (first.checks[0].started, first.checks[0].ended) == (at(7), at(8))
+    assert states(found) == [("1", "verified"), ("2", "done, not verified")]
+    assert not any(call.wasted for call in found.calls)
+    assert (found.first, found.last) == (NOW, at(18))
+
+
+def test_attempts_that_were_put_back_are_waste_with_their_reason() -> None:
+    failed = f.Verified(0, passed=False, reason="2 tests failed")
+    found = accounted(
+        *(OPENED, loaded(), stories("2"), began(1), ended(), measured(USAGE)),
+        *(*check(passed=False), failed, put_back("ref/1"), loaded()),
+        *(began(2), ended(Outcome.FAILED, "too hard"), measured(USAGE), put_back("ref/2")),
+        plan=CHECKED,
+    )
+    assert [(c.attempt, c.outcome, c.reason, c.saved_ref, c.wasted) for c in found.calls] == [
+        (1, "verify_failed", "2 tests failed", "ref/1", True),
+        (2, "failed", "too hard", "ref/2", True),
+    ]
+    assert states(found) == [("1", "not done"), ("2", "done before")]
+
+
+def test_a_call_at_a_limit_is_no_attempt_and_its_wait_is_counted() -> None:
+    found = accounted(
+        *(OPENED, loaded(), began(1), ended(Outcome.AGENT_ERROR, "429", limit=LIMIT)),
+        *(measured(USAGE), put_back("ref/limit"), f.WaitStarted(0, at(9), "full"), f.WaitOver(0)),
+        *(loaded(), began(1), ended(), measured(USAGE), kept("c1")),
+    )
+    limit, call = found.calls
+    assert (limit.attempt, limit.limit, limit.wasted, limit.outcome) == (
+        0,
+        True,
+        True,
+        "rate_limited",
+    )
+    assert (call.n, call.attempt, call.kept) == (1, 1, True)
+    assert found.pauses == (Pause(at(7), at(8), "full"),)
+
+
+def waits(*after: f.Fact, until: datetime) -> tuple[Pause, ...]:
+    limit = (began(1), ended(Outcome.AGENT_ERROR, "429", limit=LIMIT), measured(), put_back())
+    return accounted(OPENED, loaded(), *limit, f.WaitStarted(0, until, "full"), *after).pauses
+
+
+def test_a_wait_that_was_cut_short_counts_to_its_end_at_most() -> None:
+    stop = f.StopRequested(Stop(StopHow.NOW))
+    assert waits(stop, until=at(60)) == (Pause(at(7), at(8), "full"),)
+    assert waits(f.Resumed(PLAN), until=at(7.5)) == (Pause(at(7), at(7.5), "full"),)
+    assert waits(f.PersonDone(), until=at(60)) == (Pause(at(7), at(8), "full"),)  # still waiting
+    assert Pause(at(7), at(8), "full").seconds == 1.0
+    assert Pause(at(8), at(7), "a clock set back").seconds == 0.0
+
+
+def test_a_run_that_is_not_over_has_open_calls_and_checks() -> None:
+    begun = (OPENED, loaded(), stories(), began(1))
+    found = accounted(*begun)
+    assert states(found) == [("1", "running"), ("2", "not started")]
+    assert (found.calls[0].kept, found.calls[0].wasted, found.calls[0].seconds) == (
+        False,
+        False,
+        0.0,
+    )
+    run, told = run_of(*begun, ended(), measured(), check()[0], plan=CHECKED)
+    open_check = account(run, told).calls[0].checks[0]
+    assert (open_check.passed, open_check.ended) == (None, None)
+    stopped = replace(run, status=Status.STOPPED)
+    assert states(account(stopped, told))[0] == ("1", "interrupted")
+
+
+def test_a_parked_story_is_parked() -> None:
+    run, told = run_of(OPENED, loaded(), stories())
+    run = replace(run, parked={TWO.key: Parked(Why.QUESTION, "Which?", NOW)})
+    assert states(account(run, told)) == [("1", "not started"), ("2", "parked")]
+
+
+def test_edits_by_hand_and_work_that_was_taken_back_move_the_base() -> None:
+    found = accounted(
+        *(OPENED, loaded(), began(1), ended(), measured(), kept("c1")),
+        f.TakenBack(2),
+        *(loaded(), began(2), ended(), measured(), kept("c2"), f.Adopted(0, "c3")),
+        *(loaded(), began(3, TWO), ended(), measured(), kept("c4")),
+    )
+    assert [(call.base, call.tip) for call in found.calls] == [
+        ("c0", "c1"),
+        ("c0", "c2"),
+        ("c3", "c4"),
+    ]
+
+
+def test_a_plain_loop_has_a_row_per_iteration() -> None:
+    plan = replace(PLAIN, verify=("pytest",))
+    found = accounted(
+        *(OPENED, began(1, None), ended(Outcome.NO_PROMISE), measured(), kept("", parent="c0")),
+        *(began(2, None), ended(Outcome.AGENT_ERROR, "429", limit=LIMIT), measured(), kept("")),
+        *(began(2, None), ended(), measured(), *check(), f.Verified(0, passed=True), kept("c1")),
+        began(3, None),
+        plan=plan,
+    )
+    assert states(found) == [
+        ("iteration-1", "kept"),
+        ("iteration-2", "rate_limited"),
+        ("iteration-2", "verified"),
+        ("iteration-3", "running"),
+    ]
+    assert (found.calls[0].tip, found.calls[0].commit) == ("", "")
+
+
+def test_stray_events_are_passed_over() -> None:
+    started, over = check()
+    found = accounted(
+        *(OPENED, started, over, loaded(), Event("stories_loaded", {"total": 2}), began(1), over),
+        *(stories(), Event("stories_loaded", {"stories": []}), Event("warning", {})),
+    )
+    assert found.calls[0].checks == ()
+    assert [story.id for story in found.stories] == ["1", "2"]
+
+
+def test_sums_say_of_how_many_calls_the_cost_is_known() -> None:
+    call = Call(1, ONE.key, "a", NOW, ended=at(4))
+    sums = total([replace(call, usage=USAGE), replace(call, usage=Usage(1, 1)), call])
+    assert (sums.calls, sums.seconds, sums.priced) == (3, 12.0, 1)
+    assert (sums.usage.total, sums.usage.cost_usd) == (122, 0.5)
+    assert sums.per(0) is None
+    share = sums.per(2)
+    assert share
+    assert (share.seconds, share.usage.total, share.usage.cost_usd) == (6.0, 60, 0.25)
+    unpriced = total([call]).per(1)
+    assert unpriced
+    assert unpriced.usage.cost_usd is None
+
+
+def test_states_can_be_asked_for() -> None:
+    found = accounted(OPENED, loaded(), stories("2"))
+    assert [story.id for story in found.of_state("done before", "parked")] == ["2"]

@@ -1,0 +1,219 @@
+"""The report's pages: true numbers, nothing hostile, bounded."""
+
+import re
+import time
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.fakes.plans import NOW, PLAIN, PLAN, at
+from untildone.domain.account import Account, Call, CheckRun, Pause, StoryAccount
+from untildone.domain.agent import Usage
+from untildone.domain.parking import Parked, Why
+from untildone.domain.run import Plan, Run, Status
+from untildone.interfaces.report import svg
+from untildone.interfaces.report.blocks import MOST_BARS, MOST_ROWS
+from untildone.interfaces.report.html import html
+from untildone.interfaces.report.markdown import inline, markdown
+from untildone.interfaces.report.page import page
+from untildone.wiring.account import Stored, Told
+from untildone.wiring.diff_sizes import Size
+
+HOSTILE = (
+    "<script>alert(1)</script> \u202egnp.exe\u202c \x1b[31mred\x1b[0m \x00 ](javascript:x) "
+    "`| a | b |` --> </svg> \"quoted\" 'so' &amp; ![i](http://evil.example/x.png)\n# heading\n```"
+)
+VOID = {"meta", "rect", "line"}
+
+
+class Well(HTMLParser):
+    """Tags must close in order; what they carry is collected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID or tag == "rect":
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def parsed(text: str) -> Well:
+    """The page, which must be well-formed, self-contained and without a script."""
+    found = Well()
+    found.feed(text)
+    found.close()
+    assert found.stack == []
+    for tag, attrs in found.tags:
+        assert tag not in {"script", "link", "img", "iframe", "object", "embed", "a", "base"}
+        assert not any(name.startswith("on") or name in ("src", "href") for name in attrs), attrs
+    assert "url(" not in text
+    assert "@import" not in text
+    return found
+
+
+def call(n: int, story: str = "1", *, seconds: float = 60, **changes: object) -> Call:
+    """A call that was kept, if nothing else is said."""
+    made = Call(
+        n,
+        (story, f"Story {story}"),
+        "claude",
+        at(n * 100),
+        "base",
+        1,
+        ended=at(n * 100 + seconds),
+        outcome="complete",
+        usage=Usage(1000 * n, 10, 5, 5, 0.01 * n),
+        tip=f"tip{n}",
+        commit=f"{n:040x}",
+        settled=True,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]  # named fields
+
+
+def told(*calls: Call, plan: Plan = PLAN, **changes: object) -> Told:
+    """A run with these calls, a story for each key."""
+    groups: dict[tuple[str, str], list[Call]] = {}
+    for each in calls:
+        groups.setdefault(each.key, []).append(each)
+    stories = tuple(
+        StoryAccount(*key, "verified" if any(c.verified for c in own) else "not done", tuple(own))
+        for key, own in groups.items()
+    )
+    last = max((each.ended or each.started for each in calls), default=NOW)
+    found = Account(calls, stories, (), NOW, last)
+    run = Run(plan, NOW, Status.DONE)
+    sizes = {("base", each.tip): Size(1, each.n, 2) for each in calls}
+    stored = (Stored("journal", ".git/untildone/runs/r1", "untildone logs demo"),)
+    return replace(Told(run, found, False, {}, sizes, stored), **changes)  # type: ignore[arg-type]
+
+
+def proven(*, passed: bool = True) -> tuple[CheckRun, ...]:
+    return (CheckRun("pytest -q", "required", at(50), at(60), passed, "" if passed else "no"),)
+
+
+def widths(text: str, title: str) -> list[tuple[str, float]]:
+    """Kind and width of every rectangle of one plot."""
+    drawing = re.search(rf'<svg [^>]*aria-label="{re.escape(title)}.*?</svg>', text, re.DOTALL)
+    assert drawing
+    tree = ElementTree.fromstring(drawing[0])  # noqa: S314 - our own
+    return [(r.attrib["class"], float(r.attrib["width"])) for r in tree.iter("rect")]
+
+
+def test_bars_are_as_long_as_what_they_stand_for() -> None:
+    lost = call(2, "2", saved_ref="ref", tip="", seconds=30, outcome="failed")
+    text = html(page(told(call(1), lost, call(3, "2", seconds=15), call(4, "3", settled=False))))
+    parsed(text)
+    time_bars = widths(text, "Time of the agent")
+    assert [kind for kind, _ in time_bars] == ["kept", "failed", "kept", "open"]
+    longest = svg.LENGTH / 60
+    assert [width for _, width in time_bars] == pytest.approx(
+        [60 * longest, 30 * longest, 15 * longest, 60 * longest], abs=0.01
+    )
+    tokens = [width for _, width in widths(text, "Tokens per story")]
+    assert [w / tokens[0] for w in tokens] == pytest.approx(
+        [1, 2010 / 1010, 3010 / 1010, 4010 / 1010], abs=0.01
+    )
+    cost = [width for _, width in widths(text, "Cost per story")]
+    assert [w / cost[0] for w in cost] == pytest.approx([1, 2, 3, 4], abs=0.01)
+
+
+def test_the_check_plot_is_on_the_time_of_the_run() -> None:
+    good = call(1, checks=proven(), proven=True)
+    bad = call(2, "2", checks=(replace(proven(passed=False)[0], started=at(250), ended=at(260)),))
+    text = html(page(told(good, bad)))
+    marks = widths(text, "Checks over the time")
+    assert [kind for kind, _ in marks] == ["kept", "failed"]
+    assert marks[0][1] == pytest.approx(svg.LENGTH * 10 / 260, abs=0.01)
+
+
+def test_figures_are_per_verified_story_and_name_what_is_not_verified() -> None:
+    good = call(1, checks=proven(), proven=True)
+    lost = call(2, saved_ref="ref", tip="", outcome="failed", reason="why not")
+    found = told(good, lost)
+    text = markdown(page(found))
+    assert "| per verified story | 3020 tokens, $0.0300, 2m 00s of the agent |" in text
+    assert "| wasted | 1 of 2 calls were put back or ended at a limit |" in text
+    unproven = StoryAccount("9", "By word", "done, not verified")
+    more = replace(found.account, stories=(*found.account.stories, unproven))
+    text = markdown(page(replace(found, account=more)))
+    assert "| done without a check | 1: by the agent's word alone, not counted above |" in text
+    none = markdown(page(told(lost)))
+    assert "| per verified story | no story was verified by a check |" in none
+    assert "No check ran" in none
+
+
+def test_what_git_does_not_have_any_more_is_unknown() -> None:
+    text = markdown(page(told(call(1), sizes={})))
+    assert "| kept changes | unknown |" in text
+
+
+@pytest.mark.parametrize("plan", [PLAN, PLAIN], ids=["stories", "plain"])
+def test_hostile_text_is_text(plan: Plan) -> None:
+    check = CheckRun(HOSTILE, HOSTILE, at(1), at(2), passed=False, reason=HOSTILE)
+    bad = call(1, reason=HOSTILE, agent=HOSTILE, checks=(check,), key=(HOSTILE, HOSTILE))
+    bad = replace(bad, saved_ref=HOSTILE, outcome=HOSTILE)
+    found = told(bad, plan=replace(plan, change_id=HOSTILE, verify=(HOSTILE,)))
+    run = replace(found.run, error=HOSTILE, parked={("1", "x"): Parked(Why.FAILED, HOSTILE, NOW)})
+    pauses = (Pause(NOW, at(1), HOSTILE),)
+    found = replace(found, run=run, account=replace(found.account, pauses=pauses))
+    text = html(page(found))
+    seen = parsed(text)
+    assert any("<script>alert(1)</script>" in data for data in seen.texts)
+    shown = markdown(page(found))
+    for output in (text, shown):
+        assert not set("\x00\x1b\u202e\u202c") & set(output)
+    outside = re.sub(r"(`+).*?\1", "", shown.replace("\\`", ""), flags=re.DOTALL)
+    assert "<script" not in outside
+    assert not re.search(r"(?<!\\)\]\(", outside)
+    assert len([row for row in shown.splitlines() if row.startswith("# ")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("a|b", "a\\|b"),
+        ("*a* _b_ `c`", "\\*a\\* \\_b\\_ \\`c\\`"),
+        ("<b>&", "&lt;b&gt;&amp;"),
+        ("two\nlines", "two lines"),
+    ],
+)
+def test_markdown_is_quoted(cell: str, shown: str) -> None:
+    assert inline(cell) == shown
+
+
+def test_five_thousand_iterations_fit_on_a_page_in_seconds() -> None:
+    checks = proven()
+    calls = [
+        call(n, str(n // 2), checks=checks, proven=True)
+        if n % 2
+        else call(n, str(n // 2), saved_ref=f"ref/{n}", tip="", outcome="failed", reason="x" * 900)
+        for n in range(5000)
+    ]
+    began = time.process_time()
+    made = page(told(*calls))
+    text, shown = html(made), markdown(made)
+    assert time.process_time() - began < 5
+    assert len(text) < 400_000
+    assert len(shown) < 200_000
+    parsed(text)
+    assert f"{5000 - MOST_ROWS} of 5000 rows are left out" in text
+    drawn = widths(text, "Time of the agent")
+    assert len(drawn) <= 2 * MOST_BARS  # kept and put back, per bar
+    assert "Each bar is 42 in a row." in text
+    assert "Not every run of a check is drawn" in text
