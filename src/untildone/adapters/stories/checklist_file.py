@@ -78,11 +78,12 @@ class ChecklistFile:
         )
 
     def _joined(self, books: Sequence[StoryBook]) -> StoryBook:
-        """One book of several files; the folder of a file is part of the ids of its stories."""
+        """One book of several files; the place of a file is part of the ids of its stories."""
         stories: list[Story] = []
         for book in books:
-            below = PurePosixPath(book.path).parent.relative_to(self.path).as_posix()
-            prefix = "" if below == "." else f"{labels.slug(below.replace('/', '-'))}."
+            below = PurePosixPath(book.path).relative_to(self.path).with_suffix("").as_posix()
+            below = below.removesuffix("tasks").rstrip("/")
+            prefix = f"{labels.slug(below.replace('/', '-'))}." if below else ""
             stories += [replace(s, id=f"{prefix}{s.id}", path=book.path) for s in book.stories]
         if self.granularity == "change":
             stories = list(cut.whole(stories, self.change))

@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from untildone.adapters.stories import delta_specs
+from untildone.adapters.stories import delta_specs, openspec_tracking
 from untildone.adapters.stories.checklist_file import ChecklistFile
 from untildone.adapters.stories.checklist_source import ChecklistSource
 from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options, counted
@@ -26,8 +27,13 @@ def exists(root: Path, change: str) -> bool:
 
 
 def recognises(root: Path, change: str) -> bool:
-    """The change has a `tasks.md`, also one that cannot be read: loading it says why."""
-    return exists(root, change) and os.path.lexists(root / CHANGES / change / "tasks.md")
+    """The change has a file of tasks, also one that cannot be read: loading it says why."""
+    if not exists(root, change):
+        return False
+    home = f"{CHANGES}/{change}"
+    if os.path.lexists(root / home / openspec_tracking.TASKS):
+        return True
+    return any(os.path.lexists(root / path) for path in openspec_tracking.files(root, home))
 
 
 def find(root: Path) -> tuple[Found, ...]:
@@ -92,8 +98,14 @@ class OpenSpec(ChecklistSource):
             )
         self._root = root
         self._home = f"{CHANGES}/{change}"
-        path = f"{self._home}/tasks.md"
-        super().__init__(ChecklistFile(root, path, change, NAME, granularity=options.granularity))
+        home, cut = self._home, options.granularity
+        if openspec_tracking.is_glob(root, home):
+            files = partial(openspec_tracking.files, root, home)
+            file = ChecklistFile(root, home, change, NAME, granularity=cut, files=files)
+        else:
+            (path,) = openspec_tracking.files(root, home)
+            file = ChecklistFile(root, path, change, NAME, granularity=cut)
+        super().__init__(file)
 
     def context(self, story: Story) -> StoryContext:
         """The change's documents, and the requirements that fit the story."""
