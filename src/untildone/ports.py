@@ -35,8 +35,11 @@ class StorySource(Protocol):
         and text is a StoryLost and nothing is written.
         """
 
-    def take_back(self, before: StoryBook) -> None:
-        """Untick what was open in `before`: after a failed attempt no tick is to be believed."""
+    def take_back(self, before: StoryBook) -> tuple[str, ...]:
+        """Untick what was open in `before`: after a failed attempt no tick is to be believed.
+
+        Returns one sentence per thing worth telling.
+        """
 
 
 class OutputReader(Protocol):

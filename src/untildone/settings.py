@@ -90,11 +90,13 @@ SOURCES: dict[str, tuple[str, ...]] = {
     ),
     "taskmaster": (".taskmaster/tasks/tasks.json", "tasks/tasks.json"),
     "backlog-md": ("backlog/tasks", ".backlog/tasks"),
+    "beads": (".beads",),
     "ralphy": ("tasks.yaml", "tasks.yml", ".ralphy/tasks.yaml", "prd.yaml"),
     "markdown": (
         *("PRD.md", "TODO.md", "IMPLEMENTATION_PLAN.md"),
         *("fix_plan.md", "@fix_plan.md", ".ralph"),
     ),
+    "github": (),
 }
 
 CHOICES = {

@@ -59,13 +59,16 @@ class FakeSource:
                     remarks.append(f"A box of another story was taken back: {task.id}")
         return tuple(remarks)
 
-    def take_back(self, before: StoryBook) -> None:
+    def take_back(self, before: StoryBook) -> tuple[str, ...]:
         self.taken_back.append(before)
+        remarks = []
         for now in self.load().stories:
             earlier = before.find(now.key)
             for task in now.tasks:
                 if earlier and task.done and task.id in _open(earlier):
                     self._set(task, " ")
+                    remarks.append(f"A box of a failed attempt was taken back: {task.id}")
+        return tuple(remarks)
 
     def _set(self, task: Task, mark: str) -> None:
         assert self.text is not None

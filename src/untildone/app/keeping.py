@@ -49,5 +49,6 @@ class Keeper:
         if self._course.ports.source and self._course.run.book:
             # An unreadable file is found by the next look at the stories, which says so.
             with contextlib.suppress(StoriesError):
-                self._course.ports.source.take_back(self._course.run.book)
+                said = self._course.ports.source.take_back(self._course.run.book)
+                return replace(reverted, remarks=(*reverted.remarks, *said)) if said else reverted
         return reverted

@@ -40,10 +40,12 @@ class ChecklistFile:
         self._flip(data, opened, taken)
         return tuple(claims.sentences(current, taken, before, now))
 
-    def take_back(self, before: StoryBook) -> None:
+    def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Untick every box that was open in `before`; matters for a file that git ignores."""
         now, data = self._now()
-        self._flip(data, [], claims.of_all(before, now))
+        taken = claims.of_all(before, now)
+        self._flip(data, [], taken)
+        return claims.taken_back(taken)
 
     def _flip(
         self, data: dict[str, bytes], opened: list[Box], taken: Sequence[claims.Claim]

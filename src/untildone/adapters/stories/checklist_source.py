@@ -23,9 +23,9 @@ class ChecklistSource:
         """Tick the story's boxes; take back boxes of other stories that were open in `before`."""
         return self._file.settle(story, before)
 
-    def take_back(self, before: StoryBook) -> None:
+    def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Untick what was open in `before`."""
-        self._file.take_back(before)
+        return self._file.take_back(before)
 
     def context(self, story: Story) -> StoryContext:
         """A plain list has no documents beside it."""

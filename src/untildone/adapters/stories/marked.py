@@ -62,12 +62,13 @@ class MarkedSource(ABC):
             document.write(flips)
         return tuple(claims.sentences(current, taken, before, document.book))
 
-    def take_back(self, before: StoryBook) -> None:
+    def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Write as open again what was open in `before`."""
         document = self.open()
-        flips = [_taken_back(claim) for claim in claims.of_all(before, document.book)]
-        if flips:
-            document.write(flips)
+        taken = claims.of_all(before, document.book)
+        if taken:
+            document.write([_taken_back(claim) for claim in taken])
+        return claims.taken_back(taken)
 
     def context(self, story: Story) -> StoryContext:
         """Nothing beside what the story itself says."""
