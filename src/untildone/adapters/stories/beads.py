@@ -1,6 +1,6 @@
 """Stories of Beads: its issues, through the program `bd`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.stories import fields
@@ -76,9 +76,11 @@ class _Book:
         self._ignored: list[Remark] = []
 
     def made(self) -> StoryBook:
-        mine = self._mine()
+        mine = dict.fromkeys(self._mine())
         parents = {parent for name in mine for parent in self._needed(name, (_PARENT,))}
-        stories = [self._story(name) for name in mine if not self._is_container(name, parents)]
+        parents |= {name.rpartition(".")[0] for name in mine}
+        found = [name for name in mine if not self._is_container(name, parents)]
+        stories = [self._story(name, mine) for name in found]
         problems = [] if stories else [Remark(1, f"`bd list` has no issue for: {self._change}")]
         return StoryBook(
             change=self._change,
@@ -111,13 +113,13 @@ class _Book:
 
     def _is_container(self, name: str, parents: set[str]) -> bool:
         epic = self._issues[name].get("issue_type") == "epic"
-        if not epic or not (name in parents or any(n.startswith(f"{name}.") for n in self._issues)):
+        if not epic or name not in parents:
             return False
         if self._issues[name].get("status") != _CLOSED:
             self._ignored.append(Remark(1, f"The epic {name} is not a story; its issues are."))
         return True
 
-    def _story(self, name: str) -> Story:
+    def _story(self, name: str, mine: Container[str]) -> Story:
         issue = self._issues[name]
         title = fields.title(fields.text(issue.get("title"))) or name
         word = fields.text(issue.get("status")) or "open"
@@ -126,7 +128,6 @@ class _Book:
         needed = [*self._needed(name, _BLOCKING)]
         needed += [other for parent in above for other in self._needed(parent, _BLOCKING)]
         waits = [other for other in dict.fromkeys(needed) if not self._is_closed(other)]
-        mine = set(self._mine())
         outside = [other for other in waits if other not in mine]
         asks = not done and (word not in _GOES_ON or bool(outside))
         if outside and not done:

@@ -68,7 +68,9 @@ def sentences(
 def taken_back(claims: Sequence[Claim]) -> tuple[str, ...]:
     """What to tell about claims of an attempt that failed."""
     names = dict.fromkeys(claim.story.id for claim in claims)
-    return (f"Open again, marked as done by a failed attempt: {_listed(list(names))}",) * bool(names)
+    return (f"Open again, marked as done by a failed attempt: {_listed(list(names))}",) * bool(
+        names
+    )
 
 
 def _newly_done(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:

@@ -92,7 +92,9 @@ class GitHub(OutsideSource):
     def _tell(self, flip: Flip) -> None:
         number = flip.task.id
         if flip.done:
-            GH.call(self.root, "issue", "close", number, "--comment", "Done and checked by untildone.")
+            GH.call(
+                self.root, "issue", "close", number, "--comment", "Done and checked by untildone."
+            )
         else:
             why = "Open again: it was closed by an attempt that did not finish it."
             GH.call(self.root, "issue", "reopen", number, "--comment", why)
