@@ -94,6 +94,11 @@ def may_be_empty(story: Story, allowed: Iterable[str]) -> bool:
     return any(word.strip("`*_. ").lower() in ("yes", "true") for word in words)
 
 
+def is_setting(row: str) -> bool:
+    """Whether a line of text is one that is read here, wherever in a story it stands."""
+    return bool(_VERIFY.fullmatch(row) or _ALLOW_EMPTY.fullmatch(row))
+
+
 def _rows(story: Story) -> list[str]:
     """The lines of a story's own text, without code blocks."""
     text = "\n".join([story.body, *(task.detail for task in story.tasks)])

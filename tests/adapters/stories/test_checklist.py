@@ -130,6 +130,15 @@ def test_details_stay_with_their_task() -> None:
     ]
 
 
+def test_a_check_below_the_tasks_is_part_of_the_story() -> None:
+    first, second = parse(
+        "# T\n\n## 1. A\n\nWords.\n\n- [ ] 1.1 a\n  more\n\nSome notes: none\nVerify: `one`\r\n"
+        "```\nVerify: `example`\n```\n## 2. B\n- [ ] 2.1 b\n\n**Verify:** `two`\n"
+    ).stories
+    assert first.body == "Words.\n\nVerify: `one`"
+    assert second.body == "**Verify:** `two`"
+
+
 def test_long_details_and_bodies_are_cut() -> None:
     text = "## 1. A\n" + "prose\n" * 2000 + "- [ ] a\n" + "  detail\n" * 2000
     (story,) = parse(text).stories

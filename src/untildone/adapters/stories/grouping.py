@@ -8,6 +8,7 @@ from operator import attrgetter
 from untildone.adapters.stories import labels, outline
 from untildone.adapters.stories.outline import Heading, Item
 from untildone.adapters.stories.task_lines import BLANKS, TaskLine, indent_of
+from untildone.domain import checks
 from untildone.domain.story import Story, Task
 
 BODY_LIMIT = 4000
@@ -67,11 +68,27 @@ def _of_heading(
         title=heading.title if number else heading.text,
         tasks=tasks,
         line=heading.line,
-        body=_bounded(lines[heading.line : owned[0].line - 1], BODY_LIMIT)
-        if owned[0].line > heading.line + 1
-        else "",
+        body=_body(lines, heading, owned),
     )
     return story, bool(number)
+
+
+def _body(lines: Sequence[str], heading: Heading, owned: list[TaskLine]) -> str:
+    """The text between the heading and its first task, and the settings below the last one."""
+    between = lines[heading.line : owned[0].line - 1]
+    above = _bounded(between, BODY_LIMIT) if between else ""
+    settings = "\n".join(_settings(lines, owned[-1].line))
+    return f"{above}\n\n{settings}".strip("\n") if settings else above
+
+
+def _settings(lines: Sequence[str], last: int) -> Iterator[str]:
+    """`Verify:` and its like below the tasks: a check that stands there must not be passed over."""
+    for at in range(last, len(lines)):
+        line = lines[at]
+        if line.startswith(("#", "```", "~~~")):
+            return
+        if line[:1].strip(BLANKS) and ":" in line and checks.is_setting(line.rstrip(BLANKS)):
+            yield line.rstrip(BLANKS)
 
 
 def _of_task(family: list[TaskLine], details: dict[int, str], seen: Counter[str]) -> Story:
