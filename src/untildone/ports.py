@@ -151,6 +151,9 @@ class Mail(Protocol):
     def take(self) -> tuple[Fact, ...]:
         """All requests since the last call."""
 
+    def recorded(self) -> None:
+        """What was taken is on disk now."""
+
     def stop_now(self) -> bool:
         """Whether the loop should stop at once."""
 

@@ -11,11 +11,22 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.child import Command
-from untildone.adapters.inbox import SIGNALS, Inbox, send
+from untildone.adapters.inbox import SIGNALS, Inbox, send, wish
 from untildone.adapters.process import Ended, Processes
 from untildone.adapters.wake import Wake
 from untildone.domain.agent import Ending
-from untildone.domain.fact import ChoiceMade, Fact, PersonDone, StopRequested
+from untildone.domain.fact import (
+    ChoiceMade,
+    Fact,
+    GuidanceCleared,
+    Guided,
+    PersonDone,
+    StopRequested,
+    StoriesReordered,
+    StoryParked,
+    StoryRetried,
+)
+from untildone.domain.parking import Why
 from untildone.domain.run import Choice, Stop, StopHow
 
 
@@ -135,3 +146,55 @@ def test_wake_also_watches_others(wake: Wake) -> None:
     assert wake.wait(1, (reader,)) == (reader,)
     os.close(reader)
     os.close(writer)
+
+
+GUIDED = Guided("Use tabs.", ("1", "Log in"), "7")
+SKIPPED = StoryParked(("2", "Session"), Why.SKIPPED, "later")
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [GUIDED, SKIPPED, StoryRetried(("1", "A")), StoriesReordered((("1", "A"),)), GuidanceCleared()],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_a_wish_stays_until_it_is_recorded(inbox: Inbox, fact: Fact) -> None:
+    send(inbox.folder, os.getpid(), wish("demo", fact))
+    assert inbox.waiting()
+    assert inbox.take() == (fact,)
+    assert inbox.take() == ()
+    assert len(list(inbox.folder.iterdir())) == 1
+    inbox.recorded()
+    assert list(inbox.folder.iterdir()) == []
+
+
+def test_a_wish_that_comes_after_the_taking_stays(inbox: Inbox) -> None:
+    send(inbox.folder, os.getpid(), wish("demo", GUIDED))
+    assert inbox.take() == (GUIDED,)
+    send(inbox.folder, os.getpid(), wish("demo", SKIPPED))
+    assert inbox.waiting()
+    inbox.recorded()
+    assert len(list(inbox.folder.iterdir())) == 1
+    assert inbox.take() == (SKIPPED,)
+
+
+def test_a_new_loop_hears_the_wishes_for_its_change(inbox: Inbox) -> None:
+    send(inbox.folder, 0, wish("demo", GUIDED))
+    send(inbox.folder, 0, wish("other", SKIPPED))
+    (inbox.folder / "odd.json").write_text("[")
+    inbox.listen("demo")
+    assert inbox.take() == (GUIDED,)
+    assert len(list(inbox.folder.iterdir())) == 1
+
+
+def test_a_skipped_story_ends_its_own_call_only(inbox: Inbox) -> None:
+    send(inbox.folder, 0, wish("demo", SKIPPED))
+    assert (inbox.ends_call("1"), inbox.ends_call("2")) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "message", [{"kind": "wish"}, {"kind": "wish", "what": "Guided", "fact": []}]
+)
+def test_a_wish_that_makes_no_sense_is_dropped(inbox: Inbox, message: dict[str, object]) -> None:
+    send(inbox.folder, 0, message)
+    assert inbox.take() == ()
+    assert list(inbox.folder.iterdir()) == []

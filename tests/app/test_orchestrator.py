@@ -709,3 +709,12 @@ def test_on_fail_skip_goes_on_and_ends_parked() -> None:
     assert {key[0] for key in run.finished} == {"2", "3"}
     assert [event["story_id"] for event in loop.record.of("error")] == ["1"]
     assert [event["next"] for event in loop.record.of("stories_loaded")] == ["1", "2", "3", None]
+
+
+def test_guidance_and_an_order_that_come_by_mail() -> None:
+    guided, order = f.Guided("Use tabs."), f.StoriesReordered((("2", "Second"),))
+    loop = FakeLoop((COMPLETE, COMPLETE), mail=FakeMail(guided, order))
+    loop.drive()
+    assert [intent.story_id for intent in loop.agent.intents] == ["2", "1"]
+    assert all("# Guidance from the person" in prompt for prompt in loop.agent.prompts)
+    assert loop.mail.on_disk

@@ -28,9 +28,10 @@ from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.event import announce
 from untildone.domain.fold import taken_back
+from untildone.domain.guidance import words
 from untildone.domain.machine import apply, next_steps
-from untildone.domain.parking import NAMED, Aside, Parked, Why, blocked, next_command
-from untildone.domain.run import Choice, Outcome, Reason, Run, Status, Stop, StopHow, Tally
+from untildone.domain.parking import NAMED, Aside, Parked, Why, blocked, next_command, ordered
+from untildone.domain.run import Choice, Done, Outcome, Reason, Run, Status, Stop, StopHow, Tally
 from untildone.domain.story import Story, StoryKey, Task
 
 SKIP_ONE = f.StoryParked(ONE.key, Why.SKIPPED)
@@ -300,3 +301,115 @@ def test_not_all_of_many_are_named() -> None:
     chain = book(ONE, *(story(n, after=(str(n - 1),)) for n in range(2, 1000)))
     said = blocked(chain, frozenset(), [s.key for s in chain.stories])
     assert len(said) == len(said[ONE.key]) == NAMED
+
+
+# -- guidance and order ------------------------------------------------------------------------
+
+
+def guided(text: str = "Tabs.", of: Story | None = None, name: str = "") -> f.Guided:
+    return f.Guided(text, of.key if of else None, name)
+
+
+def test_guidance_is_for_all_stories_or_for_one() -> None:
+    run = told(OPENED, guided(), guided("Two only.", TWO))
+    assert words(run.guidance, ONE.key) == "Tabs."
+    assert words(run.guidance, TWO.key) == "Tabs.\n\nTwo only."
+    assert words(run.guidance, None) == "Tabs."
+    assert words((), ONE.key) == ""
+
+
+def test_guidance_of_a_story_ends_with_it() -> None:
+    run = told(OPENED, guided(), guided("One only.", ONE), loaded(), *won())
+    assert [piece.text for piece in run.guidance] == ["Tabs."]
+    assert apply(run, guided("Too late.", ONE), at(9)) == run
+
+
+def test_guidance_of_a_plain_loop_stays() -> None:
+    plan = replace(PLAN, plain=True, done=Done.MANUAL)
+    run = told(OPENED, guided(), *won(1, None), plan=plan)
+    assert [piece.text for piece in run.guidance] == ["Tabs."]
+
+
+def test_a_message_that_comes_twice_is_heard_once() -> None:
+    run = told(OPENED, guided(name="7"), guided(name="7"), guided(), guided())
+    assert [piece.id for piece in run.guidance] == ["7", "", ""]
+
+
+def test_guidance_can_be_taken_back() -> None:
+    run = told(OPENED, guided(), guided("Two only.", TWO))
+    assert apply(run, f.GuidanceCleared(), at(9)).guidance == ()
+    left = apply(run, f.GuidanceCleared(TWO.key), at(9)).guidance
+    assert [piece.text for piece in left] == ["Tabs."]
+
+
+@pytest.mark.parametrize("of", [ONE, None])
+def test_guidance_answers_a_question(of: Story | None) -> None:
+    run = told(OPENED, loaded(), *ASKED, HELD, guided("That one.", of))
+    assert (run.parked, run.status, run.reason) == ({}, Status.RUNNING, None)
+    said = "An earlier attempt asked: Which?\nThe answer: That one."
+    assert words(run.guidance, ONE.key) == said
+    assert next_steps(run) == (s.LoadStories(),)
+
+
+def test_guidance_for_all_answers_no_one_of_two_questions() -> None:
+    mark = replace(loaded(), marked=((TWO.key, "which?"),))
+    run = told(OPENED, loaded(), *ASKED, mark, guided())
+    assert set(run.parked) == {ONE.key, TWO.key}
+    assert words(run.guidance, ONE.key) == "Tabs."
+
+
+def test_an_answered_mark_does_not_ask_again() -> None:
+    run = told(OPENED, replace(loaded(), marked=((ONE.key, "which?"),)), guided("That.", ONE))
+    assert (run.parked, run.answered) == ({}, frozenset({ONE.key}))
+    assert words(run.guidance, ONE.key) == "That."
+
+
+def test_guidance_takes_up_what_failed_but_not_what_was_skipped() -> None:
+    run = told(OPENED, loaded(), *lost(), guided("Try this.", ONE), plan=SKIPS)
+    assert run.parked == {}
+    assert set(told(OPENED, SKIP_ONE, guided("Later.", ONE)).parked) == {ONE.key}
+
+
+@pytest.mark.parametrize(("configured", "cap"), [(0, LIMITS.max_iterations + 3), (5, 9)])
+def test_renewed_retries_have_room(configured: int, cap: int) -> None:
+    plan = replace(PLAN, configured_max=configured)
+    run = told(OPENED, loaded(), *lost(), SKIP_ONE, RETRY_ONE, plan=plan)
+    assert run.plan.limits.max_iterations == cap
+    fresh = told(OPENED, SKIP_ONE, RETRY_ONE, plan=plan)
+    assert fresh.plan.limits.max_iterations == LIMITS.max_iterations
+
+
+def test_events_of_guidance_and_order() -> None:
+    run = told(OPENED, loaded())
+    assert events(run, guided("Two only.", TWO)) == [
+        {"event": "guided", "story_id": "2", "text": "Two only."}
+    ]
+    assert events(run, guided())[0]["story_id"] == ""
+    reordered = f.StoriesReordered((TWO.key, ONE.key))
+    assert events(run, reordered) == [{"event": "reordered", "story_ids": ["2", "1"]}]
+    assert events(run, f.GuidanceCleared()) == []
+
+
+def test_the_newest_order_comes_first() -> None:
+    three = story(3).key
+    first, second = f.StoriesReordered((ONE.key, TWO.key)), f.StoriesReordered((three, ONE.key))
+    run = told(OPENED, loaded(), first, second)
+    assert (run.order, run.book) == ((three, ONE.key, TWO.key), None)
+
+
+def test_the_order_that_the_person_wants() -> None:
+    stories = book(*(story(n) for n in (1, 2, 3, 4)))
+    assert ordered(stories, ()) is stories
+    wanted = (story(3).key, ("9", "Gone"), story(1).key)
+    assert [s.id for s in ordered(stories, wanted).open_stories(set())] == ["3", "1", "2", "4"]
+
+
+def test_an_order_comes_before_priorities() -> None:
+    stories = book(replace(ONE, priority=-7), TWO)
+    assert [s.id for s in ordered(stories, (TWO.key,)).open_stories(set())] == ["2", "1"]
+
+
+def test_dependencies_still_count() -> None:
+    stories = ordered(CHAIN, (story(4).key, story(2).key))
+    assert stories.next_story(frozenset()) == ONE
+    assert stories.next_story(frozenset({ONE.key})).id == "2"  # type: ignore[union-attr]  # it is open

@@ -116,7 +116,16 @@ def wishes(*, renew: bool = True) -> st.SearchStrategy[f.Fact]:
     """What a person may want of a story; without `renew`, nothing that renews its retries."""
     keys = st.sampled_from([story(1).key, story(2).key])
     parked: st.SearchStrategy[f.Fact] = st.builds(f.StoryParked, keys, st.sampled_from(Why))
-    return st.one_of(parked, st.builds(f.StoryRetried, keys)) if renew else parked
+    if not renew:
+        return parked
+    about = st.one_of(st.none(), keys)
+    return st.one_of(
+        parked,
+        st.builds(f.StoryRetried, keys),
+        st.builds(f.Guided, st.just("Tabs."), about),
+        st.builds(f.GuidanceCleared, about),
+        st.builds(f.StoriesReordered, st.tuples(keys)),
+    )
 
 
 def _began(step: s.RunAttempt) -> f.AttemptStarted:

@@ -9,6 +9,7 @@ class FakeMail:
 
     def __init__(self, *pending: Fact) -> None:
         self.pending = list(pending)
+        self.on_disk = False
 
     def drop(self, fact: Fact) -> None:
         self.pending.append(fact)
@@ -16,6 +17,9 @@ class FakeMail:
     def take(self) -> tuple[Fact, ...]:
         taken, self.pending = tuple(self.pending), []
         return taken
+
+    def recorded(self) -> None:
+        self.on_disk = True
 
     def stop_now(self) -> bool:
         return any(

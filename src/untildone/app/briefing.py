@@ -5,7 +5,8 @@ from datetime import datetime
 from untildone.domain import fact as f
 from untildone.domain.agent import Intent
 from untildone.domain.checks import in_force, own_checks
-from untildone.domain.parking import Aside
+from untildone.domain.guidance import words
+from untildone.domain.parking import Aside, ordered
 from untildone.domain.prompt import Brief
 from untildone.domain.run import Done, Run, label
 from untildone.domain.step import RunAttempt
@@ -33,6 +34,7 @@ def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: s
         checks=in_force(plan.verify, own_checks(story, plan.story_verify)),
         reason=step.reason,
         tried=run.tally(story.key).tried if story else (),
+        guidance=words(run.guidance, story.key if story else None),
         template=template,
         tasks_file=run.book.place(story) if run.book else "",
         boxes=run.book is None or run.book.boxes,
@@ -61,6 +63,7 @@ def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: dateti
 def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
     """The stories as they are now, and whether they are all done."""
     book = checked(source.load()) if source else StoryBook("", "", "", ())
+    book = ordered(book, run.order)
     if run.plan.plain:
         done = run.plan.done is Done.TASKS and 0 < book.total == book.complete
         return f.StoriesLoaded(book.total, book.complete, done, book=book)

@@ -37,11 +37,16 @@ class Orchestrator(Course):
         """Step by step until nothing is left to do."""
         while not isinstance(step := next_steps(self.run)[0], s.Finish):
             fact = self._attempted(step)
-            for request in self.ports.mail.take():
-                self.record(request)
+            self.hear()
             if fact:
                 self.record(fact)
         return self.run
+
+    def hear(self) -> None:
+        """Fold in what people and signals want; it is on disk before their messages go."""
+        for request in self.ports.mail.take():
+            self.record(request)
+        self.ports.mail.recorded()
 
     def adopt(self) -> tuple[str, tuple[str, ...]]:
         """Back to the workspace of an earlier process, with what was edited there by hand."""

@@ -51,7 +51,7 @@ def warning(message: str) -> Event:
 
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     """The events that this fact gives rise to, the run's ending included."""
-    events = [*_of_fact(before, fact, after)]
+    events = [*_of_fact(before, fact, after), *_of_wish(fact)]
     if after.parked is not before.parked:
         events += _set_aside(before, after)
     if after.ended and not (before.ended or after.abandoned):
@@ -61,6 +61,13 @@ def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
         data = {"choice": after.choice, "status": after.status, "notes": notes}
         events.append(Event("finished", data))
     return tuple(events)
+
+
+def _of_wish(fact: f.Fact) -> Iterator[Event]:
+    if isinstance(fact, f.Guided):
+        yield Event("guided", {"story_id": fact.key[0] if fact.key else "", "text": fact.text})
+    if isinstance(fact, f.StoriesReordered):
+        yield Event("reordered", {"story_ids": [key[0] for key in fact.keys]})
 
 
 def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa: C901 - one arm each

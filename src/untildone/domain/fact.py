@@ -153,6 +153,29 @@ class StoryRetried:
 
 
 @dataclass(frozen=True, slots=True)
+class StoriesReordered:
+    """The person wants these stories first, in this order."""
+
+    keys: tuple[StoryKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guided:
+    """The person has something to say to the agent: about one story, or about all."""
+
+    text: str
+    key: StoryKey | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GuidanceCleared:
+    """The person takes guidance back: that of one story, or all of it."""
+
+    key: StoryKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WaitStarted:
     """A limit is being waited out."""
 
@@ -278,7 +301,11 @@ class TakenBack:
     facts: int
 
 
-Fact = (
+# What the person may want of a run at any time, live or not.
+Wish = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared
+
+# What the loop does and finds.
+Happening = (
     Started
     | Opened
     | StoriesLoaded
@@ -289,8 +316,6 @@ Fact = (
     | Verified
     | Saved
     | Reverted
-    | StoryParked
-    | StoryRetried
     | WaitStarted
     | SteppedIn
     | WaitOver
@@ -308,3 +333,4 @@ Fact = (
     | Abandoned
     | TakenBack
 )
+Fact = Happening | Wish

@@ -143,6 +143,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
         iterations=(*run.iterations, replace(iteration, commits=kept)),
         tallies={k: v for k, v in run.tallies.items() if k != iteration.story_key},
         parked={k: v for k, v in run.parked.items() if k != iteration.story_key},
+        guidance=wishes.still_needed(run, iteration.story_key),
         commitless=0 if kept and not _back_and_forth(run, fact.tree) else run.commitless + 1,
         trees=(*run.trees[-1:], fact.tree) if run.plan.plain else (),
     )
@@ -335,6 +336,8 @@ def taken_back(now: Run, then: Run) -> Run:
         tallies={key: Tally(calls[key]) for key in calls if key not in then.finished},
         parked=now.parked,
         answered=now.answered,
+        order=now.order,
+        guidance=now.guidance,
         book=None,
         stop=None,
     )

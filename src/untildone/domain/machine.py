@@ -96,10 +96,14 @@ def begin(started: f.Started, at: datetime) -> Run:
 
 def apply(run: Run, fact: f.Fact, at: datetime) -> Run:
     """The run after this fact, what it has spent included."""
-    return booked(run, fact, _folded(run, fact, at), at)
+    if isinstance(fact, f.Wish):
+        after = wishes.granted(run, fact, at)
+    else:
+        after = _folded(run, fact, at)
+    return booked(run, fact, after, at)
 
 
-def _folded(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one arm per fact
+def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - one arm per fact
     match fact:
         case f.Started():
             return begin(fact, at)
@@ -121,10 +125,6 @@ def _folded(run: Run, fact: f.Fact, at: datetime) -> Run:  # noqa: C901 - one ar
             return fold.saved(run, fact)
         case f.Reverted():
             return fold.reverted(run, fact)
-        case f.StoryParked():
-            return wishes.story_parked(run, fact, at)
-        case f.StoryRetried():
-            return wishes.story_retried(run, fact)
         case f.WaitStarted():
             return fold.wait_started(run, fact)
         case f.SteppedIn():

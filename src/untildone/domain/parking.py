@@ -1,6 +1,7 @@
 """Parked stories and the person's words about them: what the loop passes over until told more."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -59,6 +60,20 @@ def next_command(change: str, story_id: str, why: Why) -> str:
     if why is Why.SKIPPED:
         return f"`untildone retry {change} {story_id}`, then {resume}"
     return f"{resume} tries it again"
+
+
+def ordered(book: StoryBook, first: tuple[StoryKey, ...]) -> StoryBook:
+    """The book with these stories before all others, in this order; dependencies still count."""
+    if not first:
+        return book
+    known = [story.priority for story in book.stories if story.priority is not None]
+    start = min([0, *known]) - len(first)
+    rank = {key: start + k for k, key in enumerate(first)}
+    stories = (
+        replace(story, priority=rank[story.key]) if story.key in rank else story
+        for story in book.stories
+    )
+    return replace(book, stories=tuple(stories))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from untildone.domain.value import dataclass
 
 TASKS_LIMIT = 60_000
 CONTEXT_LIMIT = 12_000
+GUIDANCE_LIMIT = 12_000
 NO_CONTEXT = StoryContext()
 
 STORY_TEMPLATE = """\
@@ -96,7 +97,9 @@ def render(brief: Brief) -> str:
         "marking": _marking(brief),
         "context": _context(brief.context),
         "verify": _verify(brief.checks),
-        "guidance": _section("Guidance from the person who runs this", brief.guidance),
+        "guidance": _section(
+            "Guidance from the person who runs this", cut(brief.guidance, GUIDANCE_LIMIT)
+        ),
         "reason": memory(brief.reason, brief.tried),
     }
     missing = {m for m in re.findall(r"\{\{(\w+)\}\}", template) if m not in values}

@@ -7,6 +7,7 @@ from enum import StrEnum
 from untildone.domain.agent import Kind, Permissions, Session, Trouble, Usage
 from untildone.domain.budget import Budget, Reached
 from untildone.domain.checks import Failing
+from untildone.domain.guidance import Guidance
 from untildone.domain.ledger import Ledger
 from untildone.domain.parking import Parked
 from untildone.domain.story import Story, StoryBook, StoryKey
@@ -302,9 +303,9 @@ class Run:
     """One execution of the loop over a change, from its start to the chosen ending.
 
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
-    `parked` are passed over; those in `answered` go on in spite of their `[?]`. `trees` are what
-    the last two iterations of a plain loop left. `known_failures` are the checks that failed before
-    the first story; None: they were not tried. `over` is the budget
+    `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in `order`
+    come first. `trees` are what the last two iterations of a plain loop left. `known_failures` are
+    the checks that failed before the first story; None: they were not tried. `over` is the budget
     that is used up: the run waits for a higher one, or was stopped there.
     """
 
@@ -336,6 +337,8 @@ class Run:
     known_failures: tuple[Failing, ...] | None = None
     ledger: Ledger = Ledger()
     over: Reached | None = None
+    order: tuple[StoryKey, ...] = ()
+    guidance: tuple[Guidance, ...] = ()
 
     @property
     def ended(self) -> bool:

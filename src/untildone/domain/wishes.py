@@ -2,11 +2,30 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import assert_never
 
 from untildone.domain import fact as f
+from untildone.domain.guidance import Guidance
 from untildone.domain.parking import Parked, Why
 from untildone.domain.run import Reason, Run, Status
 from untildone.domain.story import StoryKey
+
+
+def granted(run: Run, fact: f.Wish, at: datetime) -> Run:
+    """The run with what the person wants of it."""
+    match fact:
+        case f.StoryParked():
+            return story_parked(run, fact, at)
+        case f.StoryRetried():
+            return release(run, fact.key)
+        case f.StoriesReordered():
+            return reordered(run, fact)
+        case f.Guided():
+            return guided(run, fact, at)
+        case f.GuidanceCleared():
+            return cleared(run, fact)
+        case _:
+            assert_never(fact)
 
 
 def looked(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
@@ -30,9 +49,40 @@ def story_parked(run: Run, fact: f.StoryParked, at: datetime) -> Run:
     return _going_on(run, Reason.MAX_RETRIES)
 
 
-def story_retried(run: Run, fact: f.StoryRetried) -> Run:
-    """The story is open again with all its retries; a run that ended for want of it goes on."""
-    return release(run, fact.key)
+def reordered(run: Run, fact: f.StoriesReordered) -> Run:
+    """These stories come first, then those that were to come first before."""
+    order = tuple(dict.fromkeys((*fact.keys, *run.order)))
+    return _to_look_again(replace(run, order=order))
+
+
+def guided(run: Run, fact: f.Guided, at: datetime) -> Run:
+    """The words are kept for the next prompts; a story that waited for them goes on.
+
+    Words for all stories answer a question if there is exactly one. What a dead process may have
+    written down already is not taken twice.
+    """
+    known = fact.id and any(piece.id == fact.id for piece in run.guidance)
+    if known or fact.key in run.finished:
+        return run
+    asking = [key for key, parked in run.parked.items() if parked.asks]
+    target = asking[0] if fact.key is None and len(asking) == 1 else fact.key
+    parked = run.parked.get(target) if target else None
+    question = parked.text if parked and parked.why is Why.QUESTION else ""
+    piece = Guidance(fact.text, fact.key, at, fact.id, question)
+    run = replace(run, guidance=(*run.guidance, piece))
+    waits = target is not None and parked is not None and parked.why is not Why.SKIPPED
+    return release(run, target) if waits and target else run
+
+
+def cleared(run: Run, fact: f.GuidanceCleared) -> Run:
+    """Guidance is forgotten: that of one story, or all of it."""
+    left = tuple(piece for piece in run.guidance if fact.key and piece.key != fact.key)
+    return replace(run, guidance=left)
+
+
+def still_needed(run: Run, key: StoryKey) -> tuple[Guidance, ...]:
+    """The guidance that remains when this story is finished."""
+    return tuple(piece for piece in run.guidance if run.plan.plain or piece.key != key)
 
 
 def park(run: Run, key: StoryKey, parked: Parked) -> Run:
@@ -41,13 +91,17 @@ def park(run: Run, key: StoryKey, parked: Parked) -> Run:
 
 
 def release(run: Run, key: StoryKey) -> Run:
-    """The run with this story open again."""
+    """The run with this story open again, all its retries before it.
+
+    A run that ended for want of it goes on.
+    """
     if key in run.finished:
         return run
     tally = run.tally(key)
     tallies = run.tallies | {key: replace(tally, spent=0)} if key in run.tallies else run.tallies
     left = {k: v for k, v in run.parked.items() if k != key}
     run = replace(run, parked=left, answered=run.answered | {key}, tallies=tallies)
+    run = _with_room(run) if tally.calls else run
     return _going_on(_to_look_again(run), Reason.PARKED, Reason.MAX_RETRIES)
 
 
@@ -60,6 +114,15 @@ def _to_look_again(run: Run) -> Run:
     # The book of an open iteration is what its boxes are compared with.
     busy = any(lane.iteration for lane in run.lanes)
     return run if busy else replace(run, book=None)
+
+
+def _with_room(run: Run) -> Run:
+    """Renewed retries need room below a cap that was counted from the number of stories."""
+    limits = run.plan.limits
+    if run.plan.configured_max:
+        return run
+    more = replace(limits, max_iterations=limits.max_iterations + 1 + limits.max_retries)
+    return replace(run, plan=replace(run.plan, limits=more))
 
 
 def _going_on(run: Run, *ended: Reason) -> Run:

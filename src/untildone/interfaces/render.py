@@ -168,10 +168,17 @@ def _retrying(event: EventObject) -> str:
 def _story_parked(event: EventObject) -> str:
     said = first_line(event.get("question") or event.get("reason") or "")
     row = f"⏸ story {event['story_id']} is parked ({event['why']})" + (f": {said}" if said else "")
-    waits = event.get("blocks")
-    if isinstance(waits, list | tuple) and waits:
-        row += f"\n  not started because of it: {', '.join(map(str, waits))}"
-    return row
+    waits = _listed(event.get("blocks"))
+    return f"{row}\n  not started because of it: {waits}" if waits else row
+
+
+def _listed(names: object) -> str:
+    return ", ".join(map(str, names)) if isinstance(names, list | tuple) else ""
+
+
+def _guided(event: EventObject) -> str:
+    about = f" for story {event['story_id']}" if event.get("story_id") else ""
+    return f"✎ guidance{about}: {first_line(event['text'])}"
 
 
 def _verify_ended(event: EventObject) -> str:
@@ -214,6 +221,8 @@ _WORDS = {
     "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",
     "retrying": _retrying,
     "story_parked": _story_parked,
+    "guided": _guided,
+    "reordered": lambda e: f"  to come first: {_listed(e['story_ids'])}",
     "story_released": lambda e: f"▷ story {e['story_id']} is taken up again",
     "waiting": _waiting,
     "budget_set": _budget_set,

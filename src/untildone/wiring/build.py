@@ -43,7 +43,9 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
 
     spent = SessionWatch(plan.agents, top, repo.clock.now)
     return Ports(
-        agent=AgentSession(repo.processes, speaker, held, repo.home / "agent.json", stop_now),
+        agent=AgentSession(
+            repo.processes, speaker, held, repo.home / "agent.json", repo.inbox.ends_call
+        ),
         source=source_of(plan, top),
         checkpoint=_checkpoint(repo, plan, origin),
         verifier=ShellChecks(repo.processes, held, top, stop_now),

@@ -44,7 +44,7 @@ class Driver:
         """From here on this process is the worktree's loop: nobody else's, and reachable."""
         try:
             self.repository.lock.take(change)
-            self.repository.inbox.listen()
+            self.repository.inbox.listen(change)
         except OSError as error:
             raise UserError(
                 f"The git folder cannot be written: {error}",
@@ -132,8 +132,7 @@ class Driver:
 
     def _cut_short(self, loop: Orchestrator) -> Run:
         # A git command was ended by a signal: recorded like a crash, repaired at the next start.
-        for request in self.repository.inbox.take():
-            loop.record(request)
+        loop.hear()
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file()

@@ -81,6 +81,7 @@ class Session(Driver):
         for request in self.repository.inbox.take():
             if isinstance(request, f.StopRequested) and request.stop.signal:
                 return Ended(128 + request.stop.signal, None, "Stopped; nothing was changed.")
+        self.repository.inbox.recorded()  # wishes for an earlier run are not for this one
         return None
 
     def _go_on(self, run: Run, settings: Settings, flags: dict[str, object]) -> Ended:

@@ -30,7 +30,7 @@ PLAIN_ITERATIONS = 10
 # Settings that a plan has under the same name and as they are.
 SAME = (
     *("model", "agent_cmd", "script", "fallback", "resume_session", "prompt_template", "usage_cmd"),
-    *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete"),
+    *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete", "on_fail"),
     *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file"),
 )
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
@@ -161,6 +161,7 @@ def renewed(
     more = iterations(configured, retries, open_stories)
     limits = replace(limits, **changed, max_iterations=current + more)
     texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
+    texts += ["on_fail"]
     texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
     texts += ["story_verify", "verify_start", "baseline", "granularity"]
     texts += ["on_stuck"]

@@ -25,7 +25,7 @@ from untildone.app import views
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
 from untildone.domain.event import announce
-from untildone.domain.fact import Abandoned
+from untildone.domain.fact import Abandoned, Fact
 from untildone.domain.machine import apply
 from untildone.domain.run import Run
 from untildone.domain.value import dataclass
@@ -106,7 +106,11 @@ class Repository:
 
     def abandon(self, run: Run, why: str) -> Run:
         """End a run that no process works on: in its journal and in the state file."""
-        fact, now = Abandoned(why), self.clock.now()
+        return self.note(run, Abandoned(why))
+
+    def note(self, run: Run, fact: Fact) -> Run:
+        """Add a fact to a run that no process works on: in its journal and in the state file."""
+        now = self.clock.now()
         after = apply(run, fact, now)
         journal = Journal(self.folder(run.plan.run_id).journal)
         journal.record(fact, announce(run, fact, after), now)

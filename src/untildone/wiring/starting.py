@@ -7,8 +7,11 @@ from untildone.adapters.linked_worktree import user_of
 from untildone.adapters.repository import head_of, preflight
 from untildone.adapters.run_folder import new_run_id
 from untildone.domain.errors import UserError
+from untildone.domain.parking import NAMED, STATE_OF, Aside, Why, next_command
 from untildone.domain.run import Choice, Origin, Plan, Run
+from untildone.domain.story import StoryBook
 from untildone.domain.value import dataclass
+from untildone.domain.wishes import forgiven
 from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.containment import settled
@@ -106,7 +109,30 @@ def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[st
     """The plan of a run that goes on, with the given flags and a new cap."""
     source = source_of(run.plan, repo.place.top)
     book = source.load() if source else None
+    if book and not run.plan.plain and not repo.inbox.waiting():
+        _refuse_waiting(run, book)
     return renewed(run.plan, settings, flags, run.current_iteration, book)
+
+
+def _refuse_waiting(run: Run, book: StoryBook) -> None:
+    """A run whose open stories all wait for the person cannot go on by itself."""
+    todo = book.open_stories(run.finished)
+    aside = Aside.of(todo, forgiven(run), run.answered)
+    if not todo or book.next_story(run.finished, aside.keys):
+        return
+    change, parked = run.plan.change_id, forgiven(run)
+    why = {key: entry.why for key, entry in parked.items()}
+    why |= {key: Why.MARKED for key, _ in aside.marked}
+    rows = [
+        f"story {key[0]} {STATE_OF[why[key]]}: {next_command(change, key[0], why[key])}"
+        for key in why
+        if key in aside.keys
+    ]
+    raise UserError(
+        f"Every open story of `{change}` waits for you, or for one that does",
+        state="Nothing was changed.",
+        hint="\n  ".join(rows[:NAMED]),
+    )
 
 
 def cut_short_closing(run: Run | None) -> bool:

@@ -42,13 +42,13 @@ class AgentSession:
         dialects: Callable[[str], Dialect],
         containment: Containment,
         pid_file: Path,
-        stop_now: Callable[[], bool],
+        ends_call: Callable[[str], bool],
     ) -> None:
         self._processes = processes
         self._dialects = dialects
         self._containment = containment
         self._pid_file = pid_file
-        self._stop_now = stop_now
+        self._ends_call = ends_call
 
     def run(self, intent: Intent, limits: Limits, log_file: str, notify: Notify) -> AgentReport:
         """Run the agent to its end and read what it said."""
@@ -73,6 +73,10 @@ class AgentSession:
         )
         held = self._containment.around(command, invocation.writable, intent.scratch)
         begun, spoke = not dialect.greets, False
+
+        def is_over() -> bool:
+            return self._ends_call(intent.story_id)
+
         with Recording(log_file, intent.asked) as log:
 
             def heard(chunk: bytes) -> None:
@@ -83,7 +87,7 @@ class AgentSession:
                     spoke = True
                     notify(notice)
 
-            ended = self._processes.run(held, heard, self._stop_now, self._note_pid, log.err)
+            ended = self._processes.run(held, heard, is_over, self._note_pid, log.err)
         self._pid_file.unlink(missing_ok=True)
         if ended.ending is Ending.NOT_STARTED:
             return AgentReport(ended.ending, None, Reading(error=ended.error))

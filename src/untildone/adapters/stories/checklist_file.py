@@ -50,10 +50,12 @@ class ChecklistFile:
     def _flip(
         self, data: dict[str, bytes], opened: list[Box], taken: Sequence[claims.Claim]
     ) -> None:
-        back = [(claim.story, claim.task) for claim in taken]
+        back = [(claim.story, claim.task) for claim in taken if not claim.was.asks]
+        asking = [(claim.story, claim.task) for claim in taken if claim.was.asks]
         for path, old in data.items():
             new = task_lines.tick(old, self._lines(path, opened))
             new = task_lines.untick(new, self._lines(path, back))
+            new = task_lines.ask(new, self._lines(path, asking))
             if new != old:
                 checklist.parse.cache_clear()  # of use no more, and two books take memory
                 StoryFile(self.root, path, self.change).write(new)

@@ -120,6 +120,7 @@ def _tasks(owned: Sequence[TaskLine], details: dict[int, str]) -> tuple[Task, ..
                 task.done,
                 task.line,
                 details.get(task.line, ""),
+                asks=task.mark == "?",
             )
             for ordinal, task in enumerate(owned, start=1)
         ]

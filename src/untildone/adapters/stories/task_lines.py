@@ -82,6 +82,11 @@ def untick(data: bytes, lines: Collection[int]) -> bytes:
     return _flip(data, lines, _unticked)
 
 
+def ask(data: bytes, lines: Collection[int]) -> bytes:
+    """Put the question mark back in the ticked boxes of these lines; every other byte stays."""
+    return _flip(data, lines, _asking)
+
+
 def _flip(data: bytes, lines: Collection[int], change: Callable[[bytes, bytes], bytes]) -> bytes:
     raw = data.split(b"\n")
     for line in lines:
@@ -116,6 +121,11 @@ def _ticked(box: bytes, after: bytes) -> bytes:
 def _unticked(box: bytes, after: bytes) -> bytes:
     blank_before, mark, blank_behind = _parts(box)
     return blank_before + (b" " if mark in (b"x", b"X") else mark) + blank_behind + after
+
+
+def _asking(box: bytes, after: bytes) -> bytes:
+    blank_before, mark, blank_behind = _parts(box)
+    return blank_before + (b"?" if mark in (b"x", b"X") else mark) + blank_behind + after
 
 
 def _parts(box: bytes) -> tuple[bytes, bytes, bytes]:

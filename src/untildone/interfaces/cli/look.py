@@ -90,6 +90,7 @@ def _loop_text(loop: dict[str, object]) -> str:
         )
     if loop.get("waiting_until"):
         rows.append(f"  waiting until {render.clock_time(loop['waiting_until'])}")
+    rows += _parked(loop)
     if loop.get("error"):
         rows.append(f"  error: {loop['error']}")
     dead = not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running")
@@ -102,3 +103,17 @@ def _loop_text(loop: dict[str, object]) -> str:
     elif loop.get("phase") == "awaiting_choice":
         rows.append(f"  next: untildone finish {loop['change_id']} cleanup|keep")
     return "\n".join(rows)
+
+
+def _parked(loop: dict[str, object]) -> list[str]:
+    rows = loop.get("parked")
+    if not isinstance(rows, list):
+        return []
+    texts = []
+    for row in rows:
+        said = render.first_line(row.get("question") or row.get("reason") or "")
+        texts.append(f"  parked: story {row['story_id']} ({row['why']})" + (said and f": {said}"))
+        if row["why"] in ("question", "marked"):
+            answer = f'untildone guide {loop["change_id"]} --story {row["story_id"]} "your answer"'
+            texts.append(f"    answer: {answer}")
+    return texts

@@ -84,6 +84,11 @@ OPTIONS = [
         "  [default: retry]",
     ),
     click.option(
+        "--on-fail",
+        type=click.Choice(["stop", "skip"]),
+        help="Retries of a story used up: end the run, or go on with the others.  [default: stop]",
+    ),
+    click.option(
         "--max-iterations",
         type=click.IntRange(1),
         help="Cap over the whole run.  [default: open stories x (1 + max-retries), plain loop 10]",
