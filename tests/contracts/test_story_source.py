@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.source import FakeSource
+from untildone.adapters.stories.kind import Options
+from untildone.adapters.stories.markdown import Markdown
 from untildone.adapters.stories.openspec import OpenSpec
 from untildone.adapters.stories.tasks_md import TasksMd
 from untildone.domain.errors import StoriesError
@@ -47,7 +49,16 @@ def _fake(root: Path) -> tuple[StorySource, Rewrite]:
     return source, rewrite
 
 
-SOURCES: dict[str, Make] = {"openspec": _openspec, "tasks-md": _tasks_md, "fake": _fake}
+def _markdown(root: Path) -> tuple[StorySource, Rewrite]:
+    return Markdown(root, "demo", Options(file="plan.md")), _rewriter(root / "plan.md")
+
+
+SOURCES: dict[str, Make] = {
+    "openspec": _openspec,
+    "tasks-md": _tasks_md,
+    "markdown": _markdown,
+    "fake": _fake,
+}
 
 
 @pytest.fixture(params=SOURCES)
