@@ -15,7 +15,9 @@ from untildone.adapters.inbox import SIGNALS, Inbox, send, wish
 from untildone.adapters.process import Ended, Processes
 from untildone.adapters.wake import Wake
 from untildone.domain.agent import Ending
+from untildone.domain.budget import Budget
 from untildone.domain.fact import (
+    BudgetSet,
     ChoiceMade,
     Fact,
     GuidanceCleared,
@@ -45,6 +47,10 @@ MESSAGES: list[tuple[dict[str, str], Fact]] = [
     ({"kind": "stop", "how": "after-story"}, StopRequested(Stop(StopHow.AFTER_STORY))),
     ({"kind": "choice", "choice": "keep"}, ChoiceMade(Choice.KEEP)),
     ({"kind": "done"}, PersonDone()),
+    (
+        {"kind": "budget", "budget": "time=1h,cost=off"},
+        BudgetSet((Budget("time", 60), Budget("cost", 0))),
+    ),
 ]
 
 

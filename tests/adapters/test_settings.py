@@ -205,3 +205,19 @@ def test_checks_of_stories_as_a_table(top: Path) -> None:
     (top / "untildone.toml").write_text("[story_verify]\n2 = 1\n")
     with pytest.raises(UserError, match="`story_verify` must be a text or a list of texts"):
         load(top, {}, {})
+
+
+def test_budgets_of_all_layers_add_up(top: Path, tmp_path: Path) -> None:
+    environ = of_user(tmp_path, 'budget = "cost=10"\n') | {"UNTILDONE_BUDGET": "time=8h"}
+    (top / "untildone.toml").write_text('budget = ["tokens=2M", "cost=5"]\n')
+    assert load(top, environ, {"budget": ("tokens=3M",)}).budget == (
+        *("cost=10", "tokens=2M", "cost=5", "time=8h", "tokens=3M"),
+    )
+    assert load(top, environ, {}).budget[-1] == "time=8h"
+
+
+def test_a_wrong_budget_is_named_with_its_place(top: Path) -> None:
+    (top / "untildone.toml").write_text('\nbudget = ["tokens=2M", "costs=5"]\n')
+    with pytest.raises(UserError, match=r"untildone.toml:2: .* did you mean `cost=10`") as wrong:
+        load(top, {}, {})
+    assert "--budget tokens=2M" in wrong.value.hint

@@ -13,8 +13,9 @@ import pytest
 from untildone.adapters.inbox import Inbox
 from untildone.adapters.terminal import Person
 from untildone.adapters.wake import Wake
-from untildone.domain.fact import PersonDone
-from untildone.domain.run import Choice
+from untildone.domain.budget import Budget
+from untildone.domain.fact import BudgetSet, PersonDone, StopRequested
+from untildone.domain.run import Choice, Stop, StopHow
 
 AGAIN = "Please type cleanup or keep (or c, k): "
 
@@ -144,6 +145,46 @@ def test_a_word_is_waited_for(inbox: Inbox) -> None:
     Person(inbox, "ask", at_terminal=False).wait_for_word()
     later.join()
     assert inbox.take() == (PersonDone(),)
+
+
+STOP = StopRequested(Stop(StopHow.NOW))
+AMOUNTS: dict[str, tuple[BudgetSet | StopRequested, str]] = {
+    "tokens=400k\n": (BudgetSet((Budget("tokens", 400_000),)), ""),
+    "400K\n": (BudgetSet((Budget("tokens", 400_000),)), ""),
+    "cost=off\n": (BudgetSet((Budget("cost", 0),)), ""),
+    "stop\n": (STOP, ""),
+    "\ns\n": (STOP, "Please type an amount, such as tokens=2M, or stop: "),
+    "more\nstop\n": (
+        STOP,
+        "`tokens=more` is no budget of tokens: write for example `tokens=2M`, or type stop: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("typed", AMOUNTS)
+def test_a_budget_is_typed(
+    typed: str, inbox: Inbox, keyboard: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fact, said = AMOUNTS[typed]
+    os.write(keyboard, typed.encode())
+    person = Person(inbox, "keep", at_terminal=True)
+    assert person.present()
+    assert person.new_budget("tokens") == fact
+    assert capsys.readouterr() == ("", said)
+
+
+def test_a_budget_may_come_by_message(inbox: Inbox, keyboard: int) -> None:
+    person = Person(inbox, "keep", at_terminal=True)
+    drop(inbox)
+    assert person.new_budget("tokens") is None
+    assert inbox.take() == (PersonDone(),)
+    hang_up(keyboard)
+    later = threading.Timer(0.2, wake_with_message, (inbox,))
+    later.start()
+    assert person.new_budget("tokens") is None
+    later.join()
+    assert inbox.take() == (PersonDone(),)
+    assert not person.present()
 
 
 def test_waits_are_ended_by_a_wake(inbox: Inbox) -> None:

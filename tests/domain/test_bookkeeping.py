@@ -260,7 +260,7 @@ def events(run: Run, fact: f.Fact, when: datetime = NOW) -> tuple[Event, ...]:
 
 
 ENOUGH = "`untildone resume demo --budget tokens=220`"
-SAID = "The budget is used up: 120 tokens of 100 tokens"
+SAID = "The budget is used up: 120 of 100 tokens"
 NUMBERS = {"budget": "tokens", "spent": 120, "limit": 100}
 
 
@@ -282,11 +282,10 @@ def test_events_of_a_pause() -> None:
     paused = apply(run, OVER, NOW)
     rows = [{"name": "tokens", "limit": 110, "spent": 120}]
     assert events(paused, f.BudgetSet(read(("tokens=110",)))) == (
-        Event("budget_set", {"budgets": rows, "paused": True}),
         warning(
-            "The budget is used up: 120 tokens of 110 tokens. "
-            "That is not enough: at least tokens=230 is"
+            "The budget is used up: 120 of 110 tokens. That is not enough; tokens=230 would be"
         ),
+        Event("budget_set", {"budgets": rows, "paused": True}),
     )
     rows = [{"name": "tokens", "limit": 500, "spent": 120}]
     assert events(paused, f.BudgetSet(read(("tokens=500",)))) == (
@@ -295,6 +294,12 @@ def test_events_of_a_pause() -> None:
     stopped = apply(run, STOPPED, NOW)
     assert [e.name for e in events(stopped, f.BudgetSet(read(("cost=1",))))] == ["budget_set"]
     assert events(stopped, STOPPED) == ()
+
+
+def test_new_budgets_are_told_with_the_forecast() -> None:
+    run = told(OPENED, loaded(), *call(), kept(), DONE_1)
+    (event,) = events(run, f.BudgetSet(read(("tokens=300",))))
+    assert event.data["forecast"] == Forecast(2, 240, 1.0, 0.07, 1, "tokens")
 
 
 def told_blind(usage: Usage | None, *budgets: str, outcome: Outcome = Outcome.COMPLETE) -> str:

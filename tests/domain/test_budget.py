@@ -2,7 +2,7 @@
 
 import pytest
 
-from untildone.domain.budget import EXAMPLES, Budget, Reached, merged, parsed, read, said, with_unit
+from untildone.domain.budget import EXAMPLES, Budget, Reached, merged, parsed, read, said
 
 READ = {
     "tokens=350": Budget("tokens", 350),
@@ -101,6 +101,10 @@ def test_what_is_written_is_read_again(budget: Budget, written: str) -> None:
     [
         ("tokens", 0, "0"),
         ("tokens", 999, "999"),
+        ("tokens", 3_000, "3k"),
+        ("tokens", 4_980, "4980"),
+        ("tokens", 10_040, "10k"),
+        ("tokens", 2_000_000, "2M"),
         ("tokens", 412_345, "412.3k"),
         ("story-tokens", 400_000, "400k"),
         ("tokens", 1_240_000, "1.24M"),
@@ -110,6 +114,7 @@ def test_what_is_written_is_read_again(budget: Budget, written: str) -> None:
         ("time", 0.5, "30s"),
         ("time", 2.5, "2m 30s"),
         ("time", 90, "1h 30m"),
+        ("time", 60, "1h"),
         ("iterations", 5.0, "5"),
     ],
 )
@@ -119,10 +124,10 @@ def test_amounts_in_words(name: str, amount: float, words: str) -> None:
 
 def test_a_used_up_budget_says_what_would_do() -> None:
     of_run = Reached("tokens", 412_345, 400_000)
-    assert of_run.said == "The budget is used up: 412.3k tokens of 400k tokens"
+    assert of_run.said == "The budget is used up: 412.3k of 400k tokens"
     assert of_run.enough == "tokens=820k"
     of_story = Reached("story-cost", 1.234, 1.0, "2", ("2", "Session"))
     assert of_story.said == "The budget of story 2 is used up: $1.23 of $1.00"
     assert of_story.enough == "story-cost=2.3"
     assert Reached("iterations", 3, 3).enough == "iterations=6"
-    assert with_unit("iterations", 3) == "3 iterations"
+    assert Reached("iterations", 3, 3).said == "The budget is used up: 3 of 3 iterations"

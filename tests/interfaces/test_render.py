@@ -34,6 +34,15 @@ LINES: Shown = {
         "▶ run of demo with claude (from main)\n"
         "  nothing is checked after COMPLETE; `--verify auto` would run: `make test`, `npm test`",
     ),
+    "run_started with budgets": (
+        {**RUN, "budgets": [{"name": "cost", "spent": 0, "limit": 5.0}]},
+        "▶ run of demo with claude (from main)\n  budget: cost $0.00 of $5.00",
+    ),
+    "budget_set": (
+        {"budgets": [{"name": "time", "spent": 1.5, "limit": 90.0}], "paused": False},
+        "  budget: time 1m 30s of 1h 30m",
+    ),
+    "budget_set to none": ({"budgets": [], "paused": False}, "  budget: none"),
     "stories_loaded": ({"total": 3, "complete": 1, "stories": [1]}, "  1 of 3 tasks done"),
     "stories_loaded again": ({"total": 3, "complete": 1}, ""),
     "iteration_started": (STARTED, "▶ iteration 2: story 1 Log in, attempt 1 of 4"),
@@ -184,3 +193,18 @@ def test_title() -> None:
     for event in EVENTS:
         window(event)
     assert stream.getvalue() == "\x1b]0;Ralph: demo [2/9]\x07\x1b]0;Ralph: demo [done]\x07"
+
+
+REST: dict[str, object] = {"stories_left": 5, "tokens": 1_200_000, "cost_usd": 4.1, "minutes": 80.0}
+REST |= {"enough_for": None, "budget": ""}
+
+
+def test_the_forecast_in_one_line() -> None:
+    said = "5 stories left, about 1.2M tokens, $4.10, 1h 20m"
+    assert render.forecast(REST) == said
+    short = REST | {"enough_for": 3, "budget": "tokens"}
+    assert render.forecast(short) == f"{said}; the budget of tokens is enough for about 3 of 5"
+    silent = REST | {"stories_left": 1, "tokens": 0, "cost_usd": None}
+    assert render.forecast(silent) == "1 story left, about 1h 20m"
+    assert render.forecast(None) == ""
+    assert render.budgets(None) == []

@@ -59,8 +59,9 @@ class Reached:
     def said(self) -> str:
         """What happened, in a sentence."""
         whose = f"of story {self.story_id} " if self.story_id else ""
-        limit, spent = with_unit(self.name, self.limit), with_unit(self.name, self.spent)
-        return f"The budget {whose}is used up: {spent} of {limit}"
+        unit = {"tokens": " tokens", "iterations": " iterations"}.get(kind(self.name), "")
+        spent, limit = said(self.name, self.spent), said(self.name, self.limit)
+        return f"The budget {whose}is used up: {spent} of {limit}{unit}"
 
     @property
     def enough(self) -> str:
@@ -100,12 +101,6 @@ def said(name: str, amount: float) -> str:
             return _duration(amount)
         case _:
             return f"{amount:.0f}"
-
-
-def with_unit(name: str, amount: float) -> str:
-    """An amount with its unit, for sentences."""
-    unit = {"tokens": " tokens", "iterations": " iterations"}.get(kind(name), "")
-    return said(name, amount) + unit
 
 
 # ---------------------------------------------------------------------------------------------
@@ -177,7 +172,7 @@ def _rounded_up(amount: float) -> float:
 
 def _short(count: float) -> str:
     for unit, scale, digits in (("M", 1_000_000, 2), ("k", 1_000, 1)):
-        if count >= scale:
+        if count >= 10 * scale or (count >= scale and (scale > 1_000 or count % 100 == 0)):
             return _trimmed(count / scale, digits) + unit
     return f"{count:.0f}"
 
@@ -190,5 +185,5 @@ def _duration(minutes: float) -> str:
     seconds = round(minutes * 60)
     hours, rest = divmod(seconds, 3600)
     if hours:
-        return f"{hours}h {rest // 60:02d}m"
+        return f"{hours}h {rest // 60:02d}m" if rest // 60 else f"{hours}h"
     return f"{rest // 60}m {rest % 60:02d}s" if rest >= 60 else f"{rest}s"

@@ -145,9 +145,11 @@ def _over_budget(run: Run) -> Iterator[Event]:
 
 
 def _budget_set(before: Run, after: Run) -> Iterator[Event]:
-    yield Event("budget_set", {"budgets": standing(after), "paused": bool(after.over)})
     if before.over and after.over and not after.ended:
-        yield warning(f"{after.over.said}. That is not enough: at least {after.over.enough} is")
+        yield warning(f"{after.over.said}. That is not enough; {after.over.enough} would be")
+    data: dict[str, object] = {"budgets": standing(after), "paused": bool(after.over)}
+    rest = forecast(after)
+    yield Event("budget_set", data | {"forecast": rest} if rest else data)
 
 
 def _run_started(run: Run, *, resumed: bool) -> Event:

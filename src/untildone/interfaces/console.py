@@ -78,6 +78,8 @@ class LiveView:
                 for row in rows if isinstance(rows, list) else []:
                     self._stories[row["id"]] = {"title": row["title"], "state": row["state"]}
                 self._forecast = render.forecast(event.get("forecast"))
+            case "budget_set":
+                self._forecast = render.forecast(event.get("forecast"))
             case "iteration_started":
                 self._now = render.line(event).removeprefix("▶ ")
                 self._until = None

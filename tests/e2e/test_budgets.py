@@ -1,0 +1,196 @@
+"""Budgets from outside: an honest stop in scripts, a pause on a terminal, never a lost attempt."""
+
+from __future__ import annotations
+
+import json
+import signal
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import jsonschema
+import pytest
+
+from tests.e2e.bench_repo import STORIES, fails, until
+
+if TYPE_CHECKING:
+    from tests.e2e.bench_repo import Bench, Json, Terminal
+
+# What the fake `claude` reports for each call: 2400 + 90 tokens, 0.01252 USD.
+PER_CALL = 2490
+CLAUDE = ("run", "demo", "--agent", "claude")
+
+
+@pytest.fixture
+def paid(bench: Bench) -> Bench:
+    """A bench whose agent says what it used."""
+    bench.install_claude()
+    return bench
+
+
+def at_pause(bench: Bench, *more: str) -> Terminal:
+    """A loop on a terminal that has used up its budget after the second story."""
+    terminal = bench.terminal(*CLAUDE, "--on-complete", "keep", "--budget", "tokens=3k", *more)
+    terminal.wait_text("new amount, or stop?")
+    state: Json = until(lambda: _paused(bench), what="the pause in the state file")
+    assert (state["status"], state["stories"]["finished"]) == ("running", 2)
+    assert state["budget_reached"]["name"] == "tokens"
+    return terminal
+
+
+def _paused(bench: Bench) -> Json | None:
+    state = bench.state()
+    return state if state["phase"] == "waiting_budget" else None
+
+
+def test_the_call_that_goes_over_is_checked_and_kept_then_the_run_stops(paid: Bench) -> None:
+    check = f"test -s work-1.txt && echo ran >> {paid.root}/checks"
+    result = paid.loop("--agent", "claude", "--budget", "tokens=3k,cost=9", "--verify", check).ok(6)
+    assert result.outcomes() == ["complete", "complete"]
+    assert (paid.root / "checks").read_text().count("ran") >= 2
+    assert paid.subjects("feature/x..ralph/demo") == [
+        *("initial state", "checkpoint: 1", "checkpoint: 2"),
+    ]
+    started = result.one("run_started")
+    assert started["budgets"] == [
+        {"name": "tokens", "limit": 3000, "spent": 0},
+        {"name": "cost", "limit": 9, "spent": 0},
+    ]
+    error = result.one("error")
+    assert (error["budget"], error["spent"], error["limit"]) == ("tokens", 2 * PER_CALL, 3000)
+    assert "untildone resume demo --budget tokens=8k" in error["hint"]
+    assert result.one("complete")["reason"] == "stopped"
+    assert result.one("finished") | {"choice": None, "status": "stopped"} == result.one("finished")
+
+    state = paid.state()
+    schema = json.loads(
+        resources.files("untildone").joinpath("schemas/loop-state.v1.json").read_text()
+    )
+    jsonschema.validate(state, schema)
+    assert (state["status"], state["reason"], state["phase"]) == ("stopped", "stopped", "stopped")
+    assert state["budgets"][0] == {"name": "tokens", "limit": 3000, "spent": 2 * PER_CALL}
+    assert state["forecast"] | {"minutes": 0} == {
+        "stories_left": 1,
+        "tokens": PER_CALL,
+        "cost_usd": 0.01252,
+        "minutes": 0,
+        "enough_for": 0,
+        "budget": "tokens",
+    }
+    shown = paid.run("status").ok().stdout
+    assert "budget: tokens 4980 of 3k" in shown
+    assert "the budget of tokens is enough for about 0 of 1" in shown
+    assert "next: untildone resume demo --budget tokens=8k" in shown
+
+    before = paid.snapshot()
+    for more in ((), ("--budget", "tokens=4k"), ("--budget", "time=2h")):
+        refused = paid.run("resume", "demo", *more).ok(2)
+        assert "is used up" in refused.stderr
+        assert "untildone resume demo --budget tokens=" in refused.stderr
+    assert paid.snapshot() == before
+
+    again = paid.run("resume", "demo", "--json", "--budget", "tokens=8k").ok()
+    assert [event["attempt"] for event in again.named("iteration_started")] == [1]
+    assert paid.state()["total_tokens"] == 3 * PER_CALL
+    assert paid.state()["budgets"][0] == {"name": "tokens", "limit": 8000, "spent": 3 * PER_CALL}
+    paid.run("replay", "demo").ok()
+
+
+def test_a_story_that_uses_up_its_budget_is_named_and_costs_that_are_unknown_too(
+    bench: Bench,
+) -> None:
+    bench.write("untildone.toml", 'budget = ["story-iterations=2", "cost=5"]\n')
+    bench.commit("settings")
+    bench.plan({1: fails("first"), 2: fails("second")})
+    result = bench.loop().ok(6)
+    error = result.one("error")
+    assert (error["budget"], error["story_id"]) == ("story-iterations", "1")
+    assert "of story 1 is used up: 2 of 2 iterations" in error["message"]
+    warned = [e["message"] for e in result.named("warning") if "budget" in e["message"]]
+    assert len(warned) == 1
+    assert "does not count against the budget of cost" in warned[0]
+    again = bench.run("resume", "demo", "--json", "--budget", "story-iterations=off").ok()
+    first = again.named("iteration_started")[0]
+    assert (first["story_id"], first["attempt"], first["n"]) == ("1", 3, 3)
+    assert [row["name"] for row in bench.state()["budgets"]] == ["cost"]
+
+
+def test_wrong_budgets_change_nothing(bench: Bench) -> None:
+    before = bench.snapshot()
+    for text, answer in (
+        ("token=5", "did you mean `tokens=2M`"),
+        ("tokens=lots", "write for example `tokens=2M`"),
+    ):
+        refused = bench.loop("--budget", text).ok(2)
+        assert answer in refused.stderr
+    assert bench.snapshot() == before
+
+
+def test_a_new_amount_is_typed_at_the_pause(paid: Bench) -> None:
+    terminal = at_pause(paid)
+    assert "next: untildone resume demo --budget tokens=8k" in paid.run("status").ok().stdout
+    terminal.type("plenty\n")
+    terminal.wait_text("write for example `tokens=2M`, or type stop:")
+    terminal.type("tokens=4k\n")
+    terminal.wait_text("That is not enough; tokens=9k would be")
+    terminal.type("20k\n")
+    assert terminal.wait() == 0
+    assert paid.subjects("feature/x..ralph/demo")[-1] == "checkpoint: 3"
+    state = paid.state()
+    assert (state["status"], state["budget_reached"]) == ("done", None)
+    assert [it["attempt"] for it in state["iterations"]] == [1] * len(STORIES)
+
+
+def test_another_terminal_ends_the_pause(paid: Bench) -> None:
+    terminal = at_pause(paid)
+    for more in ((), ("--budget", "tokens=4k")):
+        refused = paid.run("resume", "demo", *more).ok(2)
+        assert "untildone resume demo --budget tokens=" in refused.stderr
+    assert "not its agent" not in paid.run("resume", "demo", "--max-retries", "1").ok(2).stderr
+    mine = {"UNTILDONE_RUN_ID": paid.state()["run_id"]}
+    by_agent = paid.run("resume", "demo", "--budget", "tokens=1M", env=mine).ok(2)
+    assert "belongs to the person" in by_agent.stderr
+    assert paid.state()["phase"] == "waiting_budget"
+    told = paid.run("resume", "demo", "--budget", "tokens=20k").ok()
+    assert "goes on with tokens=20k" in told.stdout
+    assert terminal.wait() == 0
+    assert paid.state()["status"] == "done"
+
+
+@pytest.mark.parametrize(("word", "code"), [("stop\n", 6), ("\x03", 130), ("", 6)])
+def test_a_pause_ends_with_a_stop(paid: Bench, word: str, code: int) -> None:
+    terminal = at_pause(paid)
+    if word:
+        terminal.type(word)
+    else:
+        paid.run("stop", "demo").ok()
+    assert terminal.wait() == code
+    state = paid.state()
+    assert (state["status"], state["budget_reached"]["name"]) == ("stopped", "tokens")
+    assert paid.branch() == "ralph/demo"
+
+
+def test_a_loop_killed_in_its_pause_goes_on(paid: Bench) -> None:
+    terminal = at_pause(paid)
+    paid_pid = paid.state()["pid"]
+    terminal.process.send_signal(signal.SIGKILL)
+    assert terminal.wait() == -signal.SIGKILL
+    (loop,) = paid.loops()
+    assert (loop["status"], loop["alive"], loop["pid"] == paid_pid) == ("stopped", False, False)
+    assert loop["budget_reached"]["enough"] == "tokens=8k"
+    before = paid.snapshot()
+    assert "is used up" in paid.run("resume", "demo").ok(2).stderr
+    assert paid.snapshot() == before
+    again = paid.run("resume", "demo", "--json", "--budget", "tokens=20k").ok()
+    assert [event["story_id"] for event in again.named("iteration_started")] == ["3"]
+
+
+def test_a_loop_at_work_takes_a_budget_after_its_call(paid: Bench) -> None:
+    paid.plan({1: [["wait", paid.gate("go")], ["say", "<promise>COMPLETE</promise>"]]})
+    live = paid.begin("--agent", "claude")
+    paid.wait_call(1)
+    told = paid.run("resume", "demo", "--budget", "iterations=1").ok()
+    assert "holds to iterations=1 after the current call" in told.stdout
+    paid.open_gate("go")
+    result = live.wait().ok(6)
+    assert result.one("budget_set")["budgets"] == [{"name": "iterations", "limit": 1, "spent": 0}]
+    assert result.outcomes() == ["complete"]
