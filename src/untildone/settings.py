@@ -93,6 +93,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "backlog-md": ("backlog/tasks", ".backlog/tasks"),
     "beads": (".beads",),
     "ralphy": ("tasks.yaml", "tasks.yml", ".ralphy/tasks.yaml", "prd.yaml"),
+    "bmad": ("_bmad-output/implementation-artifacts", "docs/sprint-artifacts", "docs/stories"),
     "markdown": (
         *("PRD.md", "TODO.md", "IMPLEMENTATION_PLAN.md"),
         *("fix_plan.md", "@fix_plan.md", ".ralph"),

@@ -1,0 +1,177 @@
+"""BMAD sprints: the tracking file, story files, and states that only a review makes done."""
+
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.stories import bmad
+from untildone.adapters.stories.bmad import Bmad
+from untildone.adapters.stories.kind import Found
+from untildone.domain.errors import StoriesError
+from untildone.domain.story import StoryContext
+
+HOME = "_bmad-output/implementation-artifacts"
+TRACKING = """\
+# generated: 2026-01-01
+project: shop  # ours
+
+development_status:
+  epic-1: in-progress
+  1-1-log-in: done
+  1-2-log-out: ready-for-dev   # next
+  1-3-later: backlog
+  epic-1-retrospective: optional
+
+  epic-2: backlog
+  2-1-pay: in-progress
+"""
+PAGE = """\
+# Story {number}: {title}
+
+Status: {status}
+
+## Story
+
+As a user,
+I want it.
+
+## Acceptance Criteria
+
+1. It is quick
+2. It is safe
+
+## Tasks / Subtasks
+
+- [ ] Task 1: build (AC: 1)
+  - [ ] 1.1 part
+- [x] Task 2: test
+
+## Dev Notes
+
+- [ ] a note
+"""
+
+
+def put(root: Path, tracking: str | None = TRACKING, home: str = HOME) -> Bmad:
+    folder = root / home
+    folder.mkdir(parents=True, exist_ok=True)
+    if tracking is not None:
+        (folder / bmad.TRACKING).write_text(tracking)
+    for name, number, title, status in (
+        ("1-1-log-in", "1.1", "Log in", "done"),
+        ("1-2-log-out", "1.2", "Log out", "ready-for-dev"),
+        ("2-1-pay", "2.1", "Pay", "in-progress"),
+    ):
+        text = PAGE.format(number=number, title=title, status=status)
+        (folder / f"{name}.md").write_text(text)
+    return Bmad(root, "sprint")
+
+
+def test_stories_of_a_sprint(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    book = source.load()
+    assert [(s.id, s.title, s.done) for s in book.stories] == [
+        ("1-1-log-in", "Log in", True),
+        ("1-2-log-out", "Log out", False),
+        ("2-1-pay", "Pay", False),
+    ]
+    story = book.stories[1]
+    assert story.acceptance == ("It is quick", "It is safe")
+    assert (story.line, story.path) == (7, f"{HOME}/1-2-log-out.md")
+    assert [task.text for task in story.tasks[1:]] == [
+        "Task 1: build (AC: 1)",
+        "1.1 part",
+        "Task 2: test",
+    ]
+    assert story.body == "As a user,\nI want it."
+    assert source.context(story) == StoryContext((story.path,))
+    assert [remark.line for remark in book.ignored] == [8]
+    assert (book.problems, book.path) == ((), f"{HOME}/sprint-status.yaml")
+
+
+def test_one_epic(tmp_path: Path) -> None:
+    put(tmp_path)
+    assert [story.id for story in Bmad(tmp_path, "epic-2").load().stories] == ["2-1-pay"]
+    (problem,) = Bmad(tmp_path, "epic-3").load().problems
+    assert "No story" in problem.why
+
+
+def test_a_finished_story_goes_to_review(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    page = tmp_path / HOME / "1-2-log-out.md"
+    old = page.read_text()
+    before = source.load()
+    assert source.settle(before.stories[1], before) == ()
+    expected = TRACKING.replace("1-2-log-out: ready-for-dev ", "1-2-log-out: review ")
+    assert (tmp_path / HOME / bmad.TRACKING).read_text() == expected
+    work, note = old.split("## Dev Notes")
+    ticked = work.replace("[ ]", "[x]").replace("Status: ready-for-dev", "Status: review")
+    assert page.read_text() == f"{ticked}## Dev Notes{note}"
+    assert [story.done for story in source.load().stories] == [True, True, False]
+
+
+def test_what_an_agent_claims_is_taken_back(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    before = source.load()
+    files = [tmp_path / HOME / name for name in (bmad.TRACKING, "2-1-pay.md")]
+    old = [file.read_text() for file in files]
+    files[0].write_text(old[0].replace("2-1-pay: in-progress", "2-1-pay: done"))
+    files[1].write_text(
+        old[1].replace("Status: in-progress", "Status: done").replace("[ ] Task", "[x] Task")
+    )
+    (said,) = source.settle(before.stories[1], before)
+    assert "2-1-pay" in said
+    assert files[1].read_text() == old[1]
+    assert "2-1-pay: in-progress" in files[0].read_text()
+    files[1].write_text(old[1].replace("[ ] Task", "[x] Task"))
+    source.take_back(before)
+    assert files[1].read_text() == old[1]
+
+
+def test_story_files_without_a_tracking_file(tmp_path: Path) -> None:
+    source = put(tmp_path, None, "docs/stories")
+    (tmp_path / "docs/stories/1-10-last.md").write_text("# Last\n\n**Status:** Approved\n")
+    (tmp_path / "docs/stories/1-4-draft.md").write_text("# Draft\n\nStatus: Draft\n")
+    book = source.load()
+    assert [(s.id, s.done) for s in book.stories] == [
+        ("1-1-log-in", True),
+        ("1-2-log-out", False),
+        ("1-10-last", False),
+        ("2-1-pay", False),
+    ]
+    assert "draft" in book.ignored[0].why
+    source.settle(book.stories[2], book)
+    text = (tmp_path / "docs/stories/1-10-last.md").read_text()
+    assert text == "# Last\n\n**Status:** Ready for Review\n"
+    assert source.load().stories[2].done
+
+
+@pytest.mark.parametrize("tracking", ["a: &b 1\n", "project: x\n", "", "development_status: 3\n"])
+def test_a_tracking_file_that_says_nothing_is_a_problem(tmp_path: Path, tracking: str) -> None:
+    assert len(put(tmp_path, tracking).load().problems) == 1
+
+
+def test_a_story_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    (tmp_path / HOME / "2-1-pay.md").write_bytes("# Pay".encode("utf-16"))
+    (problem,) = source.load().problems
+    assert problem.path == f"{HOME}/2-1-pay.md"
+
+
+def test_a_lost_story_changes_nothing(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    before = source.load()
+    (tmp_path / HOME / bmad.TRACKING).write_text(TRACKING.replace("1-2-log-out", "1-2-other"))
+    with pytest.raises(StoriesError):
+        source.settle(before.stories[1], before)
+
+
+def test_the_sprint_is_found(tmp_path: Path) -> None:
+    assert bmad.find(tmp_path) == ()
+    (tmp_path / "docs/stories").mkdir(parents=True)
+    (tmp_path / "docs/stories/readme.md").write_text("x")
+    assert bmad.find(tmp_path) == ()
+    put(tmp_path)
+    assert bmad.find(tmp_path) == (Found("sprint", 12, 6),)
+    names = ("sprint", "epic-1", "epic-x", "demo")
+    assert [bmad.recognises(tmp_path, name) for name in names] == [True, True, False, False]
