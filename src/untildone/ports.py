@@ -8,6 +8,7 @@ from untildone.domain.agent import AgentReport, Intent, Invocation, Notice, Read
 from untildone.domain.checks import Checked
 from untildone.domain.event import Event
 from untildone.domain.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested
+from untildone.domain.protection import Violation
 from untildone.domain.run import Choice, Iteration, Limits, Origin, Run
 from untildone.domain.story import Story, StoryBook, StoryContext
 from untildone.domain.value import dataclass
@@ -133,6 +134,16 @@ class Verifier(Protocol):
 
     def run(self, command: str, timeout_s: float) -> Checked:
         """Run one check to its end, at the latest after so many seconds."""
+
+
+class Sentry(Protocol):
+    """Watches over files that an attempt may not change."""
+
+    def note(self, checkpoint: str, patterns: Sequence[str], files: Sequence[str]) -> None:
+        """Remember the files that fit, as they are before an attempt; `files` only if they are."""
+
+    def violations(self) -> tuple[Violation, ...]:
+        """What was done since then to what is protected."""
 
 
 class Meter(Protocol):

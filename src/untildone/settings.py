@@ -55,6 +55,10 @@ class Settings:
     idle_timeout: float = _doc("Limit of silence in one iteration, in minutes.", 15.0, above=0)
     verify: tuple[str, ...] = _doc("Checks after COMPLETE: CMD, warn: CMD, off: CMD or auto.", ())
     story_verify: tuple[str, ...] = _doc("Checks of single stories: ID=CMD, or a table.", ())
+    protect: tuple[str, ...] = _doc("Files that no attempt may change, as globs.", ())
+    protect_checks: bool = _doc("Protect the files that checks run.", True)  # noqa: FBT003 - a default
+    evidence: bool = _doc("A story without a change outside the task list fails.", False)  # noqa: FBT003 - a default
+    allow_empty_story: tuple[str, ...] = _doc("Stories that need no change; *: all.", ())
     verify_start: bool = _doc("Try the checks before the first story and say which fail.", True)  # noqa: FBT003 - a default
     baseline: bool = _doc("Let failures through that were there before the run.", False)  # noqa: FBT003 - a default
     verify_timeout: float = _doc("Limit of one check, in minutes; 0: as `timeout`.", 0.0, least=0)

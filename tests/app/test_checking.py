@@ -2,15 +2,29 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.fakes.agent import COMPLETE
 from tests.fakes.loop import FakeLoop
 from tests.fakes.mail import FakeMail
-from tests.fakes.plans import LIMITS, PLAN
+from tests.fakes.plans import (
+    LIMITS,
+    OPENED,
+    PLAIN,
+    PLAN,
+    began,
+    ended,
+    loaded,
+    measured,
+    told,
+)
+from tests.fakes.sentry import FakeSentry
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.domain.checks import Failing
 from untildone.domain.fact import StopRequested
-from untildone.domain.run import Outcome, Plan, Status, Stop, StopHow
+from untildone.domain.protection import Violation
+from untildone.domain.run import Done, Outcome, Plan, Status, Stop, StopHow
 
 STOP = StopRequested(Stop(StopHow.NOW))
 LEVELS = replace(PLAN, verify=("warn: lint", "off: slow", "test"))
@@ -152,3 +166,87 @@ def test_a_storys_own_check_must_pass_whatever_failed_before() -> None:
     loop = loop_of(replace(OLD, story_verify=("1=one",)), one=["no", ""])
     loop.drive()
     assert outcomes(loop)[0] is Outcome.VERIFY_FAILED
+
+
+GUARDED = replace(PLAN, verify=("sh check.sh",), protect=("tests/**",), check_files=("check.sh",))
+TAMPERED = (Violation("check.sh", "changed"),)
+
+
+def test_no_check_runs_after_a_protected_file_was_changed() -> None:
+    loop = FakeLoop((COMPLETE,) * 3, plan=GUARDED, sentry=FakeSentry(TAMPERED))
+    run = loop.drive()
+    assert outcomes(loop) == [Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE]
+    assert "- check.sh (changed)" in run.iterations[0].reason
+    assert "- check.sh (changed)" in loop.agent.prompts[1]
+    assert len(loop.verifier.calls) == 2
+    assert loop.sentry.noted == [(at, ("tests/**",), ("check.sh",)) for at in ("c0", "c0", "c1")]
+    (said,) = warnings(loop)
+    assert "`--no-protect-checks` allows that" in str(said)
+    assert "# Protected files" in loop.agent.prompts[0]
+    assert "- `tests/**`\n- `check.sh`\n" in loop.agent.prompts[0]
+
+
+def test_protection_needs_no_check() -> None:
+    plan = replace(PLAN, protect=("a",))
+    loop = FakeLoop((COMPLETE,) * 3, plan=plan, sentry=FakeSentry((Violation("a", "deleted"),)))
+    loop.drive()
+    assert outcomes(loop)[:2] == [Outcome.VERIFY_FAILED, Outcome.COMPLETE]
+    assert warnings(loop) == []
+
+
+def test_the_files_of_a_storys_own_check_are_protected() -> None:
+    plan = replace(PLAN, story_verify=("2=sh two.sh",))
+    loop = FakeLoop((COMPLETE,) * 2, plan=plan)
+    loop.drive()
+    assert loop.sentry.noted == [("c1", (), ("two.sh",))]
+    loop = FakeLoop((COMPLETE,) * 2, plan=replace(plan, protect_checks=False))
+    loop.drive()
+    assert loop.sentry.noted == []
+
+
+def test_without_protection_nothing_is_looked_at() -> None:
+    loop = FakeLoop((COMPLETE,) * 2)
+    loop.drive()
+    assert (loop.sentry.noted, loop.sentry.looks) == ([], 0)
+
+
+def test_a_plain_loop_compares_with_its_first_files() -> None:
+    plan = replace(PLAIN, done=Done.PROMISE, protect=("a",))
+    sentry = FakeSentry((Violation("a", "changed"),))
+    loop = FakeLoop((COMPLETE,) * 2, plan=plan, source=None, sentry=sentry)
+    assert loop.drive().status is Status.DONE
+    assert outcomes(loop) == [Outcome.VERIFY_FAILED, Outcome.COMPLETE]
+    assert len(sentry.noted) == 1
+
+
+EVIDENCE = replace(PLAN, evidence=True)
+CHANGED = {
+    "nothing": ((), (), Outcome.VERIFY_FAILED),
+    "the task list": (("memory.md",), (), Outcome.VERIFY_FAILED),
+    "a file": (("memory.md", "a.py"), (), Outcome.COMPLETE),
+    "nothing is allowed": ((), ("1", "2"), Outcome.COMPLETE),
+    "nothing is allowed to all": ((), ("*",), Outcome.COMPLETE),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_evidence(name: str) -> None:
+    changed, allowed, outcome = CHANGED[name]
+    plan = replace(EVIDENCE, allow_empty_story=allowed, limits=replace(LIMITS, max_retries=0))
+    loop = FakeLoop((COMPLETE,) * 2, plan=plan)
+    loop.checkpoint.changed = changed
+    loop.drive()
+    assert outcomes(loop)[0] is outcome
+
+
+def test_evidence_after_a_crash() -> None:
+    loop = FakeLoop((), source=FakeSource("## 1. Story 1\n- [ ] 1.1 a\n"))
+    run = told(OPENED, loaded(), began(), ended(), measured(), plan=EVIDENCE)
+    loop.checkpoint.changed = ("a.py",)
+    loop.drive(replace(run, book=None))
+    assert [name for name, *_ in loop.checkpoint.calls][:2] == ["pending", "save"]
+
+
+def test_a_plain_loop_needs_no_evidence() -> None:
+    plan = replace(PLAIN, done=Done.PROMISE, evidence=True)
+    assert FakeLoop((COMPLETE,), plan=plan, source=None).drive().status is Status.DONE

@@ -69,6 +69,7 @@ def run_started(**more: object) -> Event:
         "max_retries": 2,
         "verify": (),
         "verify_found": (),
+        "protected": (),
         "permissions": Permissions.FULL,
         "sandbox": "off",
         "original_branch": "feature/x",

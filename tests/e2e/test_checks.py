@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, tasks_text
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench
+    from tests.e2e.bench_repo import Actions, Bench
 
 pytestmark = pytest.mark.e2e
 
@@ -152,3 +152,94 @@ def test_the_first_look_leaves_no_file_in_the_other_variants(bench: Bench, varia
     result = bench.loop("--verify", check, "--checkpoint", variant).ok()
     assert result.outcomes() == ["complete"]
     assert "junk.log" not in bench.calls()[0].files
+
+
+HARM: dict[str, tuple[Actions, str]] = {
+    "changes it": ([["write", "check.sh", "exit 0\n"]], "check.sh (changed)"),
+    "commits the change": (
+        [["write", "check.sh", "exit 0\n"], ["commit", "mine"]],
+        "check.sh (changed)",
+    ),
+    "hides the change": (
+        [["git", "update-index", "--skip-worktree", "check.sh"], ["write", "check.sh", "exit 0\n"]],
+        "check.sh (changed)",
+    ),
+    "deletes a test": ([["delete", "tests/a.txt"]], "tests/a.txt (deleted or renamed)"),
+    "renames a test": (
+        [["rename", "tests/a.txt", "tests/b.txt"]],
+        "tests/a.txt (deleted or renamed)",
+    ),
+    "makes it executable": (
+        [["chmod", "check.sh", 0o755]],
+        "check.sh (was file, is executable)",
+    ),
+}
+
+
+WAYS = [*(("branch", how) for how in HARM), ("stash", "commits the change")]
+WAYS += [("stash", "hides the change"), ("worktree", "deletes a test")]
+
+
+@pytest.mark.parametrize(("variant", "how"), WAYS)
+def test_an_attempt_that_touches_a_protected_file_fails_before_any_check(
+    bench: Bench, variant: str, how: str
+) -> None:
+    harm, named = HARM[how]
+    bench.write("check.sh", "echo ran >> ../ran\ntest -f good.txt\n")
+    bench.write("tests/a.txt", "a test\n")
+    bench.only_stories(1)
+    good: Actions = [["write", "good.txt", "x"], ["write", "tests/new.txt", "x"], *DONE]
+    bench.plan({1: [*harm, ["write", "good.txt", "x"], ["say", COMPLETE]], 2: good})
+    flags = ["--verify", "sh check.sh", "--protect", "tests/**", "--checkpoint", variant]
+    result = bench.loop(*flags, "--no-verify-start").ok()
+    assert result.one("run_started")["protected"] == ["tests/**", "check.sh"]
+    assert result.outcomes() == ["verify_failed", "complete"]
+    assert f"- {named}" in result.named("iteration_ended")[0]["reason"]
+    assert len(result.named("verify_started")) == 1
+    assert (bench.root / "ran").read_text() == "ran\n"
+    first, second = (call.prompt for call in bench.calls())
+    assert "- `check.sh`" in first
+    assert named in second
+
+
+def test_a_protected_file_that_git_ignores_is_watched_and_the_truth_is_told(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan(
+        {1: [["write", ".env", "SECRET=2\n"], *DONE], 2: [["write", ".env", "SECRET=1\n"], *DONE]}
+    )
+    result = bench.loop("--protect", ".env").ok()
+    assert result.outcomes() == ["verify_failed", "complete"]
+    reason = result.named("iteration_ended")[0]["reason"]
+    assert ".env (changed; it is not in git, so it was not put back)" in reason
+
+
+def test_what_a_check_only_looks_at_and_what_the_person_allows_may_be_changed(bench: Bench) -> None:
+    bench.write("check.sh", "grep -q done result.txt\n")
+    bench.write("result.txt", "open\n")
+    bench.only_stories(1)
+    bench.plan({1: [["append", "check.sh", "true\n"], ["write", "result.txt", "done\n"], *DONE]})
+    checks = ["--verify", "grep -q done result.txt", "--verify", "sh check.sh"]
+    result = bench.loop(*checks, "--no-protect-checks").ok()
+    assert result.outcomes() == ["complete"]
+    assert result.one("run_started")["protected"] == []
+
+
+def test_evidence_asks_for_a_change_outside_the_task_list(bench: Bench) -> None:
+    heading = "## 2. Bravo greeting\n"
+    bench.write(TASKS, tasks_text().replace(heading, f"{heading}\nAllow empty: yes\n"))
+    bench.commit("story 2 may be empty")
+    bench.plan(
+        {1: [["tick", "1"], ["say", COMPLETE]], 3: [["say", COMPLETE]], 4: [["say", COMPLETE]]}
+    )
+    result = bench.loop("--evidence", "--max-retries", "1").ok()
+    assert result.outcomes() == [
+        *("verify_failed", "complete", "complete", "verify_failed", "complete")
+    ]
+    assert "nothing was changed outside the task list" in bench.calls()[1].prompt
+
+
+@pytest.mark.parametrize("allowed", [["--allow-empty-story"], ["--allow-empty-story", "1"]])
+def test_a_story_may_be_allowed_to_be_empty(bench: Bench, allowed: list[str]) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["say", COMPLETE]]})
+    assert bench.loop("--evidence", *allowed).ok().outcomes() == ["complete"]

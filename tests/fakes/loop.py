@@ -12,6 +12,7 @@ from tests.fakes.mail import FakeMail
 from tests.fakes.meter import FakeMeter
 from tests.fakes.plans import ORIGIN, PLAN
 from tests.fakes.record import FakeRecord
+from tests.fakes.sentry import FakeSentry
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.app.orchestrator import Orchestrator
@@ -34,6 +35,7 @@ class FakeLoop:
     source: FakeSource | None = field(default_factory=lambda: FakeSource(STORIES))
     checkpoint: FakeCheckpoint = field(default_factory=FakeCheckpoint)
     verifier: FakeVerifier = field(default_factory=FakeVerifier)
+    sentry: FakeSentry = field(default_factory=FakeSentry)
     meter: FakeMeter = field(default_factory=FakeMeter)
     mail: FakeMail = field(default_factory=FakeMail)
     record: FakeRecord = field(default_factory=FakeRecord)
@@ -52,6 +54,7 @@ class FakeLoop:
             source=self.source,
             checkpoint=self.checkpoint,
             verifier=self.verifier,
+            sentry=self.sentry,
             meter=self.meter,
             mail=self.mail,
             human=self.human,

@@ -29,6 +29,10 @@ LINES: Shown = {
         {**RUN, "verify": ["make", "off: lint"], "verify_found": []},
         "▶ run of demo with claude (from main)\n  check: make\n  check: off: lint",
     ),
+    "run_started with protected files": (
+        {**RUN, "protected": ["tests/**", "check.sh"]},
+        "▶ run of demo with claude (from main)\n  protected: tests/**, check.sh",
+    ),
     "run_started with checks that nobody asked for": (
         {**RUN, "verify": [], "verify_found": ["make test", "npm test"]},
         "▶ run of demo with claude (from main)\n"

@@ -127,9 +127,18 @@ class Git(GitDoor):
         """Which of these paths the index has."""
         return _paths(self.do("ls-files", "-z", "--", *paths))
 
+    def unwatched(self, index: Path | None = None) -> set[str]:
+        """Files whose changes git was told to overlook (assume-unchanged, skip-worktree)."""
+        rows = _paths(self.do("ls-files", "-v", "-z", index=index))
+        return {row[2:] for row in rows if row[0] == "S" or row[0].islower()}
+
     def files_at(self, commit: str) -> tuple[str, ...]:
         """All paths of a commit."""
         return _paths(self.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
+
+    def files_among(self, commit: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Which of these paths a commit has."""
+        return _paths(self.do("ls-tree", "-z", "--name-only", "--full-tree", commit, "--", *paths))
 
     def files_in(self, commit: str, name: str) -> tuple[str, ...]:
         """Paths of a commit whose last part is `name`."""
@@ -244,6 +253,12 @@ class Git(GitDoor):
         """Forget paths in the index; files stay."""
         listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
         self.do("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
+
+    def watch_again(self, paths: Iterable[str]) -> None:
+        """Let git see changes of these files."""
+        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
+            self.do("update-index", flag, "-z", "--stdin", stdin=listed)
 
     def force_into_index(self, paths: Iterable[str]) -> None:
         """Record files in the index, ignored or not."""

@@ -8,6 +8,7 @@ from untildone.app.world import Course
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Notice
+from untildone.domain.check_files import named_files
 from untildone.domain.checks import own_checks
 from untildone.domain.errors import StoriesError
 from untildone.domain.event import noticed, warning
@@ -25,6 +26,7 @@ class Caller:
 
     def __init__(self, course: Course) -> None:
         self._course = course
+        self._noted = False
 
     def run_attempt(self, step: s.RunAttempt) -> f.AttemptEnded:
         ports, plan, story = self._course.ports, self._course.run.plan, step.story
@@ -36,6 +38,11 @@ class Caller:
         ports.folder.keep_prompt(step.n, prompt)
         key = story.key if story else ("", "")
         own = own_checks(story, plan.story_verify)
+        files = (*plan.check_files, *(named_files(own) if plan.protect_checks else ()))
+        if (files or plan.protect) and not (plan.plain and self._noted):
+            # A plain loop keeps what an iteration did: its files are compared with the first ones.
+            ports.sentry.note(lane.checkpoint, plan.protect, files)
+            self._noted = True
         ports.meter.start()
         place = Place(ports.cwd, ports.folder.scratch(step.n))
         intent = intent_of(self._course.run, step, prompt, place, ports.clock.now())

@@ -32,6 +32,7 @@ def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: s
         task=plan.task,
         context=source.context(story) if source and story else StoryContext(),
         checks=in_force(plan.verify, own_checks(story, plan.story_verify)),
+        protected=plan.protected,
         reason=step.reason,
         tried=run.tally(story.key).tried if story else (),
         guidance=words(run.guidance, story.key if story else None),

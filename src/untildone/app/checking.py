@@ -6,10 +6,20 @@ from untildone.app.world import Course
 from untildone.domain import baseline
 from untildone.domain import fact as f
 from untildone.domain import step as s
-from untildone.domain.checks import Check, Checked, Failing, Level, in_force
+from untildone.domain.checks import Check, Checked, Failing, Level, in_force, may_be_empty
 from untildone.domain.event import Event, warning
+from untildone.domain.protection import complaint
+from untildone.domain.run import Iteration
 
 AT_START = "checks-at-start"
+OWN_PROOF = (
+    "A file that a check runs was changed by the attempt; `--no-protect-checks` allows that, "
+    "if the stories are meant to change it"
+)
+NOTHING_DONE = (
+    "COMPLETE, but nothing was changed outside the task list. Do the work; if there is nothing to "
+    "do, end with FAILED and say why."
+)
 
 
 class Checker:
@@ -40,6 +50,8 @@ class Checker:
     def verify(self, lane: int) -> f.Verified:
         """Every check that is in force for this attempt; the first that blocks is the last."""
         plan, iteration = self._course.run.plan, self._course.iteration(lane)
+        if unproven := self._tampered(iteration) or self._no_evidence(lane):
+            return f.Verified(lane, passed=False, reason=unproven)
         still: list[Failing] = []
         for check in in_force(plan.verify, iteration.checks):
             self._course.tell(Event("verify_started", _named(check)))
@@ -53,6 +65,31 @@ class Checker:
             if checked.reason and check.level is Level.REQUIRED:
                 return f.Verified(lane, passed=False, reason=checked.reason)
         return f.Verified(lane, passed=True, still_failing=tuple(still))
+
+    def _tampered(self, iteration: Iteration) -> str:
+        """Which protected files were changed: then no check is worth running."""
+        plan = self._course.run.plan
+        if not (plan.protected or iteration.checks):
+            return ""
+        found = self._course.ports.sentry.violations()
+        if not found:
+            return ""
+        if any(violation.path in plan.check_files for violation in found):
+            self._course.tell(warning(OWN_PROOF))
+        return complaint(found)
+
+    def _no_evidence(self, lane: int) -> str:
+        """Why COMPLETE is not believed: nothing was done."""
+        course = self._course
+        plan, source = course.run.plan, course.ports.source
+        if not plan.evidence or plan.plain or not source:
+            return ""
+        book = course.run.book or source.load()
+        story = book.find(course.iteration(lane).story_key)
+        if story and may_be_empty(story, plan.allow_empty_story):
+            return ""
+        changed = course.ports.checkpoint.pending(course.run.lanes[lane].checkpoint).paths
+        return "" if set(changed) - book.files else NOTHING_DONE
 
     def _checked(self, check: Check) -> Checked:
         seconds = self._course.run.plan.limits.check_min * 60

@@ -14,6 +14,7 @@ from untildone.ports import (
     Mail,
     Meter,
     Record,
+    Sentry,
     StorySource,
     Verifier,
 )
@@ -27,6 +28,7 @@ class Ports:
     source: StorySource | None
     checkpoint: Checkpoint
     verifier: Verifier
+    sentry: Sentry
     meter: Meter
     mail: Mail
     human: Human

@@ -167,6 +167,7 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "max_retries": plan.limits.max_retries,
             "verify": plan.verify,
             "verify_found": plan.verify_found,
+            "protected": plan.protected,
             "permissions": plan.permissions,
             "sandbox": "bwrap" if plan.contained else "off",
             "original_branch": run.origin.label if run.origin else "",

@@ -107,7 +107,8 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
     assert iteration is not None
     checks = in_force(run.plan.verify, iteration.checks)
     counts = not run.plan.plain or run.plan.done is Done.PROMISE
-    to_verify = bool(checks) and counts and iteration.outcome is Outcome.COMPLETE
+    proof = (checks and counts) or run.plan.protected or (run.plan.evidence and not run.plan.plain)
+    to_verify = bool(proof) and iteration.outcome is Outcome.COMPLETE
     run = _iteration(run, fact.lane, usage=fact.usage)
     if to_verify and verdict.must_stop_now(run):
         reason = "the loop was stopped before the checks ran"

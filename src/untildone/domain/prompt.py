@@ -14,6 +14,7 @@ from untildone.domain.value import dataclass
 TASKS_LIMIT = 60_000
 CONTEXT_LIMIT = 12_000
 GUIDANCE_LIMIT = 12_000
+PROTECTED_LIMIT = 4_000
 NO_CONTEXT = StoryContext()
 
 STORY_TEMPLATE = """\
@@ -33,6 +34,8 @@ You are working on one story of the change `{{change}}` in this repository.
 - {{marking}}
 
 {{verify}}
+
+{{protected}}
 
 {{guidance}}
 
@@ -57,6 +60,8 @@ PLAIN_TEMPLATE = """\
 
 {{verify}}
 
+{{protected}}
+
 {{guidance}}
 
 # How to end
@@ -76,6 +81,7 @@ class Brief:
     task: str = ""
     context: StoryContext = NO_CONTEXT
     checks: tuple[Check, ...] = ()
+    protected: tuple[str, ...] = ()
     reason: str = ""
     tried: tuple[Tried, ...] = ()
     guidance: str = ""
@@ -97,6 +103,7 @@ def render(brief: Brief) -> str:
         "marking": _marking(brief),
         "context": _context(brief.context),
         "verify": _verify(brief.checks),
+        "protected": _protected(brief.protected),
         "guidance": _section(
             "Guidance from the person who runs this", cut(brief.guidance, GUIDANCE_LIMIT)
         ),
@@ -151,6 +158,14 @@ _CHECKS = (
     (Level.REQUIRED, "The loop runs these itself after your promise; all must pass:"),
     (Level.WARN, "The loop also runs these, and tells the person what fails:"),
 )
+
+
+def _protected(paths: tuple[str, ...]) -> str:
+    if not paths:
+        return ""
+    listed = cut("\n".join(f"- `{path}`" for path in paths), PROTECTED_LIMIT)
+    intro = "Leave these files as they are; an attempt that changes, moves or deletes one fails:"
+    return f"# Protected files\n\n{intro}\n\n{listed}"
 
 
 def _of(level: Level, checks: tuple[Check, ...]) -> str:

@@ -131,6 +131,11 @@ class Plan:
     verify: tuple[str, ...] = ()
     story_verify: tuple[str, ...] = ()
     verify_found: tuple[str, ...] = ()
+    protect: tuple[str, ...] = ()
+    check_files: tuple[str, ...] = ()
+    protect_checks: bool = True
+    evidence: bool = False
+    allow_empty_story: tuple[str, ...] = ()
     verify_start: bool = False
     baseline: bool = False
     checkpoint: str = "branch"
@@ -162,6 +167,11 @@ class Plan:
     def rungs(self) -> tuple[tuple[str, str], ...]:
         """Agent and model of every rung; without a ladder there is one."""
         return tuple(map(self._rung, self.ladder)) or ((self.agent, self.model),)
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """What no attempt may change."""
+        return (*self.protect, *self.check_files)
 
     @property
     def agents(self) -> tuple[str, ...]:

@@ -132,6 +132,13 @@ class StoryBook:
             self._schedule.append(Schedule(self.stories))
         return self._schedule[0]
 
+    @property
+    def files(self) -> set[str]:
+        """The files that hold the stories."""
+        paths = [self.path, *(story.path for story in self.stories)]
+        paths += [task.path for story in self.stories for task in story.tasks]
+        return {path for path in paths if path}
+
     def open_stories(self, finished: Set[StoryKey]) -> tuple[Story, ...]:
         """Stories that are neither ticked nor finished by this run, in the order of work."""
         todo = self.schedule.todo

@@ -125,6 +125,8 @@ def _checks(event: EventObject) -> list[str]:
     if found:
         listed = ", ".join(f"`{command}`" for command in _texts(found))
         rows.append(f"nothing is checked after COMPLETE; `--verify auto` would run: {listed}")
+    if event.get("protected"):
+        rows.append(f"protected: {', '.join(_texts(event['protected']))}")
     return rows
 
 

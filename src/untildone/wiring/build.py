@@ -7,6 +7,7 @@ from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.journal import Journal
+from untildone.adapters.protected import ProtectedFiles
 from untildone.adapters.sandbox import Containment
 from untildone.adapters.sessions.watch import SessionWatch
 from untildone.adapters.terminal import Person
@@ -49,6 +50,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         source=source_of(plan, top),
         checkpoint=_checkpoint(repo, plan, origin),
         verifier=ShellChecks(repo.processes, held, top, stop_now),
+        sentry=ProtectedFiles(repo.git(stop_now), top, folder.path / "protected.json"),
         meter=UsageMeter(repo.processes, spent, plan.usage_cmd, lambda: run.started_at, stop_now),
         mail=repo.inbox,
         human=person,

@@ -1,11 +1,14 @@
 """The checks of a plan: what was asked for, with `auto` replaced by what the project has."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from untildone.adapters.project_checks import LOOKED_FOR, detect
-from untildone.domain.checks import AUTO, Level, parse
+from untildone.domain.check_files import named_files
+from untildone.domain.checks import AUTO, Level, in_force, parse
 from untildone.domain.errors import UserError
+from untildone.domain.run import Plan
 from untildone.settings import Settings
 
 NOTHING_FOUND = (
@@ -37,6 +40,20 @@ def with_detected(settings: Settings, top: Path) -> tuple[Settings, tuple[str, .
     return replace(settings, verify=tuple(commands)), remarks
 
 
+def with_files(plan: Plan, flags: Mapping[str, object], top: Path) -> Plan:
+    """The plan of a run that goes on: other checks run other files."""
+    if not flags.get("verify") and flags.get("protect_checks") is None:
+        return plan
+    files = files_of_checks(plan.verify, top) if plan.protect_checks else ()
+    return replace(plan, check_files=files)
+
+
 def not_asked_for(settings: Settings, top: Path) -> tuple[str, ...]:
     """What could be checked when nobody asked for a check: named, never used."""
     return () if settings.verify else detect(top)
+
+
+def files_of_checks(verify: Iterable[str], top: Path) -> tuple[str, ...]:
+    """The files of the project that its checks run, as far as they exist."""
+    commands = [check.command for check in in_force(verify)]
+    return tuple(path for path in named_files(commands) if (top / path).is_file())

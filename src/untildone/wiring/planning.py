@@ -15,7 +15,7 @@ from untildone.domain.story import StoryBook, checked
 from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import Settings
-from untildone.wiring.checks import not_asked_for, with_detected
+from untildone.wiring.checks import files_of_checks, not_asked_for, with_detected
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import (
     HINTS,
@@ -31,6 +31,7 @@ PLAIN_ITERATIONS = 10
 SAME = (
     *("model", "agent_cmd", "script", "fallback", "resume_session", "prompt_template", "usage_cmd"),
     *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete", "on_fail"),
+    *("protect", "protect_checks", "evidence", "allow_empty_story"),
     *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file"),
 )
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
@@ -134,6 +135,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         source=source.name if source else "",
         agent="command" if settings.agent_cmd and not settings.agents else settings.agent,
         limits=limits,
+        check_files=files_of_checks(settings.verify, top) if settings.protect_checks else (),
         verify_found=() if plain else not_asked_for(settings, top),
         configured_max=settings.max_iterations,
         permissions=Permissions(settings.permissions),
@@ -163,9 +165,8 @@ def renewed(
     texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
     texts += ["on_fail"]
     texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
-    texts += ["story_verify", "verify_start", "baseline", "granularity"]
-    texts += ["on_stuck"]
-    texts += ["story_verify"]
+    texts += ["story_verify", "verify_start", "baseline", "granularity", "on_stuck"]
+    texts += ["protect", "protect_checks", "evidence", "allow_empty_story"]
     over = {name: getattr(settings, name) for name in texts if name in given}
     if "permissions" in given:
         over["permissions"] = Permissions(settings.permissions)

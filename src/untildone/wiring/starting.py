@@ -14,6 +14,7 @@ from untildone.domain.value import dataclass
 from untildone.domain.wishes import forgiven
 from untildone.ports import StorySource
 from untildone.settings import Settings
+from untildone.wiring.checks import with_files
 from untildone.wiring.containment import settled
 from untildone.wiring.flagged import Asking, refuse_flagged
 from untildone.wiring.planning import Prepared, Wanted, prepare, renewed, source_of
@@ -111,7 +112,8 @@ def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[st
     book = source.load() if source else None
     if book and not run.plan.plain and not repo.inbox.waiting():
         _refuse_waiting(run, book)
-    return renewed(run.plan, settings, flags, run.current_iteration, book)
+    plan = renewed(run.plan, settings, flags, run.current_iteration, book)
+    return with_files(plan, flags, repo.place.top)
 
 
 def _refuse_waiting(run: Run, book: StoryBook) -> None:

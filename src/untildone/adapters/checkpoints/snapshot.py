@@ -109,6 +109,8 @@ class Snapshots:
         """
         self.clear_the_way()
         draft = self._drafts.begin()
+        if with_hidden or not self._drafts.is_of(base):
+            self._see_all(draft)
         large = self.watch.large(draft)
         orphans, said = self._add_all(draft, base, [flag.path for flag in large])
         ordinary = not (listed or with_hidden or large or orphans) and self._drafts.is_of(base)
@@ -213,6 +215,20 @@ class Snapshots:
                 shutil.move(path, target)
                 return target
         raise StepError(f"No room to move a file aside: {aside}")
+
+    def _see_all(self, draft: Git) -> None:
+        """An attempt that told git to overlook a file must neither keep it so nor lose its work."""
+        if not self._drafts.index.exists():
+            return
+        try:
+            told = draft.unwatched()
+        except StepError:  # a broken index is mended when files are added
+            return
+        users = self._run_folder / "index.orig"
+        if told and users.exists():
+            told -= self._git.unwatched(index=users)
+        if told:
+            draft.watch_again(sorted(told))
 
     def _inside_submodules(self) -> list[str]:
         return [_inside_submodule(path) for path in self.submodules.changed()]

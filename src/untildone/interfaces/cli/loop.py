@@ -123,6 +123,30 @@ OPTIONS = [
         help="Check of one story only; repeatable. So is a line Verify: `CMD` in its text.",
     ),
     click.option(
+        "--protect",
+        multiple=True,
+        metavar="GLOB",
+        help="Files that no attempt may change, move or delete; repeatable.",
+    ),
+    click.option(
+        "--protect-checks/--no-protect-checks",
+        default=None,
+        help="Protect the files that the checks run.  [default: yes]",
+    ),
+    click.option(
+        "--evidence/--no-evidence",
+        default=None,
+        help="COMPLETE without a change outside the task list is a failed attempt.  [default: no]",
+    ),
+    click.option(
+        "--allow-empty-story",
+        multiple=True,
+        is_flag=False,
+        flag_value="*",
+        metavar="[ID]",
+        help="With --evidence: this story, or without ID every story, may change nothing.",
+    ),
+    click.option(
         "--verify-start/--no-verify-start",
         default=None,
         help="Try the checks before the first story and say which already fail.  [default: yes]",

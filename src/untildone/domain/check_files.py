@@ -1,0 +1,103 @@
+"""The files that a check's command runs: an attempt must not change what proves it."""
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+# What only looks at its operands: they are the work itself, not its proof.
+LOOKS = frozenset(
+    """
+    test [ [[ cat grep egrep fgrep rg cmp diff head tail wc ls stat jq yq awk gawk sed cut sort uniq
+    find echo printf true false touch mkdir rm cp mv ln tee file du md5sum sha1sum sha256sum od xxd
+    strings tr column export unset set wait kill sleep exit return read date which type
+    """.split()  # noqa: SIM905 - a long list of words
+)
+# Words before the command that is meant; `timeout` has a value of its own.
+PREFIXES = frozenset(
+    (
+        *("!", "{", "time", "exec", "command", "env", "sudo", "nice", "nohup", "timeout"),
+        *("if", "elif", "while", "until", "then", "else", "do"),
+    )
+)
+SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
+BREAKS = frozenset(("fi", "done", "}", "esac", "in", "for", "case"))
+INLINE = ("-c", "-e", "--eval", "-m", "-k")
+_PUNCTUATION = "();<>|&\n"
+
+
+def named_files(commands: Iterable[str]) -> tuple[str, ...]:
+    """Relative paths that the commands seem to run; whether they are files is for others to see."""
+    found = (path for command in commands for path in _of(command))
+    return tuple(dict.fromkeys(found))
+
+
+def _of(command: str) -> Iterator[str]:
+    folder = ""
+    for simple in _simple_commands(command):
+        words = _meant(simple)
+        program = words[0].rpartition("/")[2] if words else ""
+        if program == "cd" and len(words) == 2:
+            folder = f"{folder}{words[1].rstrip('/')}/"
+        elif program in SHELLS and "-c" in words[1:-1]:
+            yield from _of(words[words.index("-c") + 1])
+        elif program and program not in LOOKS:
+            yield from filter(None, (_path(folder, word) for word in _operands(words)))
+
+
+def _simple_commands(command: str) -> Iterator[list[str]]:
+    """The words of each simple command, without targets of redirections."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=_PUNCTUATION)
+    lexer.whitespace = " \t\r"
+    lexer.whitespace_split = True
+    words: list[str] = []
+    redirected = False
+    try:
+        for word in lexer:
+            if word and not set(word) - set(_PUNCTUATION):
+                redirected = word[0] in "<>" or word.startswith("&>")
+                if not redirected:
+                    yield words
+                    words = []
+            elif redirected:
+                redirected = False
+            else:
+                words.append(word)
+    except ValueError:  # a quote that is left open: the shell will say so
+        return
+    yield words
+
+
+def _meant(words: list[str]) -> list[str]:
+    """The words from the program on: no assignments, no keywords, no wrappers."""
+    while words and (words[0] in PREFIXES or _is_assignment(words[0])):
+        wrapper, words = words[0], words[1:]
+        while words and words[0].startswith("-"):
+            words = words[1:]
+        words = words[1:] if wrapper == "timeout" else words
+    return [] if words and words[0] in BREAKS else words
+
+
+def _is_assignment(word: str) -> bool:
+    name, equals, _ = word.partition("=")
+    return bool(equals) and name.isidentifier()
+
+
+def _operands(words: list[str]) -> Iterator[str]:
+    if "/" in words[0]:
+        yield words[0]
+    skip = False
+    for word in words[1:]:
+        if skip:
+            skip = False
+        elif word in INLINE:
+            skip = True
+        elif word.startswith("--") and "=" in word:
+            yield word.partition("=")[2]
+        elif not word.startswith("-"):
+            yield word.partition("::")[0]
+
+
+def _path(folder: str, word: str) -> str:
+    """The word as a path below the top, or nothing."""
+    path = f"{folder}{word.removeprefix('./')}".replace("/./", "/").removeprefix("./")
+    outside = path.startswith(("/", "~", "$")) or ".." in path.split("/")
+    return "" if outside or not word else path
