@@ -4,10 +4,12 @@ import dataclasses
 import enum
 import types
 import typing
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 
 Json = dict[str, object]
+Reader = Callable[[object], object]
 
 
 def encode(value: object) -> object:
@@ -33,25 +35,50 @@ def stamp(at: datetime) -> str:
 
 def decode(kind: object, data: object) -> object:
     """Plain JSON data as a value of this type; unknown fields are passed over."""
+    return _reader(kind)(data)
+
+
+@cache
+def _reader(kind: object) -> Reader:
+    """How to read a type, found out once: a long journal has a hundred thousand values."""
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):
-        if data is None:
-            return None
-        return decode(next(k for k in typing.get_args(kind) if k is not type(None)), data)
+        inner = _reader(next(k for k in typing.get_args(kind) if k is not type(None)))
+        return lambda data: None if data is None else inner(data)
     if origin is tuple:
-        assert isinstance(data, list)
-        args = typing.get_args(kind)
-        kinds = [args[0]] * len(data) if args[-1] is ... else args
-        return tuple(decode(k, item) for k, item in zip(kinds, data, strict=True))
+        return _tuple_reader(typing.get_args(kind))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return kind(data)
+        return kind
     if kind is datetime:
-        return datetime.fromisoformat(str(data))
+        return lambda data: datetime.fromisoformat(str(data))
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _value_reader(kind)
+    return lambda data: data
+
+
+def _tuple_reader(args: tuple[object, ...]) -> Reader:
+    def read(data: object) -> object:
+        assert isinstance(data, list)
+        readers = [first] * len(data) if endless else fixed
+        return tuple(reader(item) for reader, item in zip(readers, data, strict=True))
+
+    endless, first = args[-1] is ..., _reader(args[0])
+    fixed = [] if endless else [_reader(arg) for arg in args]
+    return read
+
+
+def _value_reader(kind: type) -> Reader:
+    def reader(name: str) -> Reader:
+        # Only of fields that occur: to resolve the hints of a class costs start-up time.
+        return readers.get(name) or readers.setdefault(name, _reader(hints[name]))
+
+    def read(data: object) -> object:
         assert isinstance(data, dict)
-        hints = _hints(kind)
-        return kind(**{k: decode(hints[k], v) for k, v in data.items() if k in hints})
-    return data
+        return kind(**{k: reader(k)(v) for k, v in data.items() if k in hints})
+
+    hints = _hints(kind)
+    readers: dict[str, Reader] = {}
+    return read
 
 
 @cache

@@ -6,13 +6,21 @@ from collections.abc import Callable, Mapping
 from untildone.adapters.checkpoints.guard import CONTENTS
 
 SHORTEST = 8
+_GAPS = (b"", b"_", b"-")
 _NAMED = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+# Each shape behind the words of which one must be there, in lower case: looking for those is cheap.
 _SHAPES = (
-    *(shape for _, shape, _ in CONTENTS),
-    rb"(?i:bearer|basic)\s+(?P<hide>[\w.~+/=-]{16,})",
-    rb"://[^/\s:@\"]+:(?P<hide>[^/\s@\"]+)@",
-    rb"(?i:api[_-]?key|secret|passw(?:or)?d|(?:access|auth|refresh)[_-]?token)"
-    rb"[\\\"']*\s*[:=]\s*[\\\"']*(?P<hide>[^\s\"'\\,;]{8,})",
+    *(((literal.lower(),), shape) for literal, shape, _ in CONTENTS),
+    ((b"bearer", b"basic"), rb"(?i:bearer|basic)\s+(?P<hide>[\w.~+/=-]{16,})"),
+    ((b"://",), rb"://[^/\s:@\"]+:(?P<hide>[^/\s@\"]+)@"),
+    (
+        (
+            *(b"apikey", b"api_key", b"api-key", b"secret", b"passw"),
+            *(kind + gap + b"token" for kind in (b"access", b"auth", b"refresh") for gap in _GAPS),
+        ),
+        rb"(?i:api[_-]?key|secret|passw(?:or)?d|(?:access|auth|refresh)[_-]?token)"
+        rb"[\\\"']*\s*[:=]\s*[\\\"']*(?P<hide>[^\s\"'\\,;]{8,})",
+    ),
 )
 
 
@@ -23,13 +31,15 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
         for name, value in environ.items()
         if _NAMED.search(name) and len(value) >= SHORTEST
     }
-    shapes = [re.compile(shape) for shape in _SHAPES]
+    shapes = [(words, re.compile(shape)) for words, shape in _SHAPES]
 
     def redacted(data: bytes) -> bytes:
         for value in known:
             data = data.replace(value, b"*" * len(value))
-        for shape in shapes:
-            data = shape.sub(_blot, data)
+        lower = data.lower()
+        for words, shape in shapes:
+            if any(word in lower for word in words):
+                data = shape.sub(_blot, data)
         return data
 
     return redacted
