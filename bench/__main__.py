@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import checkpoint, growth, output, overhead, parsing, report, startup
+from bench import checkpoint, growth, output, overhead, parsing, report, startup, stories
 from bench.measure import BenchError
 from bench.outcomes import cli as outcomes
 from bench.result import Failure, Result
@@ -25,6 +25,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], list[Result]]] = {
     "memory": growth.memory,
     "output_1gb": output.output_1gb,
     "stream_200mb": parsing.stream_200mb,
+    "stories_10k": stories.stories_10k,
 }
 PAGE = Path("docs") / "benchmarks.md"
 

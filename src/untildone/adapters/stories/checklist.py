@@ -1,7 +1,9 @@
 """A Markdown checklist as a StoryBook: bytes in, stories with remarks out."""
 
+import gc
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 from untildone.adapters.stories import cut, grouping, labels, passed_over, task_lines
@@ -34,6 +36,18 @@ class Rules:
 USUAL = Rules()
 
 
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """No search for dead objects while tens of thousands of living ones are made."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 @lru_cache(maxsize=1)  # a story's file is read several times and rarely changed in between
 def parse(
     data: bytes,
@@ -45,6 +59,13 @@ def parse(
     granularity: str = "group",
 ) -> StoryBook:
     """All stories of the file; whatever the bytes are, this never fails."""
+    with unhurried():
+        return _parsed(data, change, source, path, rules, granularity)
+
+
+def _parsed(
+    data: bytes, change: str, source: str, path: str, rules: Rules, granularity: str
+) -> StoryBook:
     lines = task_lines.split(data)
     tasks, ignored = _scanned(lines, rules)
     stories = groups = rules.group(lines, tasks)
@@ -60,16 +81,19 @@ def parse(
 def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[Remark]]:
     """The tasks, and the lines that look like one and are none."""
     hidden = rules.hidden(lines) if rules.hidden else ()
+    particular = bool(hidden) or rules.refuses is not None
     tasks: list[TaskLine] = []
     ignored: list[Remark] = []
     for number, line in enumerate(lines, start=1):
-        task = task_lines.read(line, number) if "[" in line else None
-        if task is not None:
-            why = _refused(task, hidden, rules)
+        if "[" not in line and line.isascii():
+            continue
+        task = task_lines.read(line, number)
+        if task is None:
+            why = passed_over.reason(line)
+        else:
+            why = _refused(task, hidden, rules) if particular else ""
             if not why:
                 tasks.append(task)
-        else:
-            why = passed_over.reason(line) if line else ""
         if why:
             ignored.append(Remark(number, why))
         if "\r" in line and task_lines.second_task(line):

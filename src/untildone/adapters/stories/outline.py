@@ -8,6 +8,7 @@ from untildone.adapters.stories.task_lines import BLANKS, TaskLine
 from untildone.domain.value import dataclass
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_USUAL = re.compile(r"(#{1,6}) ([0-9]{1,9})\. ([A-Za-z][\w ,.:()/-]*)")
 _QUOTE = r"[ \t>]*"
 _ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+(?:\[.?\][ \t]+)?)"
 _FENCE = re.compile(rf"{_QUOTE}(?P<item>{_ITEM}*)(?P<mark>`{{3,}}(?=[^`]*$)|~{{3,}})(?P<rest>.*)$")
@@ -77,6 +78,10 @@ def hidden(lines: Sequence[str]) -> list[bool]:
 
 
 def _read(line: str, number: int) -> Heading | None:
+    usual = _USUAL.fullmatch(line)
+    if usual:  # what most numbered headings look like, found without the long way round
+        signs, label, title = usual.groups()
+        return Heading(number, len(signs), line[len(signs) + 1 :], label, title)
     match = _HEADING.match(line)
     if match is None:
         return None
@@ -136,12 +141,16 @@ def groups(items: Sequence[Item], level: int) -> Iterator[tuple[Heading | None, 
     group: Heading | None = None
     nearest: Heading | None = None
     owned: dict[int, tuple[Heading | None, list[TaskLine]]] = {}
+    own: list[TaskLine] | None = None
     for item in items:
-        if isinstance(item, Heading):
+        if isinstance(item, TaskLine):
+            if own is None:
+                owner = group or nearest
+                own = owned.setdefault(owner.line if owner else 0, (owner, []))[1]
+            own.append(item)
+        else:
+            own = None
             nearest = item
             if item.level <= level:
                 group = item if item.level == level else None
-        else:
-            owner = group or nearest
-            owned.setdefault(owner.line if owner else 0, (owner, []))[1].append(item)
     yield from owned.values()
