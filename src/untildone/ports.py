@@ -8,6 +8,7 @@ from untildone.domain.agent import AgentReport, Intent, Invocation, Notice, Read
 from untildone.domain.checks import Checked
 from untildone.domain.event import Event
 from untildone.domain.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested
+from untildone.domain.learnings import Notes
 from untildone.domain.protection import Violation
 from untildone.domain.run import Choice, Iteration, Limits, Origin, Run
 from untildone.domain.story import Story, StoryBook, StoryContext
@@ -209,6 +210,16 @@ class Folder(Protocol):
 
     def keep_prompt(self, n: int, prompt: str) -> None:
         """Store the prompt of iteration `n` beside its log."""
+
+
+class Notebook(Protocol):
+    """The file for learnings: never committed, never put back."""
+
+    def open(self) -> Notes:
+        """The file as the next call finds it."""
+
+    def keep(self) -> None:
+        """Copy what a call wrote, so that it outlives the worktree."""
 
 
 class JournalStore(Protocol):

@@ -32,7 +32,7 @@ LIMIT = Trouble(Kind.RATE_LIMITED, "full")
 
 
 def rehearsed(run: Run, source: FakeSource | None = None, template: str = "") -> Rehearsed:
-    return rehearse(run, ORIGIN, source, template, NOW)
+    return rehearse(run, ORIGIN, source, NOW, template)
 
 
 def test_the_prompt_is_the_one_that_the_loop_sends() -> None:

@@ -111,6 +111,7 @@ def test_every_field_of_the_state() -> None:
         "pid_started": 123.0,
         "checkpoint": "c0",
         "backup_ref": BACKUP,
+        "learnings_file": "",
         "choice": None,
         "waiting_until": None,
         "waiting_for": None,

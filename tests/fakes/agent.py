@@ -35,7 +35,7 @@ class FakeAgent:
     """Replies in order; an exception is raised, a function is called with `notify`."""
 
     def __init__(self, *replies: Reply) -> None:
-        self._replies = list(replies)
+        self.replies = list(replies)
         self.intents: list[Intent] = []
 
     @property
@@ -44,7 +44,7 @@ class FakeAgent:
 
     def run(self, intent: Intent, limits: Limits, log_file: str, notify: Notify) -> AgentReport:
         self.intents.append(intent)
-        reply = self._replies.pop(0)
+        reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
         return reply if isinstance(reply, AgentReport) else reply(notify)

@@ -10,6 +10,7 @@ from tests.fakes.folder import FakeFolder
 from tests.fakes.human import FakeHuman
 from tests.fakes.mail import FakeMail
 from tests.fakes.meter import FakeMeter
+from tests.fakes.notebook import FakeNotebook
 from tests.fakes.plans import ORIGIN, PLAN
 from tests.fakes.record import FakeRecord
 from tests.fakes.sentry import FakeSentry
@@ -42,6 +43,7 @@ class FakeLoop:
     folder: FakeFolder = field(default_factory=FakeFolder)
     clock: FakeClock = field(default_factory=FakeClock)
     template: str = ""
+    notebook: FakeNotebook | None = None
 
     def __post_init__(self) -> None:
         self.agent = FakeAgent(*self.replies)
@@ -63,6 +65,7 @@ class FakeLoop:
             clock=self.clock,
             cwd="/work",
             template=self.template,
+            notebook=self.notebook,
         )
         return Orchestrator(ports, run or begin(Started(self.plan), self.clock.now()), ORIGIN)
 

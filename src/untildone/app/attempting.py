@@ -12,6 +12,7 @@ from untildone.domain.check_files import named_files
 from untildone.domain.checks import own_checks
 from untildone.domain.errors import StoriesError
 from untildone.domain.event import noticed, warning
+from untildone.domain.learnings import Notes
 from untildone.domain.policy import Verdict, judge
 from untildone.domain.prompt import render
 from untildone.domain.run import Outcome, StopHow
@@ -33,22 +34,23 @@ class Caller:
         lane = self._course.run.lanes[step.lane]
         story_id = story.id if story else ""
         ports.checkpoint.stand(lane.checkpoint, story_id or f"iteration-{step.n}")
-        prompt = render(brief_of(self._course.run, step, ports.source, ports.template))
+        notes = ports.notebook.open() if ports.notebook else Notes()
+        prompt = render(brief_of(self._course.run, step, ports.source, ports.template, notes))
         log_file = ports.folder.log_file(step.n)
         ports.folder.keep_prompt(step.n, prompt)
-        key = story.key if story else ("", "")
         own = own_checks(story, plan.story_verify)
-        files = (*plan.check_files, *(named_files(own) if plan.protect_checks else ()))
-        if (files or plan.protect) and not (plan.plain and self._noted):
-            # A plain loop keeps what an iteration did: its files are compared with the first ones.
-            ports.sentry.note(lane.checkpoint, plan.protect, files)
-            self._noted = True
+        self._guard(lane.checkpoint, own)
         ports.meter.start()
         place = Place(ports.cwd, ports.folder.scratch(step.n))
         intent = intent_of(self._course.run, step, prompt, place, ports.clock.now())
-        called = (intent.agent, intent.model, intent.resume, own, step.rung)
-        self._course.record(f.AttemptStarted(step.lane, step.n, story_id, key, log_file, *called))
+        first = notes.path and self._course.run.tally(step.key).learned is None
+        learned = notes.text if first else None
+        called = (intent.agent, intent.model, intent.resume, own, step.rung, learned)
+        started = f.AttemptStarted(step.lane, step.n, story_id, step.key, log_file, *called)
+        self._course.record(started)
         report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
+        if ports.notebook:
+            ports.notebook.keep()
         verdict = judge(report, lane.strikes)
         commits = ports.checkpoint.commits(lane.checkpoint)
         if story and verdict.outcome is Outcome.COMPLETE:
@@ -68,6 +70,15 @@ class Caller:
             report.exit_code,
             report.spoke,
         )
+
+    def _guard(self, checkpoint: str, own: tuple[str, ...]) -> None:
+        """Note the files that the agent may not change."""
+        plan = self._course.run.plan
+        files = (*plan.check_files, *(named_files(own) if plan.protect_checks else ()))
+        if (files or plan.protect) and not (plan.plain and self._noted):
+            # A plain loop keeps what an iteration did: its files are compared with the first ones.
+            self._course.ports.sentry.note(checkpoint, plan.protect, files)
+            self._noted = True
 
     def measure(self, lane: int) -> f.UsageMeasured:
         iteration = self._course.iteration(lane)

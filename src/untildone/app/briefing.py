@@ -1,13 +1,15 @@
 """What an agent call is told, and the look at the stories before it: for the loop and a dry run."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from untildone.domain import fact as f
 from untildone.domain.agent import Intent
 from untildone.domain.checks import in_force, own_checks
 from untildone.domain.guidance import words
+from untildone.domain.learnings import Notes
 from untildone.domain.parking import Aside, ordered
-from untildone.domain.prompt import Brief
+from untildone.domain.prompt import NO_NOTES, Brief
 from untildone.domain.run import Done, Run, label
 from untildone.domain.step import RunAttempt
 from untildone.domain.story import StoryBook, StoryContext, checked
@@ -23,9 +25,18 @@ class Place:
     scratch: str
 
 
-def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: str) -> Brief:
+def brief_of(
+    run: Run,
+    step: RunAttempt,
+    source: StorySource | None,
+    template: str,
+    notes: Notes = NO_NOTES,
+) -> Brief:
     """All that goes into the prompt of this call."""
     plan, story = run.plan, step.story
+    frozen = run.tally(step.key).learned
+    if frozen is not None and not step.reason:
+        notes = replace(notes, text=frozen)
     return Brief(
         change=plan.change_id,
         story=story,
@@ -34,8 +45,9 @@ def brief_of(run: Run, step: RunAttempt, source: StorySource | None, template: s
         checks=in_force(plan.verify, own_checks(story, plan.story_verify)),
         protected=plan.protected,
         reason=step.reason,
-        tried=run.tally(story.key).tried if story else (),
+        tried=run.tally(step.key).tried,
         guidance=words(run.guidance, story.key if story else None),
+        notes=notes,
         template=template,
         tasks_file=run.book.place(story) if run.book else "",
         boxes=run.book is None or run.book.boxes,
@@ -46,7 +58,6 @@ def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: dateti
     """The call itself: whom to ask, as what, and where."""
     plan, story = run.plan, step.story
     agent, model = _whom(run, step, now)
-    key = story.key if story else ("", "")
     return Intent(
         prompt=prompt,
         cwd=place.cwd,
@@ -55,7 +66,7 @@ def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: dateti
         attempt=step.attempt,
         model=model,
         permissions=plan.permissions,
-        resume=run.conversation(key, agent, step.rung) if plan.resume_session else None,
+        resume=run.conversation(step.key, agent, step.rung) if plan.resume_session else None,
         asked=now,
         agent=agent,
     )

@@ -5,8 +5,9 @@ from datetime import datetime
 from untildone.app.briefing import brief_of, stories_now
 from untildone.domain import fact as f
 from untildone.domain import step as s
+from untildone.domain.learnings import Notes
 from untildone.domain.machine import apply, next_steps
-from untildone.domain.prompt import render
+from untildone.domain.prompt import NO_NOTES, render
 from untildone.domain.run import Origin, Outcome, Run, Stage
 from untildone.domain.value import dataclass
 from untildone.ports import StorySource
@@ -34,14 +35,19 @@ def interrupted(run: Run, now: datetime) -> Run:
 
 
 def rehearse(
-    run: Run, origin: Origin, source: StorySource | None, template: str, now: datetime
+    run: Run,
+    origin: Origin,
+    source: StorySource | None,
+    now: datetime,
+    template: str = "",
+    notes: Notes = NO_NOTES,
 ) -> Rehearsed:
     """On to the next call; what only the world can answer ends the telling."""
     before: list[str] = []
     while True:
         step = next_steps(run)[0]
         if isinstance(step, s.RunAttempt):
-            prompt = render(brief_of(run, step, source, template))
+            prompt = render(brief_of(run, step, source, template, notes))
             return Rehearsed(run, step, prompt, tuple(before))
         fact = _expected(run, step, origin, source)
         if said := _said(run, step):

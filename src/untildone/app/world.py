@@ -13,6 +13,7 @@ from untildone.ports import (
     Human,
     Mail,
     Meter,
+    Notebook,
     Record,
     Sentry,
     StorySource,
@@ -37,6 +38,7 @@ class Ports:
     clock: Clock
     cwd: str
     template: str = ""
+    notebook: Notebook | None = None
 
 
 class Course:

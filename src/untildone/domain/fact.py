@@ -60,7 +60,8 @@ class ChecksTried:
 class AttemptStarted:
     """An agent is about to be called; on disk before its process exists.
 
-    `checks` are the story's own, as they were before the agent could change them.
+    `checks` are the story's own, as they were before the agent could change them. `learned` are
+    the learnings that the first call of a story is shown.
     """
 
     lane: int
@@ -73,6 +74,7 @@ class AttemptStarted:
     resumes: Session | None = None
     checks: tuple[str, ...] = ()
     rung: int = 0
+    learned: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

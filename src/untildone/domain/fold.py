@@ -79,6 +79,9 @@ def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
         model=fact.model,
         rung=fact.rung,
     )
+    if fact.learned is not None:
+        tallies = run.tallies | {fact.story_key: replace(tally, learned=fact.learned)}
+        run = replace(run, tallies=tallies)
     return _lane(run, fact.lane, iteration=iteration)
 
 
@@ -142,7 +145,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
         finished=finished,
         finished_count=run.finished_count + (not run.plan.plain),
         iterations=(*run.iterations, replace(iteration, commits=kept)),
-        tallies={k: v for k, v in run.tallies.items() if k != iteration.story_key},
+        tallies={k: v for k, v in run.tallies.items() if k not in finished},
         parked={k: v for k, v in run.parked.items() if k != iteration.story_key},
         guidance=wishes.still_needed(run, iteration.story_key),
         commitless=0 if kept and not _back_and_forth(run, fact.tree) else run.commitless + 1,

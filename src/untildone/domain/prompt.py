@@ -4,6 +4,7 @@ import re
 
 from untildone.domain.checks import Check, Level
 from untildone.domain.errors import UserError
+from untildone.domain.learnings import Notes, section
 from untildone.domain.memory import memory
 from untildone.domain.plain_text import cut
 from untildone.domain.promise import neutralise
@@ -16,6 +17,7 @@ CONTEXT_LIMIT = 12_000
 GUIDANCE_LIMIT = 12_000
 PROTECTED_LIMIT = 4_000
 NO_CONTEXT = StoryContext()
+NO_NOTES = Notes()
 
 STORY_TEMPLATE = """\
 You are working on one story of the change `{{change}}` in this repository.
@@ -38,6 +40,8 @@ You are working on one story of the change `{{change}}` in this repository.
 {{protected}}
 
 {{guidance}}
+
+{{learnings}}
 
 {{reason}}
 
@@ -64,6 +68,8 @@ PLAIN_TEMPLATE = """\
 
 {{guidance}}
 
+{{learnings}}
+
 # How to end
 
 When all of the work above is really done and checked, end your last message with the line `<promise>COMPLETE</promise>`.
@@ -84,6 +90,7 @@ class Brief:
     protected: tuple[str, ...] = ()
     reason: str = ""
     tried: tuple[Tried, ...] = ()
+    notes: Notes = NO_NOTES
     guidance: str = ""
     template: str = ""
     tasks_file: str = ""
@@ -108,6 +115,7 @@ def render(brief: Brief) -> str:
             "Guidance from the person who runs this", cut(brief.guidance, GUIDANCE_LIMIT)
         ),
         "reason": memory(brief.reason, brief.tried),
+        "learnings": section(brief.notes),
     }
     missing = {m for m in re.findall(r"\{\{(\w+)\}\}", template) if m not in values}
     if missing:

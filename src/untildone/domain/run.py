@@ -156,6 +156,7 @@ class Plan:
     ladder: tuple[str, ...] = ()
     budgets: tuple[Budget, ...] = ()
     on_stuck: str = "retry"
+    learnings: str = ""
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -253,13 +254,15 @@ class Iteration:
 class Tally:
     """Calls made for a story, attempts spent since the last renewal, the reason to pass on.
 
-    `tried` are its last failed attempts, oldest first.
+    `tried` are its last failed attempts, oldest first. `learned` are the learnings as its first
+    call was shown them: an attempt without a reason must not change the prompt.
     """
 
     calls: int = 0
     spent: int = 0
     reason: str = ""
     tried: tuple[Tried, ...] = ()
+    learned: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from untildone.domain.agent import Trouble
 from untildone.domain.run import Choice, Status
-from untildone.domain.story import Story
+from untildone.domain.story import Story, StoryKey
 from untildone.domain.value import dataclass
 
 
@@ -40,6 +40,11 @@ class RunAttempt:
     attempts_allowed: int
     reason: str
     rung: int = 0
+
+    @property
+    def key(self) -> StoryKey:
+        """The story's key; the plain loop has one of its own."""
+        return self.story.key if self.story else ("", "")
 
 
 @dataclass(frozen=True, slots=True)

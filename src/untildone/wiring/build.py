@@ -21,6 +21,7 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import Origin, Plan, Run
 from untildone.ports import Checkpoint, Dialect
 from untildone.wiring.containment import sandbox_of
+from untildone.wiring.notebooks import notebook_of
 from untildone.wiring.planning import source_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import Repository, at
@@ -59,6 +60,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         clock=repo.clock,
         cwd=str(top),
         template=template_of(top, plan.prompt_template),
+        notebook=notebook_of(plan, top),
     )
 
 

@@ -8,6 +8,7 @@ from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
 from untildone.domain.agent import Intent, Invocation
 from untildone.domain.errors import UserError
 from untildone.domain.fact import AskedAgain, Resumed, Started
+from untildone.domain.learnings import Notes
 from untildone.domain.machine import apply, begin
 from untildone.domain.run import Origin, Plan, Run, Status
 from untildone.domain.story import StoryBook
@@ -17,6 +18,7 @@ from untildone.wiring.build import template_of
 from untildone.wiring.checks import with_detected
 from untildone.wiring.containment import settled
 from untildone.wiring.flagged import Asking
+from untildone.wiring.notebooks import notebook_of
 from untildone.wiring.planning import Wanted, pick_change, source_of
 from untildone.wiring.registry import check_agents, dialect
 from untildone.wiring.repository import Repository
@@ -112,7 +114,9 @@ def _rehearsed(repo: Repository, dry: DryRun, run: Run, now: datetime) -> DryRun
     source = source_of(plan, top)
     if dry.idle:
         return replace(dry, book=source.load() if source else None)
-    told = rehearse(run, dry.origin, source, template_of(top, plan.prompt_template), now)
+    template, notebook = template_of(top, plan.prompt_template), notebook_of(plan, top)
+    notes = notebook.look() if notebook else Notes()
+    told = rehearse(run, dry.origin, source, now, template, notes)
     dry = replace(dry, told=told, book=told.run.book)
     if told.call is None:
         return dry

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from untildone.adapters.notebook import EXCLUDE_LINE
 from untildone.adapters.repository import (
     STATE_FILE,
     exclude_own_files,
@@ -120,7 +121,7 @@ class Session(Driver):
         run = begin(started, repo.clock.now())
         try:
             repo.folder(plan.run_id).make()
-            exclude_own_files(repo.place, droppings(plan))
+            exclude_own_files(repo.place, (*droppings(plan), EXCLUDE_LINE))
             loop = self.loop(run, origin, prepared.warnings)
             loop.record(started)
         except OSError as error:

@@ -33,6 +33,7 @@ SAME = (
     *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete", "on_fail"),
     *("protect", "protect_checks", "evidence", "allow_empty_story"),
     *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file"),
+    "on_stuck",
 )
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
 
@@ -142,7 +143,6 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         ladder=settings.agents,
         budgets=merged((), read(settings.budget)),
         **{name: getattr(settings, name) for name in SAME},
-        on_stuck=settings.on_stuck,
     )
     return Prepared(plan, source, open_stories, warnings)
 

@@ -17,10 +17,11 @@ from untildone.settings import Settings
 from untildone.wiring.checks import with_files
 from untildone.wiring.containment import settled
 from untildone.wiring.flagged import Asking, refuse_flagged
+from untildone.wiring.notebooks import store_of
 from untildone.wiring.planning import Prepared, Wanted, prepare, renewed, source_of
 from untildone.wiring.registry import check_agents
 from untildone.wiring.repository import Repository
-from untildone.wiring.worktrees import refuse_ignored
+from untildone.wiring.worktrees import refuse_ignored, user_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,9 @@ def ready(
     check_agents(prepared.plan, repo.place.top)
     if not wanted.include_flagged:
         refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, asking)
-    plan, remarks = settled(prepared.plan, repo.processes, repo.place.top)
+    store = store_of(settings.learnings, repo.place, change)
+    plan = replace(prepared.plan, learnings=store)
+    plan, remarks = settled(plan, repo.processes, repo.place.top)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
@@ -113,6 +116,10 @@ def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[st
     if book and not run.plan.plain and not repo.inbox.waiting():
         _refuse_waiting(run, book)
     plan = renewed(run.plan, settings, flags, run.current_iteration, book)
+    if flags.get("learnings") is not None:
+        place = user_place(repo.place) or repo.place
+        store = store_of(settings.learnings, place, plan.change_id)
+        plan = replace(plan, learnings=store)
     return with_files(plan, flags, repo.place.top)
 
 

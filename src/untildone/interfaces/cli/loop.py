@@ -199,6 +199,12 @@ OPTIONS = [
     ),
     click.option("--usage-cmd", help="Command that prints the tokens used since a time."),
     click.option("--prompt-template", help="File with your own prompt template."),
+    click.option(
+        "--learnings",
+        metavar="FILE",
+        help="Where the learnings of the calls are kept.  [default: in the git folder]",
+    ),
+    click.option("--no-learnings", is_flag=True, help="Tell the agent of no file for learnings."),
     click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout."),
     click.option("--quiet", "-q", is_flag=True, help="Only warnings and errors."),
     click.option("--no-color", is_flag=True, help="No colours; NO_COLOR works too."),
@@ -322,6 +328,8 @@ def _chosen(run: Run | None) -> str:
 def _view_flags(flags: dict[str, Any]) -> dict[str, bool]:
     names = ("as_json", "quiet", "no_color")
     view = {name: bool(flags.pop(name)) for name in names}
+    if flags.pop("no_learnings"):
+        flags["learnings"] = "off"
     for name, value in list(flags.items()):
         if value == ():
             flags[name] = None

@@ -1,0 +1,85 @@
+"""The file for learnings and its copy."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.notebook import PREFIX, Notebook
+from untildone.domain.learnings import CAP, CUT, Notes
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    (tmp_path / "top").mkdir()
+    return tmp_path / "top"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store" / "demo.md"
+
+
+@pytest.fixture
+def notebook(top: Path, store: Path) -> Notebook:
+    return Notebook(top, "demo", store)
+
+
+def test_nothing_is_written_for_nothing(notebook: Notebook, top: Path, store: Path) -> None:
+    assert notebook.open() == Notes(str(top / f"{PREFIX}demo.md"))
+    notebook.keep()
+    assert list(top.iterdir()) == []
+    assert not store.parent.exists()
+
+
+def test_it_comes_back_and_into_another_worktree(
+    notebook: Notebook, top: Path, store: Path, tmp_path: Path
+) -> None:
+    file = Path(notebook.open().path)
+    file.write_text("use make\n")
+    notebook.keep()
+    file.unlink()
+    assert notebook.look().text == "use make\n"
+    assert not file.exists()
+    assert notebook.open().text == file.read_text() == "use make\n"
+    (tmp_path / "other").mkdir()
+    assert Notebook(tmp_path / "other", "demo", store).open().text == "use make\n"
+    assert Notebook(top, "a/b", store.with_name("b.md")).open().path.endswith("-a-b.md")
+
+
+def test_what_a_killed_loop_did_not_keep_is_kept_later(notebook: Notebook, store: Path) -> None:
+    Path(notebook.look().path).write_text("late\n")
+    assert notebook.open().text == store.read_text() == "late\n"
+    Path(notebook.look().path).write_text("")
+    assert notebook.open().text == store.read_text() == ""
+
+
+@pytest.mark.parametrize("lines", [3000, 3_000_000])
+def test_it_does_not_grow_for_ever(notebook: Notebook, store: Path, lines: int) -> None:
+    file = Path(notebook.look().path)
+    file.write_text("".join(f"line {n}\n" for n in range(lines)))
+    text = notebook.open().text
+    assert len(text) <= CAP
+    assert text.startswith(f"{CUT}line ")
+    assert text.endswith(f"line {lines - 1}\n")
+    assert file.read_text() == store.read_text() == text
+
+
+def test_what_is_no_plain_file_is_not_read(notebook: Notebook, top: Path, tmp_path: Path) -> None:
+    file = Path(notebook.look().path)
+    (tmp_path / "secret").write_text("secret\n")
+    file.symlink_to(tmp_path / "secret")
+    assert notebook.open().text == ""
+    file.unlink()
+    os.mkfifo(file)
+    assert notebook.open().text == ""
+    file.unlink()
+    file.mkdir()
+    assert notebook.open().text == ""
+
+
+def test_what_cannot_be_written_is_no_reason_to_stop(top: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    notebook = Notebook(top, "demo", tmp_path / "file" / "demo.md")
+    Path(notebook.look().path).write_text("use make\n")
+    assert notebook.open().text == "use make\n"
