@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -36,6 +37,8 @@ QUICK = 8
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for; 0 if untildone holds every bar, else 1."""
     asked = _parse(argv)
+    # An end from outside must not leave the loops and their agents behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     count = QUICK if asked.quick else len(plan.FUNCTIONS)
     names = asked.loop or (["untildone"] if asked.quick else list(LOOPS))
     loops = {name: LOOPS[name] for name in names}
