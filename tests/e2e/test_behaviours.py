@@ -119,3 +119,10 @@ def test_a_flood_of_output_is_read_to_its_end(stage: Stage) -> None:
     played = stage(good=FLOOD)
     holds(played)
     assert played.outcomes() == ["complete"]
+
+
+def test_a_deleted_test_is_put_back_and_named(stage: Stage) -> None:
+    played = stage("delete-test")
+    holds(played)
+    assert played.outcomes()[-1] == "complete"
+    assert "tests/test_text__slugify.py" in played.reasons()

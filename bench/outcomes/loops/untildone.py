@@ -9,6 +9,9 @@ from typing import Any
 from bench.outcomes import project
 from bench.outcomes.arena import Arena, Ending
 from bench.outcomes.loops.base import Loop
+from bench.outcomes.plan import ASK, Story
+
+STUCK = 3
 
 
 class Untildone(Loop):
@@ -16,23 +19,38 @@ class Untildone(Loop):
 
     name = "untildone"
     flags = (
-        *("--verify", project.SUITE),
+        *("--verify", project.SUITE, "--protect", "tests/**"),
         *("--idle-timeout", "0.1", "--timeout", "1"),
         *("--on-complete", "keep", "--json"),
     )
-    settings = f"`run {project.CHANGE} {' '.join(flags)}`, `Verify:` lines in the stories"
-    answers = False
+    settings = (
+        f"`run {project.CHANGE} {' '.join(flags)}`, a `Verify:` line in each story; questions are "
+        "answered with `guide` when the run has come to its end, then `resume`"
+    )
+    answers = True
 
     def play(self, arena: Arena) -> Ending:
-        """One run."""
+        """One run; a person comes back, answers the questions, and lets it go on."""
         program = str(Path(sys.executable).parent / "untildone")
-        return arena.run(program, "run", project.CHANGE, *self.flags)
+        ending = arena.run(program, "run", project.CHANGE, *self.flags)
+        if ending.code == STUCK and (asked := _asked(arena)):
+            for number, story in asked:
+                arena.run(program, "guide", project.CHANGE, "--story", number, story.answer)
+            last = arena.run(program, "resume", project.CHANGE)
+            ending = Ending(last.code, ending.wall + last.wall)
+        return ending
 
     def claimed(self, arena: Arena) -> set[str]:
         """The stories with a checkpoint commit."""
         subjects = arena.git("log", "--format=%s", f"ralph/{project.CHANGE}").split("\n")
         numbers = {line.removeprefix("checkpoint: ") for line in subjects if "checkpoint: " in line}
         return {s.key for n, s in enumerate(arena.stories, 1) if str(n) in numbers}
+
+
+def _asked(arena: Arena) -> list[tuple[str, Story]]:
+    """The stories whose agent asked a question, with their numbers in the task list."""
+    keys = {call["story"] for call in arena.calls() if call.get("behaviour") == ASK}
+    return [(str(n), story) for n, story in enumerate(arena.stories, 1) if story.key in keys]
 
 
 def events(arena: Arena) -> list[Mapping[str, Any]]:
