@@ -107,6 +107,11 @@ def test_time_is_that_of_calls_checks_and_limits() -> None:
     assert run.ledger.story(TWO.key).seconds == 6
 
 
+def test_checks_before_the_first_call_take_time() -> None:
+    facts = ((5, OPENED), (6, loaded()), (65, f.ChecksTried()), (70, began()), (80, ended()))
+    assert timed(PLAN, *facts).ledger.total.seconds == 60 + 10
+
+
 def test_a_request_in_between_takes_no_time_away() -> None:
     stop = f.StopRequested(Stop(StopHow.AFTER_STORY))
     more = f.BudgetSet(read(("cost=5",)))

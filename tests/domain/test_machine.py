@@ -31,6 +31,7 @@ from tests.fakes.plans import (
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Kind, Trouble
+from untildone.domain.ledger import Ledger
 from untildone.domain.machine import apply, begin, next_steps
 from untildone.domain.run import (
     Choice,
@@ -322,9 +323,8 @@ def test_a_run_begins_untouched() -> None:
 
 
 def test_opened_run() -> None:
-    assert told(OPENED) == Run(
-        PLAN, NOW, Status.RUNNING, None, ORIGIN, BACKUP, (Lane(checkpoint="c0"),)
-    )
+    opened = Run(PLAN, NOW, Status.RUNNING, None, ORIGIN, BACKUP, (Lane(checkpoint="c0"),))
+    assert told(OPENED) == replace(opened, ledger=Ledger(since=at(1)))
 
 
 def test_every_lane_has_its_step() -> None:

@@ -82,8 +82,9 @@ def test_the_call_that_goes_over_is_checked_and_kept_then_the_run_stops(paid: Be
     assert "next: untildone resume demo --budget tokens=8k" in shown
 
     before = paid.snapshot()
-    for more in ((), ("--budget", "tokens=4k"), ("--budget", "time=2h")):
-        refused = paid.run("resume", "demo", *more).ok(2)
+    low, other = ("--budget", "tokens=4k"), ("--budget", "time=2h")
+    for command in (("resume",), ("resume", *low), ("resume", *other), ("run", "--dry-run")):
+        refused = paid.run(*command[:1], "demo", *command[1:]).ok(2)
         assert "is used up" in refused.stderr
         assert "untildone resume demo --budget tokens=" in refused.stderr
     assert paid.snapshot() == before
@@ -122,6 +123,8 @@ def test_wrong_budgets_change_nothing(bench: Bench) -> None:
     ):
         refused = bench.loop("--budget", text).ok(2)
         assert answer in refused.stderr
+    dry = bench.run("run", "demo", "--dry-run", "--agent-cmd", bench.agent, "--budget", "time=8h")
+    assert "time=8h" in dry.ok().stdout
     assert bench.snapshot() == before
 
 

@@ -25,7 +25,7 @@ def booked(before: Run, fact: f.Fact, after: Run, at: datetime) -> Run:
 def _entered(run: Run, fact: f.Fact, after: Run, at: datetime) -> Ledger:
     ledger = run.ledger
     match fact:
-        case f.AttemptStarted() | f.WaitStarted() | f.Resumed():
+        case f.Opened() | f.AttemptStarted() | f.WaitStarted() | f.Resumed():
             return ledger.read(at)
         case f.BudgetSet() if run.over and not after.over:
             return ledger.read(at)
@@ -37,7 +37,7 @@ def _entered(run: Run, fact: f.Fact, after: Run, at: datetime) -> Ledger:
             return _with_usage(run, fact, ledger.worked(at, _key(run, fact.lane)))
         case f.Verified():
             return ledger.worked(at, _key(run, fact.lane))
-        case f.WaitOver():
+        case f.WaitOver() | f.ChecksTried():
             return ledger.worked(at)
         case f.BudgetReached():
             return (ledger.worked(at) if _waits(run) else ledger).read(None)

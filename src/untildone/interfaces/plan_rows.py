@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
+from untildone.domain.budget import Budget
 from untildone.domain.run import Plan
 
 # Shown elsewhere, or of no use to a person.
@@ -64,6 +65,8 @@ def text_of(value: object) -> str:
         return "\n".join(f"{key}: {text_of(item)}" for key, item in value.items())
     if isinstance(value, tuple | list | frozenset):
         return "\n".join(text_of(item) for item in value)
+    if isinstance(value, Budget):
+        return value.written
     if is_dataclass(value):
         known = ((f.name, getattr(value, f.name)) for f in fields(value))
         return ", ".join(f"{_label(n)} {text_of(v)}" for n, v in known if v not in (None, "", ()))

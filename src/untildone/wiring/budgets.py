@@ -8,7 +8,7 @@ from untildone.adapters.repository import STATE_FILE
 from untildone.domain.bookkeeping import still_over
 from untildone.domain.budget import Budget, merged
 from untildone.domain.errors import UserError
-from untildone.domain.run import Run
+from untildone.domain.run import Run, Status
 from untildone.wiring.control import for_people, live, post
 from untildone.wiring.planning import given_budgets, source_of
 from untildone.wiring.repository import Repository, read_state
@@ -19,6 +19,8 @@ ANSWER_WAIT_S = 15.0
 
 def refuse_spent(run: Run, more: tuple[Budget, ...], top: Path) -> None:
     """A run whose budget is used up does not go on before it has a higher one."""
+    if run.status is Status.DONE and not run.closed:
+        return  # only the choice is missing
     if not more and any(lane.iteration for lane in run.lanes):
         return  # an attempt that was cut short is settled first, then the loop stops by itself
     over = still_over(run, merged(run.plan.budgets, more))

@@ -14,12 +14,13 @@ from untildone.domain.run import Origin, Plan, Run, Status
 from untildone.domain.story import StoryBook
 from untildone.domain.value import dataclass
 from untildone.settings import Settings
+from untildone.wiring.budgets import refuse_spent
 from untildone.wiring.build import template_of
 from untildone.wiring.checks import with_detected
 from untildone.wiring.containment import settled
 from untildone.wiring.flagged import Asking
 from untildone.wiring.notebooks import notebook_of
-from untildone.wiring.planning import Wanted, pick_change, source_of
+from untildone.wiring.planning import Wanted, given_budgets, pick_change, source_of
 from untildone.wiring.registry import check_agents, dialect
 from untildone.wiring.repository import Repository
 from untildone.wiring.starting import (
@@ -72,7 +73,10 @@ def dry_run(
         return DryRun(newest.plan, _origin(newest), going_on=True, idle=idle)
     branch = branch_of_run(repo)
     if goes_on(repo, branch, change):
-        found = _going_on(repo, run_of_branch(repo, change), settings, flags)
+        run = run_of_branch(repo, change)
+        if not refusal:
+            refuse_spent(run, given_budgets(flags), repo.place.top)
+        found = _going_on(repo, run, settings, flags)
     else:
         if not refusal:
             refuse_unfinished(repo, branch)

@@ -93,8 +93,7 @@ class Session(Driver):
         if run.status is Status.DONE and run.closed and nothing_open(run, top):
             return Ended(0, run, all_done(plan.change_id))
         settings, unchecked = with_detected(settings, top)
-        if not waiting_for_choice:
-            refuse_spent(run, given_budgets(flags), top)
+        refuse_spent(run, given_budgets(flags), top)
         loop = self.recovered(run)
         self.refuse_cut_short(loop.run)
         new_plan = plan_to_go_on(self.repository, loop.run, settings, flags)
