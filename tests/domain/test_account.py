@@ -23,6 +23,8 @@ from untildone.app.recovery import replay
 from untildone.domain import fact as f
 from untildone.domain.account import Account, Call, Pause, Told, account, total
 from untildone.domain.agent import Kind, Trouble, Usage
+from untildone.domain.budget import Reached
+from untildone.domain.checks import Failing
 from untildone.domain.event import Event
 from untildone.domain.parking import Parked, Why
 from untildone.domain.run import Outcome, Plan, Run, Status, Stop, StopHow
@@ -63,7 +65,7 @@ def states(found: Account) -> list[tuple[str, str]]:
 
 
 def test_a_story_is_verified_by_a_required_check_after_complete() -> None:
-    verified = f.Verified(0, passed=True)
+    verified = f.Verified(0, passed=True, still_failing=(Failing("pytest", "exit code 1"),))
     found = accounted(
         *(OPENED, loaded(), stories(), began(1), ended(), measured(USAGE)),
         *(*check(), verified, kept("c1"), loaded()),
@@ -72,7 +74,7 @@ def test_a_story_is_verified_by_a_required_check_after_complete() -> None:
     )
     first, second = found.calls
     assert (first.base, first.tip, first.attempt, first.seconds) == ("c0", "c1", 1, 1.0)
-    assert (second.base, second.tip) == ("c1", "c2")
+    assert (second.base, second.tip, second.let_through) == ("c1", "c2", 1)
     assert [(c.command, c.level, c.passed) for c in first.checks] == [("pytest", "required", True)]
     assert (first.checks[0].started, first.checks[0].ended) == (at(7), at(8))
     assert states(found) == [("1", "verified"), ("2", "done, not verified")]
@@ -123,6 +125,10 @@ def test_a_wait_that_was_cut_short_counts_to_its_end_at_most() -> None:
     assert waits(f.Resumed(PLAN), until=at(7.5)) == (Pause(at(7), at(7.5), "full"),)
     assert waits(f.PersonDone(), until=at(60)) == (Pause(at(7), at(8), "full"),)  # still waiting
     assert Pause(at(7), at(8), "full").seconds == 1.0
+    reached = Reached("tokens", 9, 8)
+    held = accounted(OPENED, f.BudgetReached(reached, waits=True), f.BudgetSet(())).pauses
+    assert held == (Pause(at(2), at(3), "budget tokens"),)
+    assert accounted(OPENED, f.BudgetReached(reached)).pauses == ()
     assert Pause(at(8), at(7), "a clock set back").seconds == 0.0
 
 

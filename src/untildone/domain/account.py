@@ -12,7 +12,10 @@ from untildone.domain.story import StoryKey
 from untildone.domain.value import dataclass
 
 Told = tuple[f.Fact | Event, datetime]
-ENDS_A_WAIT = (f.WaitOver, f.StopRequested, f.Resumed, f.Abandoned, f.StepFailed, f.ChoiceMade)
+ENDS_A_WAIT = (
+    *(f.WaitOver, f.BudgetSet, f.StopRequested, f.Resumed),
+    *(f.Abandoned, f.StepFailed, f.ChoiceMade),
+)
 REQUIRED = "required"
 
 
@@ -33,7 +36,8 @@ class Call:
     """One agent call and what became of its work.
 
     From `base` to `tip` is what it changed, if it was kept. A call that ended at a limit is no
-    attempt: its number is 0. `proven` says that the loop's own checks let the work through.
+    attempt: its number is 0. `proven` says that the loop's own checks let the work through, with
+    `let_through` failures that were there before the run.
     """
 
     n: int
@@ -53,6 +57,7 @@ class Call:
     checks: tuple[CheckRun, ...] = ()
     limit: bool = False
     proven: bool = False
+    let_through: int = 0
     settled: bool = False
 
     @property
@@ -79,7 +84,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A limit that was waited out, or is."""
+    """A limit or a budget that was waited for, or is."""
 
     started: datetime
     ended: datetime
@@ -174,7 +179,8 @@ class _Ledger:
         self._calls: list[Call] = []
         self._open: dict[int, Call] = {}
         self._pauses: list[Pause] = []
-        self._pause: f.WaitStarted | None = None
+        self._why = ""
+        self._until: datetime | None = None
         self._since = first
         self._checkpoint = ""
         # A fact that takes others back names how many remain.
@@ -186,8 +192,8 @@ class _Ledger:
 
     def all_pauses(self) -> tuple[Pause, ...]:
         """Those that are over, then the present one."""
-        if self._pause:
-            return (*self._pauses, Pause(self._since, self.last, self._pause.why))
+        if self._why:
+            return (*self._pauses, Pause(self._since, self.last, self._why))
         return tuple(self._pauses)
 
     def add(self, what: f.Fact | Event, at: datetime) -> None:
@@ -229,12 +235,14 @@ class _Ledger:
 
     def _waiting(self, what: f.Fact, at: datetime) -> None:
         if isinstance(what, f.WaitStarted):
-            self._pause, self._since = what, at
-        elif self._pause and isinstance(what, ENDS_A_WAIT):
+            self._why, self._until, self._since = what.why, what.until, at
+        elif isinstance(what, f.BudgetReached) and what.waits:
+            self._why, self._until, self._since = f"budget {what.reached.name}", None, at
+        elif self._why and isinstance(what, ENDS_A_WAIT):
             # After a crash the next fact may be a day later.
-            ended = at if isinstance(what, f.WaitOver) else min(at, self._pause.until)
-            self._pauses.append(Pause(self._since, ended, self._pause.why))
-            self._pause = None
+            ended = at if isinstance(what, f.WaitOver) else min(at, self._until or at)
+            self._pauses.append(Pause(self._since, ended, self._why))
+            self._why = ""
 
     def _event(self, event: Event, at: datetime) -> None:
         data = event.data
@@ -251,7 +259,8 @@ def _learned(call: Call, what: f.AttemptEnded | f.UsageMeasured | f.Verified, at
         return replace(call, usage=what.usage)
     if isinstance(what, f.Verified):
         if what.passed:
-            return replace(call, proven=True)
+            old = sum(len(failing.names) or 1 for failing in what.still_failing)
+            return replace(call, proven=True, let_through=old)
         return replace(call, proven=False, outcome=str(Outcome.VERIFY_FAILED), reason=what.reason)
     limit = what.trouble is not None and what.trouble.passing
     return replace(

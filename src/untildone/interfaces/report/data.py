@@ -58,6 +58,7 @@ def _call(told: Told, call: Call) -> dict[str, object]:
         "kept": call.kept,
         "verified": call.verified,
         "limit": call.limit,
+        "old_failures_let_through": call.let_through,
         **_totals(total([call])),
         "checks": as_data(call.checks),
         "changed": _size(told.size(call)),

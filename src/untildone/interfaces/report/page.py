@@ -160,11 +160,18 @@ def _attempt(told: Told, call: Call) -> tuple[Cell, ...]:
         words.span(call.seconds) if call.ended else "",
         words.tokens(call.usage) if call.usage else "",
         words.money(call.usage.cost_usd) if call.usage else "",
-        ", ".join(_check_word(check) for check in call.checks),
+        _check_words(call),
         changed,
         Code(call.saved_ref or call.commit[:12]),
         render.gist(call.reason),
     )
+
+
+def _check_words(call: Call) -> str:
+    found = [_check_word(check) for check in call.checks]
+    if call.let_through:
+        found.append(f"{call.let_through} old failures let through")
+    return ", ".join(found)
 
 
 def _check_word(check: CheckRun) -> str:
