@@ -133,8 +133,18 @@ class Checkpoint(Protocol):
 class Verifier(Protocol):
     """The loop's own checks."""
 
-    def run(self, command: str, timeout_s: float) -> Checked:
-        """Run one check to its end, at the latest after so many seconds."""
+    def run(self, command: str, timeout_s: float, folder: str = "") -> Checked:
+        """Run one check to its end, in the worktree or in another folder, for so long at most."""
+
+
+class Room(Protocol):
+    """Where checks see only what would be committed."""
+
+    def make(self, tree: str, parent: str) -> str:
+        """Check the tree out as a commit on `parent`; returns where."""
+
+    def remove(self) -> None:
+        """Leave no trace of it."""
 
 
 class Sentry(Protocol):

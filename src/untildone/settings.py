@@ -57,6 +57,7 @@ class Settings:
     story_verify: tuple[str, ...] = _doc("Checks of single stories: ID=CMD, or a table.", ())
     protect: tuple[str, ...] = _doc("Files that no attempt may change, as globs.", ())
     protect_checks: bool = _doc("Protect the files that checks run.", True)  # noqa: FBT003 - a default
+    clean_room: bool = _doc("Run the checks in a fresh checkout of what is committed.", False)  # noqa: FBT003 - a default
     evidence: bool = _doc("A story without a change outside the task list fails.", False)  # noqa: FBT003 - a default
     allow_empty_story: tuple[str, ...] = _doc("Stories that need no change; *: all.", ())
     verify_start: bool = _doc("Try the checks before the first story and say which fail.", True)  # noqa: FBT003 - a default

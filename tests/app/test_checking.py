@@ -22,10 +22,12 @@ from tests.fakes.sentry import FakeSentry
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.domain.checks import Failing
+from untildone.domain.errors import StepError
 from untildone.domain.fact import StopRequested
 from untildone.domain.protection import Violation
 from untildone.domain.run import Done, Outcome, Plan, Status, Stop, StopHow
 
+ONE_CALL = replace(LIMITS, max_iterations=1)
 STOP = StopRequested(Stop(StopHow.NOW))
 LEVELS = replace(PLAN, verify=("warn: lint", "off: slow", "test"))
 
@@ -250,3 +252,35 @@ def test_evidence_after_a_crash() -> None:
 def test_a_plain_loop_needs_no_evidence() -> None:
     plan = replace(PLAIN, done=Done.PROMISE, evidence=True)
     assert FakeLoop((COMPLETE,), plan=plan, source=None).drive().status is Status.DONE
+
+
+def test_checks_of_a_plain_loop_do_not_count_because_a_file_is_protected() -> None:
+    plan = replace(PLAIN, verify=("sh a.sh",), check_files=("a.sh",), limits=ONE_CALL)
+    loop = FakeLoop((COMPLETE,), plan=plan, source=None)
+    loop.drive()
+    assert (loop.sentry.looks, loop.verifier.calls) == (1, [])
+
+
+def test_checks_in_a_clean_room() -> None:
+    plan = replace(PLAN, verify=("a", "b"), clean_room=True, verify_start=True)
+    loop = loop_of(plan, a=["", "no"])
+    loop.drive()
+    assert set(loop.verifier.folders) == {"room"}
+    assert loop.room.calls == [
+        *(("tree", "c0"), "removed"),
+        *(("tree", "c0"), "removed"),
+        *(("tree", "c0"), "removed"),
+        *(("tree", "c1"), "removed"),
+    ]
+    assert "files that git ignores are not there" in loop.agent.prompts[0]
+
+
+def test_a_clean_room_is_left_when_a_check_breaks_down() -> None:
+    def breaks() -> None:
+        raise StepError("disk")
+
+    verifier = FakeVerifier(during=breaks)
+    plan = replace(PLAN, verify=("a",), clean_room=True)
+    loop = FakeLoop((COMPLETE,), plan=plan, verifier=verifier)
+    assert loop.drive().status is Status.STUCK
+    assert loop.room.calls[-1] == "removed"

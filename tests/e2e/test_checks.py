@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, tasks_text
+from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, tasks_text, until
 
 if TYPE_CHECKING:
     from tests.e2e.bench_repo import Actions, Bench
@@ -243,3 +245,41 @@ def test_a_story_may_be_allowed_to_be_empty(bench: Bench, allowed: list[str]) ->
     bench.only_stories(1)
     bench.plan({1: [["say", COMPLETE]]})
     assert bench.loop("--evidence", *allowed).ok().outcomes() == ["complete"]
+
+
+@pytest.mark.parametrize("variant", ["branch", "stash", "worktree"])
+def test_a_clean_room_has_only_what_would_be_committed(bench: Bench, variant: str) -> None:
+    bench.only_stories(1)
+    hidden: Actions = [["write", "build/helper.txt", "x"], ["write", "work.txt", "x"]]
+    bench.plan({1: [*hidden, ["say", COMPLETE]], 2: [["write", "helper.txt", "x"], *DONE]})
+    # Without the room the first attempt would pass: its helper is there, but git ignores it.
+    seen = (
+        'pwd -P > "$ROOM"; git ls-files | grep -q "^work" && cat build/helper.txt || cat helper.txt'
+    )
+    flags = ["--verify", seen, "--clean-room", "--checkpoint", variant, "--no-verify-start"]
+    before = bench.git("worktree", "list")
+    result = bench.loop(*flags, env={"ROOM": str(bench.root / "room")}).ok()
+    assert result.outcomes() == ["verify_failed", "complete"]
+    room = Path((bench.root / "room").read_text().strip())
+    assert room.parent == (bench.root / "tmp").resolve()
+    assert not room.exists()
+    if variant != "worktree":
+        assert bench.git("worktree", "list").split()[0] == before.split()[0]
+        assert len(bench.git("worktree", "list").splitlines()) == 1
+
+
+def test_a_clean_room_of_a_killed_loop_is_removed_when_the_run_goes_on(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan({}, default=DONE)
+    live = bench.begin(
+        "--verify", "test -f ../../go || sleep 60", "--clean-room", "--no-verify-start"
+    )
+    live.wait_event("verify_started")
+    room = until(lambda: next((bench.root / "tmp").glob("untildone-room-*"), None))
+    live.signal(signal.SIGKILL)
+    live.wait()
+    assert room.exists()
+    (bench.root / "go").write_text("")
+    bench.run("resume", "demo", "--json").ok()
+    assert not list((bench.root / "tmp").glob("untildone-room-*"))
+    assert bench.git("worktree", "list").splitlines()[1:] == []

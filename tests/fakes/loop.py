@@ -13,7 +13,7 @@ from tests.fakes.meter import FakeMeter
 from tests.fakes.notebook import FakeNotebook
 from tests.fakes.plans import ORIGIN, PLAN
 from tests.fakes.record import FakeRecord
-from tests.fakes.sentry import FakeSentry
+from tests.fakes.sentry import FakeRoom, FakeSentry
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.app.orchestrator import Orchestrator
@@ -36,6 +36,7 @@ class FakeLoop:
     source: FakeSource | None = field(default_factory=lambda: FakeSource(STORIES))
     checkpoint: FakeCheckpoint = field(default_factory=FakeCheckpoint)
     verifier: FakeVerifier = field(default_factory=FakeVerifier)
+    room: FakeRoom = field(default_factory=FakeRoom)
     sentry: FakeSentry = field(default_factory=FakeSentry)
     meter: FakeMeter = field(default_factory=FakeMeter)
     mail: FakeMail = field(default_factory=FakeMail)
@@ -57,6 +58,7 @@ class FakeLoop:
             checkpoint=self.checkpoint,
             verifier=self.verifier,
             sentry=self.sentry,
+            room=self.room,
             meter=self.meter,
             mail=self.mail,
             human=self.human,

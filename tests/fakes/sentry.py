@@ -1,4 +1,4 @@
-"""A sentry that sees what a test lets it see."""
+"""A sentry that sees what a test lets it see, and a room for checks."""
 
 from collections.abc import Sequence
 
@@ -19,3 +19,17 @@ class FakeSentry:
     def violations(self) -> tuple[Violation, ...]:
         self.looks += 1
         return self._found.pop(0) if self._found else ()
+
+
+class FakeRoom:
+    """Remembers what was checked out in it."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def make(self, tree: str, parent: str) -> str:
+        self.calls.append((tree, parent))
+        return "room"
+
+    def remove(self) -> None:
+        self.calls.append("removed")

@@ -14,10 +14,12 @@ class FakeVerifier:
         self._results = results or {}
         self._during = during
         self.interrupted = False
+        self.folders: list[str] = []
         self.calls: list[tuple[str, float]] = []
 
-    def run(self, command: str, timeout_s: float) -> Checked:
+    def run(self, command: str, timeout_s: float, folder: str = "") -> Checked:
         self.calls.append((command, timeout_s))
+        self.folders.append(folder)
         self._during()
         listed = self._results.get(command)
         reason = listed.pop(0) if listed else ""

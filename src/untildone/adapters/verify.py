@@ -49,12 +49,13 @@ class ShellChecks:
         self._top = top
         self._stop_now = stop_now
 
-    def run(self, command: str, timeout_s: float) -> Checked:
+    def run(self, command: str, timeout_s: float, folder: str = "") -> Checked:
         """Run the check; nothing that it started lives on."""
         output = _Output()
         environment = clean_environment(os.environ)
-        call = Command((*SHELL, command), self._top, environment, timeout_s=timeout_s)
-        held = self._containment.around(call)
+        where = Path(folder) if folder else self._top
+        call = Command((*SHELL, command), where, environment, timeout_s=timeout_s)
+        held = self._containment.around(call, (folder,) if folder else ())
         collect = output.collect
         ended = self._processes.run(held, collect, self._stop_now, on_error=collect)
         if ended.ending is Ending.EXITED and ended.exit_code == 0:
@@ -63,5 +64,7 @@ class ShellChecks:
             f"exit code {ended.exit_code}" if ended.ending is Ending.EXITED else ended.ending.value
         )
         text = output.text()
+        if folder:  # it is gone when somebody reads this, and its name says nothing
+            text = text.replace(f"{folder}/", "").replace(folder, ".")
         reason = f"The check `{command}` failed ({how}):\n{text[-TAIL:].strip()}"
         return Checked(reason, how, text, interrupted=ended.ending is Ending.INTERRUPTED)

@@ -44,6 +44,7 @@ def brief_of(
         context=source.context(story) if source and story else StoryContext(),
         checks=in_force(plan.verify, own_checks(story, plan.story_verify)),
         protected=plan.protected,
+        clean_room=plan.clean_room,
         reason=step.reason,
         tried=run.tally(step.key).tried,
         guidance=words(run.guidance, story.key if story else None),

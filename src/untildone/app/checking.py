@@ -1,5 +1,7 @@
 """Whether COMPLETE is true: the loop's own checks of an attempt's work."""
 
+import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from untildone.app.world import Course
@@ -37,27 +39,35 @@ class Checker:
         self._course.tell(Event("checks_tried", {"commands": [c.command for c in checks]}))
         found: list[Failing] = []
         cut_short = False
-        for check in checks:
-            checked = self._checked(check)
-            cut_short = cut_short or checked.interrupted
-            if cut_short:
-                break
-            if checked.reason:
-                found.append(baseline.failing(check, checked))
+        with self._place(checkpoint) as folder:
+            for check in checks:
+                checked = self._checked(check, folder)
+                cut_short = checked.interrupted
+                if cut_short:
+                    break
+                if checked.reason:
+                    found.append(baseline.failing(check, checked))
         remarks = self._tidied(step.lane, checkpoint)
         return None if cut_short else f.ChecksTried(tuple(found), remarks)
 
     def verify(self, lane: int) -> f.Verified:
-        """Every check that is in force for this attempt; the first that blocks is the last."""
+        """What must hold for this attempt; the first check that blocks is the last."""
         plan, iteration = self._course.run.plan, self._course.iteration(lane)
         if unproven := self._tampered(iteration) or self._no_evidence(lane):
             return f.Verified(lane, passed=False, reason=unproven)
+        checks = in_force(plan.verify, iteration.checks) if plan.checks_count else ()
+        if not checks:
+            return f.Verified(lane, passed=True)
+        with self._place(self._course.run.lanes[lane].checkpoint) as folder:
+            return self._run_all(lane, checks, folder)
+
+    def _run_all(self, lane: int, checks: Iterable[Check], folder: str) -> f.Verified:
         still: list[Failing] = []
-        for check in in_force(plan.verify, iteration.checks):
+        for check in checks:
             self._course.tell(Event("verify_started", _named(check)))
-            checked = self._checked(check)
+            checked = self._checked(check, folder)
             old: tuple[str, ...] = ()
-            if checked.reason and plan.baseline and not check.own:
+            if checked.reason and self._course.run.plan.baseline and not check.own:
                 now = baseline.failing(check, checked)
                 checked, old = self._against_start(now, checked)
                 still += [replace(now, names=old if now.names else ())] if old else []
@@ -65,6 +75,19 @@ class Checker:
             if checked.reason and check.level is Level.REQUIRED:
                 return f.Verified(lane, passed=False, reason=checked.reason)
         return f.Verified(lane, passed=True, still_failing=tuple(still))
+
+    @contextlib.contextmanager
+    def _place(self, checkpoint: str) -> Iterator[str]:
+        """Where the checks run: in the worktree, or where only committed files are."""
+        ports = self._course.ports
+        if not self._course.run.plan.clean_room:
+            yield ""
+            return
+        tree = ports.checkpoint.pending(checkpoint).tree
+        try:
+            yield ports.room.make(tree, checkpoint)
+        finally:
+            ports.room.remove()
 
     def _tampered(self, iteration: Iteration) -> str:
         """Which protected files were changed: then no check is worth running."""
@@ -91,9 +114,9 @@ class Checker:
         changed = course.ports.checkpoint.pending(course.run.lanes[lane].checkpoint).paths
         return "" if set(changed) - book.files else NOTHING_DONE
 
-    def _checked(self, check: Check) -> Checked:
+    def _checked(self, check: Check, folder: str) -> Checked:
         seconds = self._course.run.plan.limits.check_min * 60
-        return self._course.ports.verifier.run(check.command, seconds)
+        return self._course.ports.verifier.run(check.command, seconds, folder)
 
     def _against_start(self, now: Failing, checked: Checked) -> tuple[Checked, tuple[str, ...]]:
         """The failure without what is old, and what of it was let through."""

@@ -15,6 +15,7 @@ from untildone.ports import (
     Meter,
     Notebook,
     Record,
+    Room,
     Sentry,
     StorySource,
     Verifier,
@@ -30,6 +31,7 @@ class Ports:
     checkpoint: Checkpoint
     verifier: Verifier
     sentry: Sentry
+    room: Room
     meter: Meter
     mail: Mail
     human: Human

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from untildone.domain.checks import Check, Checked, Failing, Level, in_force
 from untildone.domain.failing_tests import failing_tests
-from untildone.domain.run import Done, Run
+from untildone.domain.run import Run
 from untildone.domain.value import dataclass
 
 MOST_NAMED = 10
@@ -23,8 +23,7 @@ def required_at_start(run: Run) -> tuple[Check, ...]:
     """The checks to try before the first story; none if that was done, or is not wanted."""
     plan = run.plan
     wanted = plan.verify_start or plan.baseline
-    counts = not plan.plain or plan.done is Done.PROMISE
-    if not (wanted and counts) or run.known_failures is not None:
+    if not (wanted and plan.checks_count) or run.known_failures is not None:
         return ()
     return tuple(check for check in in_force(plan.verify) if check.level is Level.REQUIRED)
 

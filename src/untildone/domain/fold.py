@@ -109,8 +109,11 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
     iteration = run.lanes[fact.lane].iteration
     assert iteration is not None
     checks = in_force(run.plan.verify, iteration.checks)
-    counts = not run.plan.plain or run.plan.done is Done.PROMISE
-    proof = (checks and counts) or run.plan.protected or (run.plan.evidence and not run.plan.plain)
+    proof = (
+        (checks and run.plan.checks_count)
+        or run.plan.protected
+        or (run.plan.evidence and not run.plan.plain)
+    )
     to_verify = bool(proof) and iteration.outcome is Outcome.COMPLETE
     run = _iteration(run, fact.lane, usage=fact.usage)
     if to_verify and verdict.must_stop_now(run):

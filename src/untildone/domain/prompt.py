@@ -16,6 +16,9 @@ TASKS_LIMIT = 60_000
 CONTEXT_LIMIT = 12_000
 GUIDANCE_LIMIT = 12_000
 PROTECTED_LIMIT = 4_000
+CLEAN_ROOM = (
+    "They run in a fresh checkout of what git would commit: files that git ignores are not there."
+)
 NO_CONTEXT = StoryContext()
 NO_NOTES = Notes()
 
@@ -88,6 +91,7 @@ class Brief:
     context: StoryContext = NO_CONTEXT
     checks: tuple[Check, ...] = ()
     protected: tuple[str, ...] = ()
+    clean_room: bool = False
     reason: str = ""
     tried: tuple[Tried, ...] = ()
     notes: Notes = NO_NOTES
@@ -109,7 +113,7 @@ def render(brief: Brief) -> str:
         "tasks_file": f" in `{brief.tasks_file}`" if brief.tasks_file else "",
         "marking": _marking(brief),
         "context": _context(brief.context),
-        "verify": _verify(brief.checks),
+        "verify": _verify(brief.checks, clean_room=brief.clean_room),
         "protected": _protected(brief.protected),
         "guidance": _section(
             "Guidance from the person who runs this", cut(brief.guidance, GUIDANCE_LIMIT)
@@ -157,8 +161,10 @@ def _context(context: StoryContext) -> str:
     return cut("\n\n".join(parts), CONTEXT_LIMIT)
 
 
-def _verify(checks: tuple[Check, ...]) -> str:
+def _verify(checks: tuple[Check, ...], *, clean_room: bool) -> str:
     parts = [f"{intro}\n\n{listed}" for level, intro in _CHECKS if (listed := _of(level, checks))]
+    if parts and clean_room:
+        parts.append(CLEAN_ROOM)
     return "# Checks\n\n" + "\n\n".join(parts) if parts else ""
 
 

@@ -135,6 +135,7 @@ class Plan:
     check_files: tuple[str, ...] = ()
     protect_checks: bool = True
     evidence: bool = False
+    clean_room: bool = False
     allow_empty_story: tuple[str, ...] = ()
     verify_start: bool = False
     baseline: bool = False
@@ -168,6 +169,11 @@ class Plan:
     def rungs(self) -> tuple[tuple[str, str], ...]:
         """Agent and model of every rung; without a ladder there is one."""
         return tuple(map(self._rung, self.ladder)) or ((self.agent, self.model),)
+
+    @property
+    def checks_count(self) -> bool:
+        """Whether COMPLETE means something: a plain loop asks for it only with `promise`."""
+        return not self.plain or self.done is Done.PROMISE
 
     @property
     def protected(self) -> tuple[str, ...]:

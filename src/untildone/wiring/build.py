@@ -6,6 +6,7 @@ from untildone.adapters.agents.session import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.guard import Guard
+from untildone.adapters.clean_room import CleanRoom
 from untildone.adapters.journal import Journal
 from untildone.adapters.protected import ProtectedFiles
 from untildone.adapters.sandbox import Containment
@@ -51,6 +52,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         source=source_of(plan, top),
         checkpoint=_checkpoint(repo, plan, origin),
         verifier=ShellChecks(repo.processes, held, top, stop_now),
+        room=CleanRoom(repo.git(stop_now), repo.place, folder.path),
         sentry=ProtectedFiles(repo.git(stop_now), top, folder.path / "protected.json"),
         meter=UsageMeter(repo.processes, spent, plan.usage_cmd, lambda: run.started_at, stop_now),
         mail=repo.inbox,

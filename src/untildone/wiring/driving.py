@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import field
 
+from untildone.adapters.clean_room import NOTE, sweep
 from untildone.adapters.repository import move_stale_locks
 from untildone.adapters.terminal import Person
 from untildone.app import views
@@ -88,6 +89,7 @@ class Driver:
             self.warn(
                 f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
             )
+        sweep(repo.folder(run.plan.run_id).path / NOTE)
         aside = repo.folder(run.plan.run_id).path / "aside"
         for lock in move_stale_locks(repo.place, aside):
             self.warn(f"Moved a lock aside that a killed git command had left: {lock}")

@@ -31,7 +31,7 @@ PLAIN_ITERATIONS = 10
 SAME = (
     *("model", "agent_cmd", "script", "fallback", "resume_session", "prompt_template", "usage_cmd"),
     *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete", "on_fail"),
-    *("protect", "protect_checks", "evidence", "allow_empty_story"),
+    *("protect", "protect_checks", "evidence", "allow_empty_story", "clean_room"),
     *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file"),
     "on_stuck",
 )
@@ -166,7 +166,7 @@ def renewed(
     texts += ["on_fail"]
     texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
     texts += ["story_verify", "verify_start", "baseline", "granularity", "on_stuck"]
-    texts += ["protect", "protect_checks", "evidence", "allow_empty_story"]
+    texts += ["protect", "protect_checks", "evidence", "allow_empty_story", "clean_room"]
     over = {name: getattr(settings, name) for name in texts if name in given}
     if "permissions" in given:
         over["permissions"] = Permissions(settings.permissions)
