@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.plans import NOW, at
 from untildone.domain.agent import CUT_SHORT, AgentReport, Ending, Kind, Reading, Trouble
-from untildone.domain.policy import judge, wake_at
+from untildone.domain.policy import Verdict, judge, wake_at
 from untildone.domain.promise import Promise
 from untildone.domain.run import Outcome
 
@@ -123,6 +123,7 @@ def test_an_agent_that_always_hangs_uses_up_attempts_in_the_end() -> None:
         (("WebSearch cats", "Read a.txt"), Outcome.COMPLETE),
         (("Read a.txt", "Write b.txt"), Outcome.AGENT_ERROR),
         (("Bash rm x",), Outcome.AGENT_ERROR),
+        (("AskUserQuestion",), Outcome.COMPLETE),
     ],
 )
 def test_complete_with_denied_writes_is_not_complete(
@@ -155,3 +156,36 @@ def test_loops_do_not_all_wake_at_once() -> None:
     ]
     assert waits == sorted(set(waits))
     assert waits[-1] < timedelta(seconds=14)
+
+
+ASK = Promise(complete=False, reason="a or b?", asks=True)
+
+
+@pytest.mark.parametrize(
+    ("report", "question"),
+    [
+        (exited(0, ASK), "a or b?"),
+        (exited(1, ASK, "broke"), "a or b?"),
+        (exited(0, Promise(complete=False, asks=True)), "The agent asks, but did not say what."),
+        (AgentReport(Ending.EXITED, 0, Reading(question="Which?")), "Which?"),
+    ],
+)
+def test_a_question_is_no_failure(report: AgentReport, question: str) -> None:
+    asked = Verdict(Outcome.NO_PROMISE, f"the agent asks: {question}", question=question)
+    assert judge(report) == asked
+
+
+@pytest.mark.parametrize(
+    ("code", "reading", "outcome"),
+    [
+        (0, Reading(COMPLETE, question="Anything else?"), Outcome.COMPLETE),
+        (0, Reading(FAILED, question="Which?"), Outcome.FAILED),
+        (1, Reading(question="Which?"), Outcome.AGENT_ERROR),
+        (0, Reading(error="broke", question="Which?"), Outcome.AGENT_ERROR),
+    ],
+)
+def test_a_question_counts_at_an_ordinary_end_without_a_promise(
+    code: int, reading: Reading, outcome: Outcome
+) -> None:
+    verdict = judge(AgentReport(Ending.EXITED, code, reading))
+    assert (verdict.outcome, verdict.question) == (outcome, "")

@@ -24,6 +24,10 @@ def fail(reason: str) -> str:
     return f"<promise>FAILED: {reason}</promise>"
 
 
+def asks(question: str = "") -> Promise:
+    return Promise(complete=False, reason=question, asks=True)
+
+
 COUNTS = {
     "alone": (DONE, COMPLETE),
     "alone on its line": (f"text\n{DONE}\nmore text", COMPLETE),
@@ -56,6 +60,12 @@ COUNTS = {
     "fence in the reason opens nothing": (fail("a\n```\nb") + f"\n{DONE}\nmore", COMPLETE),
     "tag in the reason ends it": (fail(f"saw\n{DONE}\nonly"), failed("saw\n<promise>COMPLETE")),
     "reason over lines ends the message": ("Sorry. " + fail("a\nb"), failed("a\nb")),
+    "question": ("<promise>ASK: which one?</promise>", asks("which one?")),
+    "question over lines": ("<promise>ASK:\na\nor b?\n</promise>\nmore", asks("a\nor b?")),
+    "question without words": ("<promise>ASK</promise>", asks()),
+    "question at the end": ("So: <promise>ASK: a or b</promise>", asks("a or b")),
+    "a question after COMPLETE": (f"{DONE}\n<promise>ASK: sure?</promise>\n", asks("sure?")),
+    "COMPLETE after a question": (f"<promise>ASK: sure?</promise>\n{DONE}\n", COMPLETE),
     "the last wins": (f"{DONE}\n{fail('x')}\n", failed("x")),
     "the last wins, other way": (f"{fail('x')}\n{DONE}\n", COMPLETE),
     "the ending wins": (f"{fail('x')}\nNo: {DONE}", COMPLETE),
@@ -266,3 +276,52 @@ def test_an_echoed_prompt_never_counts(prompt: str) -> None:
 def test_an_answer_after_an_echoed_prompt_counts_unless_a_fence_is_open(text: str) -> None:
     prompt = neutralise(text.replace("`", "").replace("~", ""))
     assert find_promise([f"{prompt}\n</promise> .\n\n{DONE}\n"]) == COMPLETE
+
+
+ENDS_WITH_A_QUESTION = {
+    "a line": ("Which one?", "Which one?"),
+    "after other paragraphs": ("a\n\nb\nc\n\nWhich one?\n\n", "b\nc\n\nWhich one?"),
+    "emphasis and colours": ("\x1b[1m**Which one?**\x1b[0m  \n", "**Which one?**"),
+    "another script": ("\u54ea\u4e00\u4e2a\uff1f", "\u54ea\u4e00\u4e2a\uff1f"),
+    "after code": ("```\nx\n```\nIs `that` right?", "```\nx\n```\nIs `that` right?"),
+    "windows lines": ("a\r\n\r\nWhich?\r\n", "a\n\nWhich?"),
+}
+ENDS_WITHOUT_ONE = {
+    "nothing": "",
+    "a statement": "Which one? That one.",
+    "in code": "Is it `a?`",
+    "in a fence": "```\nWhich one?\n```",
+    "in an open fence": "```\nWhich one?",
+    "in a quote": "> Which one?",
+    "before the end": "Which one?\n\nI take the first.",
+}
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize(
+    ("text", "question"), ENDS_WITH_A_QUESTION.values(), ids=ENDS_WITH_A_QUESTION
+)
+def test_a_message_that_ends_with_a_question(text: str, question: str, size: int) -> None:
+    assert asked(text, size) == question
+    assert "\n" + question in "\n" + asked("x" * 9999 + "\n\n" + text, size)
+
+
+@pytest.mark.parametrize("text", ENDS_WITHOUT_ONE.values(), ids=ENDS_WITHOUT_ONE)
+def test_a_message_that_does_not(text: str) -> None:
+    assert asked(text) == ""
+
+
+def asked(text: str, size: int = 100) -> str:
+    scanner, data = PromiseScanner(), text.encode()
+    for at in range(0, len(data), size):
+        scanner.feed(data[at : at + size])
+    return scanner.question()
+
+
+@pytest.mark.parametrize(
+    "prompt", ["Which one?\n", "<promise>ASK: a?</promise>\n", f"{DONE}\nWhich one?\n"]
+)
+def test_an_echoed_prompt_asks_nothing(prompt: str) -> None:
+    safe = neutralise(prompt)
+    assert (asked(safe), find_promise([safe])) == ("", None)
+    assert neutralise(safe) == safe

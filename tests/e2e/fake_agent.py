@@ -234,6 +234,12 @@ class Agent:
         block = {"type": "tool_result", "tool_use_id": "toolu_1", "content": output}
         self.emit({"type": "user", "message": {"role": "user", "content": [block]}})
 
+    def do_ask_tool(self, question: str) -> None:
+        arguments = {"questions": [{"question": question, "options": []}]}
+        self.message(
+            {"type": "tool_use", "id": "t9", "name": "AskUserQuestion", "input": arguments}
+        )
+
     def do_think(self, text: str) -> None:
         self.message({"type": "thinking", "thinking": text, "signature": "x"})
 

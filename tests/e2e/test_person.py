@@ -125,6 +125,41 @@ def test_a_mark_that_the_agent_ticks_comes_back(bench: Bench) -> None:
     assert stories_called(bench) == ["2", "3"]
 
 
+# -- a question of the agent -------------------------------------------------------------------
+
+ASKS: dict[str, list[list[Any]]] = {
+    "a promise": [["write", "half.txt", "half\n"], ["say", "<promise>ASK: Which one?</promise>"]],
+    "its last words": [["write", "half.txt", "half\n"], ["say", "I see two ways.\n\nWhich one?"]],
+    "a tool": [["write", "half.txt", "half\n"], ["ask_tool", "Which one?"], ["say", "I wait."]],
+}
+
+
+@pytest.mark.parametrize("how", ASKS)
+def test_an_agent_that_asks_parks_its_story(bench: Bench, how: str) -> None:
+    bench.install_claude()
+    bench.plan({1: ASKS[how]})
+    ended = bench.loop("--agent", "claude", "--max-retries", "0").ok(3)
+    assert stories_called(bench) == ["1", "2", "3"]
+    first = ended.named("iteration_ended")[0]
+    assert (first["outcome"], first["outcome_class"]) == ("no_promise", "question")
+    parked_event = ended.one("story_parked")
+    assert parked_event["question"].endswith("Which one?")
+    assert bench.blob(parked_event["saved_ref"], "half.txt") == "half"
+    assert not bench.path("half.txt").exists()
+    assert errors(ended) == ["1: Story 1 waits for an answer"]
+    bench.run("guide", "demo", "--story", "1", "The first one.").ok()
+    bench.run("resume", "demo", "--json").ok()
+    assert guidance(bench)[-1].endswith("Which one? The answer: The first one.")
+    bench.run("replay", "demo").ok()
+
+
+def test_an_echoed_prompt_asks_nothing(bench: Bench) -> None:
+    bench.plan(default=[["echo"]])
+    ended = bench.loop("--max-retries", "0").ok(3)
+    assert ended.one("complete")["reason"] == "max_retries"
+    assert "<promise>ASK: your question</promise>" in bench.calls()[0].prompt
+
+
 # -- skip and retry ----------------------------------------------------------------------------
 
 

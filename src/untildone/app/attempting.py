@@ -69,6 +69,7 @@ class Caller:
             report.ending,
             report.exit_code,
             report.spoke,
+            question=verdict.question,
         )
 
     def _guard(self, checkpoint: str, own: tuple[str, ...]) -> None:

@@ -174,7 +174,8 @@ class Reading:
 
     `error` is empty unless the agent itself reports one (or its result event is missing); then
     `trouble` may say of what kind it is. `usage` is this call's share, None when the output carries
-    no numbers. `denied` are the tools that the agent was not allowed to use.
+    no numbers. `denied` are the tools that the agent was not allowed to use. `question` is what it
+    asked the person, by a tool or at the end of its last message.
     """
 
     promise: Promise | None = None
@@ -183,6 +184,7 @@ class Reading:
     trouble: Trouble | None = None
     session: Session | None = None
     denied: tuple[str, ...] = ()
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)

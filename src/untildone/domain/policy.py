@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from untildone.domain.agent import CUT_SHORT, AgentReport, Ending, Kind, Trouble
+from untildone.domain.plain_text import cut
 from untildone.domain.run import Outcome
 from untildone.domain.value import dataclass
 
@@ -13,8 +14,12 @@ JITTER = 0.25
 AFTER_RESET_S = 1
 FREE_HANGS = 2
 REASON_BYTES = 4000
-# Tools that only look: without one of them the work may be done all the same.
-LOOKING = ("Glob", "Grep", "LS", "Read", "WebFetch", "WebSearch", "web_fetch", "web_search")
+QUESTION_CHARS = 4000
+# Tools that only look or ask: without one of them the work may be done all the same.
+LOOKING = (
+    *("Glob", "Grep", "LS", "Read", "WebFetch", "WebSearch", "web_fetch", "web_search"),
+    "AskUserQuestion",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,7 @@ class Verdict:
     outcome: Outcome
     reason: str = ""
     trouble: Trouble | None = None
+    question: str = ""
 
 
 def judge(report: AgentReport, strikes: int = 0) -> Verdict:
@@ -61,6 +67,8 @@ def _unanswered(report: AgentReport, strikes: int) -> Trouble | None:
 
 def _judge_exit(report: AgentReport) -> Verdict:
     reading, code = report.reading, report.exit_code
+    if reading.promise and reading.promise.asks:
+        return _asks(reading.promise.reason or "The agent asks, but did not say what.")
     if reading.promise and not reading.promise.complete:
         return Verdict(Outcome.FAILED, reading.promise.reason)
     if reading.error or code:
@@ -74,7 +82,14 @@ def _judge_exit(report: AgentReport) -> Verdict:
         return Verdict(Outcome.AGENT_ERROR, reason)
     if reading.promise:
         return Verdict(Outcome.COMPLETE)
+    if reading.question:
+        return _asks(reading.question)
     return Verdict(Outcome.NO_PROMISE, "the agent ended without a promise")
+
+
+def _asks(question: str) -> Verdict:
+    asked = cut(question, QUESTION_CHARS)
+    return Verdict(Outcome.NO_PROMISE, f"the agent asks: {asked}", question=asked)
 
 
 def wake_at(limit: Trouble, strikes: int, now: datetime) -> datetime:

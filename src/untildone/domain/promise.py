@@ -1,4 +1,4 @@
-"""The agent's last word: find COMPLETE or FAILED in its own text."""
+"""The agent's last word: find COMPLETE, FAILED or ASK in its own text, or a question at its end."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _HEAD = 128 * 1024
 _TAIL = 128 * 1024
 
 _CLOSE = "</promise>"
-_TAG = r"<promise>(?=\s*(?:FAILED\s*:|(?:COMPLETE|FAILED)\s*(?:\Z|</promise>)|\Z))"
+_TAG = r"<promise>(?=\s*(?:(?:FAILED|ASK)\s*:|(?:COMPLETE|FAILED|ASK)\s*(?:\Z|</promise>)|\Z))"
 _INSIDE = re.compile(_TAG)
 _ALONE = re.compile(r"\s*[*_~]*" + _TAG)
 _REST = re.compile(r"[\s*_~]*")
@@ -25,13 +25,18 @@ _INK = re.compile(rb"\S")
 
 _END_OF_PROMPT = "End of the prompt."
 
+# So much of the end of a message is looked at for a question.
+_QUESTION_BYTES = 2048
+_ASKS = re.compile("[?\uff1f][\\s*_~]*\\Z")
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What the agent promised; `reason` only with a failure."""
+    """What the agent promised; `reason` only with a failure, or the question if it `asks`."""
 
     complete: bool
     reason: str = ""
+    asks: bool = False
 
 
 def find_promise(messages: Sequence[str]) -> Promise | None:
@@ -45,18 +50,28 @@ def find_promise(messages: Sequence[str]) -> Promise | None:
 
 
 def neutralise(prompt: str) -> str:
-    """The prompt such that an echo of it never counts as a promise; unchanged if none would."""
+    """The prompt such that an echo of it is neither a promise nor a question; else unchanged."""
     lines = prompt.split("\n")
     counted = _counted(lines)
     if not counted:
-        return prompt
+        return _closed(prompt) if _is_question(prompt) else prompt
     ends = not any(line.strip() for line in lines[max(counted) + 1 :])
     # A line that is quoted now may have hidden another tag; a quoted line opens none, so this ends.
     while counted:
         lines = [f"> {line}" if at in counted else line for at, line in enumerate(lines)]
         counted = _counted(lines)
     quoted = "\n".join(lines)
-    return f"{quoted.rstrip()}\n\n{_END_OF_PROMPT}\n" if ends else quoted
+    return _closed(quoted) if ends or _is_question(quoted) else quoted
+
+
+def _closed(prompt: str) -> str:
+    return f"{prompt.rstrip()}\n\n{_END_OF_PROMPT}\n"
+
+
+def _is_question(text: str) -> bool:
+    scanner = PromiseScanner()
+    scanner.feed(text.encode("utf-8", "replace"))
+    return bool(scanner.question())
 
 
 def _counted(lines: Sequence[str]) -> set[int]:
@@ -81,9 +96,12 @@ class PromiseScanner:
     def __init__(self) -> None:
         self._page = _Page()
         self._line = bytearray()
+        self._tail = b""
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the message."""
+        last_bytes = chunk[-_QUESTION_BYTES:]
+        self._tail = (self._tail + last_bytes)[-_QUESTION_BYTES:]
         first = chunk.find(b"\n")
         if first < 0:
             self._grow(chunk)
@@ -105,6 +123,16 @@ class PromiseScanner:
         if final and self._page.ending is not None:
             return self._page.ending.promise
         return self._page.standing
+
+    def question(self) -> str:
+        """What the message asks if it ends with a question, the message being over."""
+        if self._line:
+            self._end_line()
+        text = plain(self._tail.decode("utf-8", "replace")).strip()
+        last = text.rpartition("\n")[2]
+        if self._page.in_code or is_quote(last) or not _ASKS.search(without_code(last)):
+            return ""
+        return "\n\n".join(re.split(r"\n[ \t]*\n", text)[-2:]).strip()
 
     def _read(self, chunk: bytes, start: int, end: int) -> None:
         page = self._page
@@ -170,8 +198,8 @@ class _Tag:
         if not self._has_reason:
             self._word = f"{self._word} {text}".strip()
             word, colon, _ = self._word.partition(":")
-            self._has_reason = bool(colon) and word.rstrip() == "FAILED"
-            if not self._has_reason and self._word not in ("", "COMPLETE", "FAILED"):
+            self._has_reason = bool(colon) and word.rstrip() in ("FAILED", "ASK")
+            if not self._has_reason and self._word not in ("", "COMPLETE", "FAILED", "ASK"):
                 return False
         return self._seen <= _REACH
 
@@ -194,6 +222,11 @@ class _Page:
     def idle(self) -> bool:
         """Only a line with a fence or a tag can change anything."""
         return self._tag is None and self._loose is None and self.ending is None
+
+    @property
+    def in_code(self) -> bool:
+        """Whether the lines stand in a code fence."""
+        return self._fence is not None
 
     @property
     def at_rest(self) -> bool:
@@ -290,7 +323,7 @@ def _promise(body: str) -> Promise | None:
     if body == "COMPLETE":
         return Promise(complete=True)
     word, _, reason = body.partition(":")
-    if word.rstrip() != "FAILED":
+    if word.rstrip() not in ("FAILED", "ASK"):
         return None
-    cut = reason.strip().encode("utf-8", "replace")[:REASON_BYTES]
-    return Promise(complete=False, reason=cut.decode("utf-8", "ignore"))
+    cut = reason.strip().encode("utf-8", "replace")[:REASON_BYTES].decode("utf-8", "ignore")
+    return Promise(complete=False, reason=cut, asks=word.rstrip() == "ASK")

@@ -52,7 +52,8 @@ You are working on one story of the change `{{change}}` in this repository.
 
 When every task above is really done and checked, end your last message with the line `<promise>COMPLETE</promise>`.
 If you cannot finish, end it with `<promise>FAILED: the reason in a few words</promise>` instead; the reason is given to the next attempt.
-Write exactly one of the two, on a line of its own, without quotes or a code block around it.
+If only the person who runs this can decide something, end it with `<promise>ASK: your question</promise>`; the story waits for the answer.
+Write exactly one of the three, on a line of its own, without quotes or a code block around it.
 """
 
 PLAIN_TEMPLATE = """\

@@ -108,6 +108,7 @@ def _once_more(
         trouble=verdict.trouble,
         session=report.reading.session,
         spoke=report.spoke,
+        question=verdict.question,
     )
     return Replayed(started.n, started.story_id, then, now)
 

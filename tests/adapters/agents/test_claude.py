@@ -434,3 +434,22 @@ def test_check_names_the_program_and_the_way_out(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     Program(CLAUDE, str(program)).check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "question"),
+    [
+        ({"questions": [{"question": "Which?"}, {"question": "\x1b[1mWhen?"}]}, "Which?\nWhen?"),
+        ({"questions": [3, {"header": "x"}]}, ""),
+        ("odd", ""),
+    ],
+)
+def test_a_question_by_tool(arguments: object, question: str) -> None:
+    block = {"type": "tool_use", "name": "AskUserQuestion", "input": arguments}
+    asked = {"type": "assistant", "message": {"id": "m1", "content": [block]}}
+    assert read(lines(asked, says("I wait."), RESULT))[1].question == question
+
+
+def test_a_question_at_the_end() -> None:
+    assert read(lines(says("Which one?"), RESULT))[1].question == "Which one?"
+    assert read(lines(says("Which one?"), says("That one."), RESULT))[1].question == ""

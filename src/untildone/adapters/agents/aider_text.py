@@ -158,6 +158,7 @@ class AiderReader(EventReader):
         usage = self._answers.usage
         return Reading(
             promise=self._answers.promise(),
+            question=self._answers.question(),
             error=error,
             usage=priced(replace(usage, model=self._model)) if usage else None,
             trouble=self._trouble(error) if error else None,
@@ -239,6 +240,10 @@ class _Answers:
         self._last = answer
         estimated = usage.estimated or (self.usage is not None and self.usage.estimated)
         self.usage = replace(added(self.usage, usage), estimated=estimated)
+
+    def question(self) -> str:
+        """What the last answer asks if it ends with a question."""
+        return self._last.question() if self._last else ""
 
     def promise(self) -> Promise | None:
         """The last promise, once the output is over."""

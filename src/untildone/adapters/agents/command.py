@@ -87,4 +87,4 @@ class PlainReader:
 
     def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
         """The output is over; the exit code is judged elsewhere."""
-        return Reading(promise=self._scanner.result())
+        return Reading(promise=self._scanner.result(), question=self._scanner.question())

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 
 from untildone.adapters.agents.fields import detail, short
 from untildone.adapters.agents.lines import Lines, parsed
@@ -36,7 +37,8 @@ class EventReader(ABC):
         self._exit_code = exit_code
         for line in self._lines.rest():
             self._read(line)
-        return self._reading(stderr_tail)
+        reading = self._reading(stderr_tail)
+        return replace(reading, question=reading.question or self._asked())
 
     def _read(self, line: bytes) -> list[Notice]:
         return [] if line.startswith(self._skipped) else self._hear(parsed(line))
@@ -44,6 +46,10 @@ class EventReader(ABC):
     def _hear(self, event: Mapping[str, object]) -> list[Notice]:
         """What this event makes the agent say or do; in plain text there are none."""
         return []
+
+    def _asked(self) -> str:
+        """The question at the end of what the agent said, or nothing."""
+        return self._talk.question()
 
     @abstractmethod
     def _reading(self, stderr_tail: bytes) -> Reading:

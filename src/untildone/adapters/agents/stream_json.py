@@ -16,6 +16,7 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
+from untildone.domain.plain_text import plain
 
 # What the program calls an error of the service; any other word is judged by status and text.
 _CALLED = {
@@ -26,6 +27,8 @@ _CALLED = {
     "server_error": Trouble(Kind.OVERLOADED, "server error"),
     "connection_failed": Trouble(Kind.OVERLOADED, "connection failed"),
 }
+ASKING = "AskUserQuestion"
+QUESTION_CHARS = 2000
 _ENDED = {
     "error_max_budget_usd": Trouble(Kind.BUDGET, "the agent's own budget is used up"),
     "budget_exhausted": Trouble(Kind.BUDGET, "the agent's own budget is used up"),
@@ -51,6 +54,7 @@ class StreamReader(EventReader):
         self._called = ""
         self._rejected: Trouble | None = None
         self._refused = False
+        self._question = ""
 
     def _reading(self, stderr_tail: bytes) -> Reading:
         error = self._error(stderr_tail)
@@ -64,6 +68,7 @@ class StreamReader(EventReader):
             trouble=self._trouble(error) if error else None,
             session=self._session(),
             denied=_denied(result),
+            question=self._question,
         )
 
     def _hear(self, event: Mapping[str, object]) -> list[Notice]:
@@ -129,6 +134,7 @@ class StreamReader(EventReader):
             notices += self._say(string(message.get("id")), text)
             if block.get("type") == "tool_use":
                 notices.append(tool(block.get("name"), block.get("input")))
+                self._question = _asked(block) or self._question
         return notices
 
     def _error(self, stderr_tail: bytes) -> str:
@@ -166,6 +172,15 @@ def _blocks(content: object) -> list[Mapping[str, object]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return tables(content)
+
+
+def _asked(block: Mapping[str, object]) -> str:
+    """What this tool call asks the person, who is not there to answer it."""
+    if block.get("name") != ASKING:
+        return ""
+    questions = tables(table(block.get("input")).get("questions"))
+    texts = (plain(string(question.get("question"))).strip() for question in questions[:4])
+    return "\n".join(text for text in texts if text)[:QUESTION_CHARS]
 
 
 def _rejection(info: Mapping[str, object]) -> Trouble | None:

@@ -26,6 +26,10 @@ class Talk:
         self._message.feed(("\n" * self._apart + text).encode("utf-8", "replace"))
         self._apart = False
 
+    def question(self) -> str:
+        """What the last message asks if it ends with a question, once the output is over."""
+        return "" if self._message is None else self._message.question()
+
     def promise(self) -> Promise | None:
         """The last promise, once the output is over."""
         last = None if self._message is None else self._message.result()
