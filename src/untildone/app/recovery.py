@@ -33,16 +33,19 @@ def missing_facts(run: Run, origin: Origin, checkpoint: Checkpoint) -> tuple[f.F
 
 def replay(facts: Iterable[tuple[f.Fact, datetime]]) -> Run | None:
     """The run that a journal tells of, or None for an empty journal."""
+    known = list(facts)
+    wanted = {fact.facts for fact, _ in known if isinstance(fact, f.TakenBack)}
     run: Run | None = None
-    states: list[Run | None] = [None]
-    for fact, at in facts:
+    states: dict[int, Run | None] = {}
+    for k, (fact, at) in enumerate(known):
+        if k in wanted:
+            states[k] = run
         if isinstance(fact, f.Started):
             run = begin(fact, at)
         elif run and isinstance(fact, f.TakenBack) and (then := states[fact.facts]):
             run = fold.taken_back(run, then)
         elif run:
             run = apply(run, fact, at)
-        states.append(run)
     return run
 
 
