@@ -37,6 +37,7 @@ class Settings:
     source: str = _doc("Story source: auto, or the name of one.", "auto")
     source_file: str = _doc("The file that holds the stories, if it is none of the usual.", "")
     granularity: str = _doc("What one story is: a group of tasks, a task, the change.", "group")
+    archive: bool = _doc("Archive an OpenSpec change when all its stories are done.", False)  # noqa: FBT003 - a default
     agent: str = _doc("Agent: a program by its name, command or scripted.", "claude")
     agents: tuple[str, ...] = _doc("Ladder of AGENT[:MODEL] that a stuck story climbs.", ())
     agent_cmd: str = _doc("Any program as agent: prompt on its standard input, text out.", "")

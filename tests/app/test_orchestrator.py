@@ -111,6 +111,26 @@ def test_two_stories_done_and_kept() -> None:
     assert loop.source.load().complete == 2
 
 
+def test_a_finished_change_is_archived_on_request() -> None:
+    plan = replace(PLAN, archive=True)
+    loop = FakeLoop((COMPLETE, COMPLETE), plan=plan, archive=lambda: "archive/demo")
+    loop.checkpoint.dirty = True
+    run = loop.drive()
+    assert (run.status, run.archived, run.lanes[0].checkpoint) == (Status.DONE, True, "c3")
+    assert loop.record.names[-3:] == ["complete", "archived", "finished"]
+    assert loop.checkpoint.messages[-1].startswith("archive: demo\n\nUntildone-Run: r1\n")
+
+
+def test_a_change_that_cannot_be_archived_is_done_all_the_same() -> None:
+    def refuse() -> str:
+        raise StoriesError("a box is open")
+
+    loop = FakeLoop((COMPLETE, COMPLETE), plan=replace(PLAN, archive=True), archive=refuse)
+    run = loop.drive()
+    assert (run.status, run.closed, run.lanes[0].checkpoint) == (Status.DONE, True, "c2")
+    assert loop.record.names[-3:] == ["complete", "warning", "finished"]
+
+
 def test_what_the_agent_gets() -> None:
     loop = FakeLoop((COMPLETE, COMPLETE), plan=replace(PLAN, model="best"))
     loop.drive()

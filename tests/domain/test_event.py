@@ -436,6 +436,17 @@ EVENTS: dict[str, Told] = {
         SIGNAL,
         (),
     ),
+    "archived": (
+        *(PLAN, OVER, f.Archived("x/archive/demo", "", "c9", "c9", ("a remark",))),
+        (
+            Event("warning", {"message": "a remark"}),
+            Event("archived", {"change_id": "demo", "path": "x/archive/demo", "commit": "c9"}),
+        ),
+    ),
+    "not archived": (
+        *(PLAN, OVER, f.Archived("", "2 boxes are open")),
+        (Event("warning", {"message": "The change demo was not archived: 2 boxes are open"}),),
+    ),
     "and then closed": (
         PLAN,
         (*OVER, f.ChoiceMade(Choice.KEEP), SIGNAL),

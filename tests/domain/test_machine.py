@@ -166,6 +166,24 @@ STEPS: dict[str, Told] = {
         (OPENED, loaded(), *lost()),
         s.AskChoice(),
     ),
+    "all ticked: archived on request": (
+        *(replace(PLAN, archive=True), (OPENED, loaded(ALL_DONE, done=True))),
+        s.Archive(),
+    ),
+    "archived: the choice": (
+        replace(PLAN, archive=True),
+        (OPENED, loaded(ALL_DONE, done=True), f.Archived("a", "", "c1", "c1")),
+        s.AskChoice(),
+    ),
+    "archiving refused: the choice": (
+        replace(PLAN, archive=True),
+        (OPENED, loaded(ALL_DONE, done=True), f.Archived("", "why")),
+        s.AskChoice(),
+    ),
+    "stuck: nothing is archived": (
+        *(replace(PLAN, archive=True), (OPENED, loaded(), *STUCK)),
+        s.AskChoice(),
+    ),
     "all ticked: the choice": (PLAN, (OPENED, loaded(ALL_DONE, done=True)), s.AskChoice()),
     "all finished but manual: the person's word": (
         MANUAL,

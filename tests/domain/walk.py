@@ -169,6 +169,10 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
             return st.just(f.PersonDone())
         case s.AwaitBudget(name):
             return st.just(f.BudgetSet((Budget(name, 0.0),)))
+        case s.Archive():
+            return st.sampled_from(
+                [f.Archived("a", "", commit, commit), f.Archived("", "a box is open")]
+            )
         case s.AskChoice():
             return st.builds(f.ChoiceMade, st.sampled_from(Choice))
         case s.Close(choice):

@@ -73,3 +73,14 @@ def test_the_graph_of_a_change(bench: Bench) -> None:
     bench.write("specs/001-use/tasks.md", "- [ ] T001 a, depends on T002\n")
     broken = bench.run("stories", "001-use")
     assert (broken.code, "T002" in broken.stderr) == (2, True)
+
+
+def test_a_finished_change_is_archived_and_cleanup_takes_it_along(bench: Bench) -> None:
+    bench.plan()
+    bench.loop("--archive", "--on-complete", "cleanup").ok()
+    assert not bench.path("openspec/changes/demo").exists()
+    (moved,) = bench.path("openspec/changes/archive").glob("*-demo")
+    assert "[ ]" not in (moved / "tasks.md").read_text()
+    assert bench.branch() == "feature/x"
+    refused = bench.run("run", "--archive", "--task", "x", "--agent-cmd", bench.agent)
+    assert (refused.code, "--archive" in refused.stderr) == (2, True)

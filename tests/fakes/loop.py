@@ -45,6 +45,7 @@ class FakeLoop:
     clock: FakeClock = field(default_factory=FakeClock)
     template: str = ""
     notebook: FakeNotebook | None = None
+    archive: Callable[[], str] | None = None
 
     def __post_init__(self) -> None:
         self.agent = FakeAgent(*self.replies)
@@ -68,6 +69,7 @@ class FakeLoop:
             cwd="/work",
             template=self.template,
             notebook=self.notebook,
+            archive=self.archive,
         )
         return Orchestrator(ports, run or begin(Started(self.plan), self.clock.now()), ORIGIN)
 

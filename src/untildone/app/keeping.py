@@ -40,6 +40,21 @@ class Keeper:
             return f.Verified(lane_id, passed=False, reason=astray.message)
         return replace(saved, remarks=(*remarks, *saved.remarks))
 
+    def archive(self) -> f.Archived:
+        """Put the finished change away and keep that too; a refusal leaves the run as it is."""
+        ports, plan = self._course.ports, self._course.run.plan
+        assert ports.archive is not None
+        try:
+            path = ports.archive()
+        except StoriesError as refused:
+            return f.Archived("", refused.message)
+        message = (
+            f"archive: {plan.change_id}\n\nUntildone-Run: {plan.run_id}\nUntildone-Story: archive\n"
+        )
+        checkpoint = self._course.run.lanes[0].checkpoint
+        saved = ports.checkpoint.save(0, checkpoint, message, only_changes=True)
+        return f.Archived(path, "", saved.commit, saved.checkpoint, saved.remarks)
+
     def revert(self, lane_id: int) -> f.Reverted:
         lane = self._course.run.lanes[lane_id]
         it = open_iteration(lane)

@@ -93,6 +93,8 @@ class Orchestrator(Course):
                 return None
             case s.AwaitBudget(name):
                 return ports.human.new_budget(name)
+            case s.Archive():
+                return self._keeper.archive()
             case s.AskChoice():
                 choice = ports.human.choose()
                 return f.ChoiceMade(choice) if choice else None

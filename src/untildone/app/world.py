@@ -1,5 +1,7 @@
 """What the loop reaches the world through, and how it tells what happens."""
 
+from collections.abc import Callable
+
 from untildone.domain import fact as f
 from untildone.domain.event import Event, announce
 from untildone.domain.machine import apply
@@ -41,6 +43,7 @@ class Ports:
     cwd: str
     template: str = ""
     notebook: Notebook | None = None
+    archive: Callable[[], str] | None = None
 
 
 class Course:

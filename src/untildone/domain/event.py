@@ -112,6 +112,9 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield from _over_budget(after)
         case f.BudgetSet():
             yield from _budget_set(before, after)
+        case f.Archived():
+            yield from map(warning, fact.remarks)
+            yield _archived(before, fact)
         case f.Refused():
             yield Event("error", {"message": fact.message, "hint": fact.hint, "reason": "refused"})
         case f.StepFailed():
@@ -121,6 +124,13 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield from map(warning, fact.remarks)
         case _:
             return
+
+
+def _archived(run: Run, fact: f.Archived) -> Event:
+    if fact.refused:
+        return warning(f"The change {run.plan.change_id} was not archived: {fact.refused}")
+    data = {"change_id": run.plan.change_id, "path": fact.path, "commit": fact.commit}
+    return Event("archived", data)
 
 
 def _waiting(waiting: Waiting) -> Event:

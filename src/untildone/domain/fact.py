@@ -241,6 +241,17 @@ class ChoiceMade:
 
 
 @dataclass(frozen=True, slots=True)
+class Archived:
+    """The finished change was put away; without a `path` it was refused, and `refused` says why."""
+
+    path: str
+    refused: str = ""
+    commit: str = ""
+    checkpoint: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The choice is carried out."""
 
@@ -326,6 +337,7 @@ Happening = (
     | PersonDone
     | StopRequested
     | ChoiceMade
+    | Archived
     | Closed
     | Refused
     | StepFailed

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import assert_never
 
+from untildone.domain import archiving, fold, wishes
 from untildone.domain import fact as f
-from untildone.domain import fold, wishes
 from untildone.domain import step as s
 from untildone.domain.baseline import required_at_start
 from untildone.domain.bookkeeping import booked
@@ -76,6 +76,8 @@ def _idle_step(run: Run, lane: Lane) -> s.Step:
 def _ending_step(run: Run) -> s.Step:
     if run.status is Status.STOPPED or (run.stop and run.stop.how is StopHow.NOW):
         return s.Finish(run.status) if run.choice is None else s.Close(run.choice)
+    if archiving.is_due(run):
+        return s.Archive()
     return s.AskChoice() if run.choice is None else s.Close(run.choice)
 
 
@@ -141,6 +143,8 @@ def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - o
             return fold.stop_requested(run, fact)
         case f.ChoiceMade():
             return fold.choice_made(run, fact)
+        case f.Archived():
+            return archiving.archived(run, fact)
         case f.Closed():
             return fold.closed(run, fact)
         case f.Refused():

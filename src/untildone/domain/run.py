@@ -153,6 +153,7 @@ class Plan:
     contained: bool = False
     granularity: str = "group"
     source_file: str = ""
+    archive: bool = False
     on_fail: str = "stop"
     ladder: tuple[str, ...] = ()
     budgets: tuple[Budget, ...] = ()
@@ -351,6 +352,7 @@ class Run:
     story_count: int = 0
     finished_count: int = 0
     unattempted: Usage = Usage()
+    archived: bool = False
     parked: dict[StoryKey, Parked] = field(default_factory=dict)
     answered: frozenset[StoryKey] = frozenset()
     known_failures: tuple[Failing, ...] | None = None

@@ -98,6 +98,11 @@ class AwaitBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class Archive:
+    """Put the finished change away, in the way of its format."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskChoice:
     """Cleanup or keep."""
 
@@ -130,6 +135,7 @@ Work = (
     | Wait
     | AwaitPerson
     | AwaitBudget
+    | Archive
     | AskChoice
     | Close
 )

@@ -220,6 +220,7 @@ _WORDS = {
     "verify_ended": _verify_ended,
     "iteration_ended": _iteration_ended,
     "checkpoint_saved": lambda e: f"⚑ checkpoint {str(e['commit'])[:12]} for {e['story_id']}",
+    "archived": lambda e: f"▤ {e['change_id']} is archived: {e['path']}",
     "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",
     "retrying": _retrying,
     "story_parked": _story_parked,

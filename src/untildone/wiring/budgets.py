@@ -33,7 +33,7 @@ def refuse_spent(run: Run, more: tuple[Budget, ...], top: Path) -> None:
 
 
 def _has_work(run: Run, top: Path) -> bool:
-    source = source_of(run.plan, top)
+    source = None if run.archived else source_of(run.plan, top)
     return source is not None and bool(source.load().open_stories(run.finished))
 
 

@@ -1,5 +1,6 @@
 """The ports of a loop, made of adapters."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from untildone.adapters.agents.session import AgentSession
@@ -63,6 +64,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         cwd=str(top),
         template=template_of(top, plan.prompt_template),
         notebook=notebook_of(plan, top),
+        archive=_archiver(repo, plan) if plan.archive else None,
     )
 
 
@@ -88,6 +90,16 @@ def build_closing(repo: Repository, plan: Plan) -> Closing:
     git = repo.git(repo.inbox.signalled)
     guard = Guard.of(plan.limits.max_file_mb)
     return Closing(git, repo.place, plan.change_id, plan.run_id, repo.stamp, guard)
+
+
+def _archiver(repo: Repository, plan: Plan) -> Callable[[], str]:
+    from untildone.adapters.stories.openspec_archive import archive
+
+    def put_away() -> str:
+        today = repo.clock.now().astimezone().strftime("%Y-%m-%d")
+        return archive(repo.place.top, plan.change_id, today)
+
+    return put_away
 
 
 def template_of(top: Path, path: str) -> str:

@@ -32,8 +32,8 @@ SAME = (
     *("model", "agent_cmd", "script", "fallback", "resume_session", "prompt_template", "usage_cmd"),
     *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete", "on_fail"),
     *("protect", "protect_checks", "evidence", "allow_empty_story", "clean_room"),
-    *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file"),
     "on_stuck",
+    *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file", "archive"),
 )
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
 
@@ -101,6 +101,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         settings = replace(settings, source_file=inside(top, settings.source_file))
     source = story_source(settings.source, top, change, options_of(settings))
     plain = bool(wanted.task)
+    _refuse_archive(settings, source, top, change)
     if not source and not plain:
         known_change(top, change)
         plain = True
@@ -209,6 +210,21 @@ def options_of(wish: Settings | Plan) -> Options:
 
 
 # ---------------------------------------------------------------------------------------------
+
+
+def _refuse_archive(settings: Settings, source: StorySource | None, top: Path, change: str) -> None:
+    """What could not be archived after the last story is refused before the first."""
+    if not settings.archive:
+        return
+    if source is None or source.name != "openspec":
+        raise UserError(
+            "`--archive` is for OpenSpec changes",
+            state="Nothing was changed.",
+            hint=f"untildone run {change}",
+        )
+    from untildone.adapters.stories.openspec_archive import check
+
+    check(top, change)
 
 
 def known_change(top: Path, change: str) -> None:

@@ -112,7 +112,7 @@ def refuse_ended(repo: Repository, run: Run) -> None:
 def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, object]) -> Plan:
     """The plan of a run that goes on, with the given flags and a new cap."""
     source = source_of(run.plan, repo.place.top)
-    book = source.load() if source else None
+    book = source.load() if source and not run.archived else None
     if book and not run.plan.plain and not repo.inbox.waiting():
         _refuse_waiting(run, book)
     plan = renewed(run.plan, settings, flags, run.current_iteration, book)
@@ -151,7 +151,7 @@ def cut_short_closing(run: Run | None) -> bool:
 
 def nothing_open(run: Run, top: Path) -> bool:
     """Whether every story of a run is done."""
-    source = source_of(run.plan, top)
+    source = None if run.archived else source_of(run.plan, top)
     return source is None or not source.load().open_stories(run.finished)
 
 

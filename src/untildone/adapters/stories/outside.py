@@ -19,6 +19,7 @@ from untildone.domain.value import dataclass
 
 TIMEOUT_S = 30.0
 _QUIET = {"NO_COLOR": "1", "GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1"}
+_QUIET |= {"OPENSPEC_TELEMETRY": "0", "DO_NOT_TRACK": "1", "OPENSPEC_NO_UPDATE_CHECK": "1"}
 
 
 class Refused(StoriesError):

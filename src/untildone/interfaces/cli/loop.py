@@ -40,6 +40,11 @@ OPTIONS = [
         help="The file that holds the stories, whatever its name.",
     ),
     click.option(
+        "--archive/--no-archive",
+        default=None,
+        help="OpenSpec: archive the change when all its stories are done.  [default: no]",
+    ),
+    click.option(
         "--granularity",
         type=click.Choice(["group", "task", "change"]),
         help="Checklists: what one story is.  [default: group]",

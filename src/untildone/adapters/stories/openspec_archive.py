@@ -1,0 +1,70 @@
+"""Archiving a finished OpenSpec change, as `openspec archive` does it.
+
+A change without spec deltas is only moved, which needs no program. Merging deltas into the main
+specs is for the real program: half of its rules would be worse than none.
+"""
+
+import re
+from pathlib import Path
+
+from untildone.adapters.stories.openspec import CHANGES, OpenSpec
+from untildone.adapters.stories.outside import Program
+from untildone.domain.errors import StoriesError
+
+OPENSPEC = Program("openspec", "Install it with `npm install -g @fission-ai/openspec`.")
+_DATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-")
+_SKIP = re.compile(rb"^skip_specs[ \t]*:[ \t]*true\b", re.MULTILINE)
+
+
+def place(change: str, today: str) -> str:
+    """Where the change goes; a name that has a date keeps it."""
+    name = change if _DATED.match(change) else f"{today}-{change}"
+    return f"{CHANGES}/archive/{name}"
+
+
+def check(root: Path, change: str) -> None:
+    """What would be known only after the last story is said before the first."""
+    if _has_deltas(root, change) and (why := OPENSPEC.missing()):
+        raise StoriesError(
+            f"The change has spec deltas, and merging them needs `openspec`: {why}",
+            state="Nothing was changed.",
+            hint=f"Install it, or run without `--archive`: `untildone run {change}`",
+        )
+
+
+def archive(root: Path, change: str, today: str) -> str:
+    """Archive it; the folder it is in now. Refused while a box is open."""
+    target = place(change, today)
+    if not (root / CHANGES / change).exists() and (root / target).exists():
+        return target  # by a process that died before it could say so
+    book = OpenSpec(root, change).load()
+    left = book.total - book.complete
+    if left or not book.total:
+        raise StoriesError(f"{left} of its {book.total} boxes are open")
+    if (root / target).exists():
+        raise StoriesError(f"There is one of this name already: {target}")
+    if _has_deltas(root, change):
+        check(root, change)
+        OPENSPEC.ask(root, "archive", change, "--yes", "--json")
+        return _moved_to(root, change) or target
+    (root / target).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        (root / CHANGES / change).rename(root / target)
+    except OSError as error:
+        raise StoriesError(f"It cannot be moved. {error.strerror}: {target}") from error
+    return target
+
+
+def _moved_to(root: Path, change: str) -> str:
+    """The program's own name for it: its clock may be in another zone."""
+    names = sorted(path.name for path in (root / CHANGES / "archive").glob(f"*-{change}"))
+    return f"{CHANGES}/archive/{names[-1]}" if names else ""
+
+
+def _has_deltas(root: Path, change: str) -> bool:
+    home = root / CHANGES / change
+    try:
+        skips = bool(_SKIP.search((home / ".openspec.yaml").read_bytes()))
+    except OSError:
+        skips = False
+    return not skips and any((home / "specs").rglob("spec.md"))
