@@ -6,6 +6,7 @@ from typing import Protocol
 
 from untildone.domain.agent import AgentReport, Intent, Invocation, Notice, Reading, Usage
 from untildone.domain.checks import Checked
+from untildone.domain.claims import OpenTasks
 from untildone.domain.event import Event
 from untildone.domain.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested
 from untildone.domain.learnings import Notes
@@ -217,6 +218,12 @@ class Folder(Protocol):
 
     def scratch(self, n: int) -> str:
         """A private folder for iteration `n`."""
+
+    def keep_open(self, tasks: OpenTasks) -> None:
+        """Store which tasks are open, for a process that comes after a crash."""
+
+    def kept_open(self) -> OpenTasks:
+        """What `keep_open` stored last; nothing if it never did."""
 
     def keep_prompt(self, n: int, prompt: str) -> None:
         """Store the prompt of iteration `n` beside its log."""

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fakes.agent import COMPLETE
 from tests.fakes.checkpoint import FakeCheckpoint
+from tests.fakes.loop import FakeLoop
 from tests.fakes.plans import (
     NOW,
     ONE,
@@ -20,6 +22,7 @@ from tests.fakes.plans import (
     told,
     won,
 )
+from tests.fakes.source import FakeSource
 from untildone.app.recovery import facts_before, missing_facts, replay
 from untildone.domain import fact as f
 from untildone.domain.machine import next_steps
@@ -126,3 +129,21 @@ POSITIONS: dict[str, tuple[str, str, tuple[f.Fact, ...], int | None]] = {
 def test_facts_before_an_operation(name: str) -> None:
     operation, commit, facts, position = POSITIONS[name]
     assert facts_before(operation, commit, facts) == position
+
+
+def test_ticks_of_an_attempt_that_a_crash_cut_short_are_taken_back() -> None:
+    text = "## 1. Story 1\n- [{}] 1.1 a\n\n## 2. Story 2\n- [{}] 2.1 b\n"
+    facts = (OPENED, loaded(), began(), ended(Outcome.INTERRUPTED), measured())
+    loop = FakeLoop((COMPLETE, COMPLETE), source=FakeSource(text.format("x", "x")))
+    loop.folder.keep_open([["1", "Story 1", "a"], ["2", "Story 2", "b"]])
+    run = loop.drive(replace(told(*facts), book=None))
+    assert [it.story_id for it in run.iterations] == ["1", "1", "2"]
+    assert loop.folder.open[0] == ["1", "Story 1", "a"]
+
+
+def test_boxes_of_other_stories_are_taken_back_after_a_crash_before_the_save() -> None:
+    text = "## 1. Story 1\n- [x] 1.1 a\n\n## 2. Story 2\n- [x] 2.1 b\n"
+    loop = FakeLoop((COMPLETE,), source=FakeSource(text))
+    loop.folder.keep_open([["1", "Story 1", "a"], ["2", "Story 2", "b"]])
+    run = loop.drive(replace(told(OPENED, loaded(), began(), ended(), measured()), book=None))
+    assert [it.story_id for it in run.iterations] == ["1", "2"]

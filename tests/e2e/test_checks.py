@@ -283,3 +283,20 @@ def test_a_clean_room_of_a_killed_loop_is_removed_when_the_run_goes_on(bench: Be
     bench.run("resume", "demo", "--json").ok()
     assert not list((bench.root / "tmp").glob("untildone-room-*"))
     assert bench.git("worktree", "list").splitlines()[1:] == []
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["tracked", "ignored"])
+def test_boxes_that_an_agent_ticked_before_the_loop_was_killed_do_not_count(
+    bench: Bench, ignored: bool
+) -> None:
+    if ignored:
+        bench.git("rm", "-rq", "--cached", "openspec")
+        bench.write(".gitignore", ".env\nbuild/\nopenspec/\n")
+        bench.commit("the stories are not in git")
+    bench.plan({1: [["tick_all"], ["say", "ticked"], ["sleep", 60]]})
+    live = bench.begin()
+    live.wait_event("agent_text")
+    live.signal(signal.SIGKILL)
+    live.wait()
+    result = bench.run("resume", "demo", "--json").ok()
+    assert [e["story_id"] for e in result.named("checkpoint_saved")] == ["1", "2", "3"]

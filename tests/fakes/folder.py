@@ -1,11 +1,20 @@
 """A run's folder without a disk."""
 
+from untildone.domain.claims import OpenTasks
+
 
 class FakeFolder:
     """Names files and keeps prompts in memory."""
 
     def __init__(self) -> None:
+        self.open: OpenTasks = []
         self.prompts: dict[int, str] = {}
+
+    def keep_open(self, tasks: OpenTasks) -> None:
+        self.open = tasks
+
+    def kept_open(self) -> OpenTasks:
+        return self.open
 
     def log_file(self, n: int) -> str:
         return f"logs/{n}"

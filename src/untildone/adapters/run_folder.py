@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from untildone.adapters.durable import replace_file
+from untildone.domain.claims import OpenTasks
+
+OPEN = "open.json"
 
 
 class RunFolder:
@@ -41,6 +44,18 @@ class RunFolder:
         path = f"{self._logs}/{n:04d}.prompt.md"
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - as above
             file.write(prompt)
+
+    def keep_open(self, tasks: OpenTasks) -> None:
+        """Which tasks are open; not synced, because it is for a killed process, not a power cut."""
+        (self.path / OPEN).write_text(json.dumps(tasks))
+
+    def kept_open(self) -> OpenTasks:
+        """What `keep_open` wrote; nothing where it was cut short."""
+        try:
+            found = json.loads((self.path / OPEN).read_text())
+        except (OSError, ValueError):
+            return []
+        return [[str(text) for text in row] for row in found]
 
     def scratch(self, n: int) -> str:
         """A private folder for iteration `n`, made when first asked for."""

@@ -10,6 +10,7 @@ from untildone.domain import step as s
 from untildone.domain.agent import Notice
 from untildone.domain.check_files import named_files
 from untildone.domain.checks import own_checks
+from untildone.domain.claims import open_tasks
 from untildone.domain.errors import StoriesError
 from untildone.domain.event import noticed, warning
 from untildone.domain.learnings import Notes
@@ -28,12 +29,16 @@ class Caller:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._noted = False
+        self._kept_open = False
 
     def run_attempt(self, step: s.RunAttempt) -> f.AttemptEnded:
         ports, plan, story = self._course.ports, self._course.run.plan, step.story
         lane = self._course.run.lanes[step.lane]
         story_id = story.id if story else ""
         ports.checkpoint.stand(lane.checkpoint, story_id or f"iteration-{step.n}")
+        if self._course.run.book and story and not self._kept_open:
+            ports.folder.keep_open(open_tasks(self._course.run.book))
+            self._kept_open = True
         notes = ports.notebook.open() if ports.notebook else Notes()
         prompt = render(brief_of(self._course.run, step, ports.source, ports.template, notes))
         log_file = ports.folder.log_file(step.n)

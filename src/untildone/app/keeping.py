@@ -5,7 +5,10 @@ from dataclasses import replace
 
 from untildone.app.world import Course, open_iteration
 from untildone.domain import fact as f
+from untildone.domain.claims import as_before
 from untildone.domain.errors import StoriesError, StoryLost, WorkAstray
+from untildone.domain.story import StoryBook
+from untildone.ports import StorySource
 
 
 class Keeper:
@@ -21,7 +24,7 @@ class Keeper:
         name = f"iteration-{iteration.n}" if plan.plain else iteration.story_id
         remarks: tuple[str, ...] = ()
         if not plan.plain and ports.source:
-            book = self._course.run.book or ports.source.load()
+            book = self._before(ports.source) or ports.source.load()
             story = book.find(iteration.story_key)
             try:
                 remarks = ports.source.settle(story, book) if story else ()
@@ -61,9 +64,19 @@ class Keeper:
         story = f"{it.story_id}-limit" if it.limit else it.story_id
         attempt = it.n if it.limit else it.attempt
         reverted = self._course.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
-        if self._course.ports.source and self._course.run.book:
+        source = self._course.ports.source
+        if source and it.story_id:
             # An unreadable file is found by the next look at the stories, which says so.
             with contextlib.suppress(StoriesError):
-                said = self._course.ports.source.take_back(self._course.run.book)
+                before = self._before(source)
+                said = source.take_back(before) if before else ()
                 return replace(reverted, remarks=(*reverted.remarks, *said)) if said else reverted
         return reverted
+
+    def _before(self, source: StorySource) -> StoryBook | None:
+        """The stories before the attempt; after a crash as far as they are known."""
+        run = self._course.run
+        if run.book:
+            return run.book
+        known = self._course.ports.folder.kept_open()
+        return as_before(source.load(), known, run.finished) if known else None
