@@ -1,6 +1,8 @@
 """What a loop must tell so that it can be measured."""
 
+import os
 import re
+import sys
 from pathlib import Path
 
 from bench.measure import BenchError, quiet
@@ -44,14 +46,13 @@ def ticked(arena: Arena, path: str) -> set[str]:
 
 
 def npm(tools: Path, name: str, *packages: str, scripts: bool = True) -> Path:
-    """Install npm packages into a folder of their own, once; the folder of their programs."""
+    """Install npm packages into a folder of their own, once; the folder of their modules."""
     folder = tools / name
     if not (folder / "ready").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        options = ["--silent", "--no-fund", "--no-audit", "--prefix", str(folder)]
+        options = ["--loglevel=error", "--no-fund", "--no-audit", "--prefix", str(folder)]
         options += [] if scripts else ["--ignore-scripts"]
-        _installed("npm", "install", *options, *packages, cwd=folder)
-        (folder / "ready").touch()
+        _install("npm", packages, [["npm", "install", *options, *packages]], folder)
     return folder / "node_modules"
 
 
@@ -59,16 +60,18 @@ def pip(tools: Path, name: str, *packages: str) -> Path:
     """Install Python packages into an environment of their own, once; its folder of programs."""
     folder = tools / name
     if not (folder / "ready").exists():
-        _installed("python3", "-m", "venv", "--clear", str(folder), cwd=tools)
-        _installed(str(folder / "bin" / "pip"), "install", "-q", *packages, cwd=tools)
-        (folder / "ready").touch()
+        make = ["python3", "-m", "venv", "--clear", str(folder)]
+        fill = [str(folder / "bin" / "pip"), "install", "-q", *packages]
+        _install("pip", packages, [make, fill], folder)
     return folder / "bin"
 
 
-def _installed(*argv: str, cwd: Path) -> None:
-    import os
-
+def _install(tool: str, packages: tuple[str, ...], lines: list[list[str]], folder: Path) -> None:
+    """Run the commands; the reason of a failure is short, as it goes into the table."""
     try:
-        quiet(argv, cwd, os.environ)
+        for line in lines:
+            quiet(line, folder.parent, os.environ)
     except (BenchError, OSError) as error:
-        raise CannotRun(f"cannot be installed: {error}") from error
+        sys.stderr.write(f"{error}\n")
+        raise CannotRun(f"{tool} cannot install {' '.join(packages)} here") from error
+    (folder / "ready").touch()
