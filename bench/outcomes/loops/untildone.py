@@ -30,12 +30,14 @@ class Untildone(Loop):
     answers = True
 
     def play(self, arena: Arena) -> Ending:
-        """One run; a person comes back, answers the questions, and lets it go on."""
+        """One run; whenever it ends with questions, a person answers them and lets it go on."""
         program = str(Path(sys.executable).parent / "untildone")
         ending = arena.run(program, "run", project.CHANGE, *self.flags)
-        if ending.code == STUCK and (asked := _asked(arena)):
+        answered: set[str] = set()
+        while ending.code == STUCK and (asked := _asked(arena, answered)):
             for number, story in asked:
                 arena.run(program, "guide", project.CHANGE, "--story", number, story.answer)
+                answered.add(story.key)
             last = arena.run(program, "resume", project.CHANGE)
             ending = Ending(last.code, ending.wall + last.wall)
         return ending
@@ -47,9 +49,9 @@ class Untildone(Loop):
         return {s.key for n, s in enumerate(arena.stories, 1) if str(n) in numbers}
 
 
-def _asked(arena: Arena) -> list[tuple[str, Story]]:
-    """The stories whose agent asked a question, with their numbers in the task list."""
-    keys = {call["story"] for call in arena.calls() if call.get("behaviour") == ASK}
+def _asked(arena: Arena, answered: set[str]) -> list[tuple[str, Story]]:
+    """The stories with an open question of the agent, with their numbers in the task list."""
+    keys = {call["story"] for call in arena.calls() if call.get("behaviour") == ASK} - answered
     return [(str(n), story) for n, story in enumerate(arena.stories, 1) if story.key in keys]
 
 
