@@ -7,6 +7,9 @@ the bad call is the only one that was spent on it.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +22,11 @@ from bench.outcomes.score import Score, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     Stage = Callable[..., "Played"]
+
+
+TOP = Path(__file__).parents[2]
 
 
 class Played:
@@ -126,3 +131,17 @@ def test_a_deleted_test_is_put_back_and_named(stage: Stage) -> None:
     holds(played)
     assert played.outcomes()[-1] == "complete"
     assert "tests/test_text__slugify.py" in played.reasons()
+
+
+def test_a_question_parks_the_story_until_it_is_answered(stage: Stage) -> None:
+    played = stage("ask")
+    holds(played)
+    (error,) = played.named("error")
+    assert "May I call it slugify" in str(error)
+    assert played.outcomes()[-1] == "complete"
+
+
+def test_eight_stories_with_every_habit() -> None:
+    argv = [sys.executable, "-m", "bench", "outcomes", "--quick"]
+    done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

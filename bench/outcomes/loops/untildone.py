@@ -38,7 +38,7 @@ class Untildone(Loop):
             for number, story in asked:
                 arena.run(program, "guide", project.CHANGE, "--story", number, story.answer)
                 answered.add(story.key)
-            last = arena.run(program, "resume", project.CHANGE)
+            last = arena.run(program, "resume", project.CHANGE, "--json")
             ending = Ending(last.code, ending.wall + last.wall)
         return ending
 
