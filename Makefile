@@ -58,6 +58,7 @@ bench-outcomes: .venv/.run ## Let untildone and other loops work with the same m
 torture: .venv/.dev ## Kill runs everywhere, play random agents, look for lost bytes (minutes)
 	@$(BIN)/python -m tests.torture.kill_points $(ARGS)
 	@$(BIN)/python -m tests.torture.random_runs
+	@$(BIN)/python -m tests.torture.fuzz_sources
 
 pins: ## Compile requirements/*.txt again (needs uv)
 	@uv pip compile -q --universal --python-version 3.11 --upgrade --no-header --no-emit-index-url \

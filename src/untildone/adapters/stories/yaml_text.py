@@ -81,7 +81,7 @@ class YamlText(PlacedText):
             return Edit(at, at, comma + pair)
         blanks = " " * self._indents[thing.start]
         for found in self.members(thing).values():
-            if "\n" not in self.text[found.start : found.end] and found.end > found.start:
+            if "\n" not in self.text[found.start : found.end]:
                 at = self._line_end(found.end)
                 return Edit(at, at, f"{self._newline(at)}{blanks}{pair}")
         return Edit(thing.start, thing.start, f"{pair}{self._newline(thing.start)}{blanks}")
@@ -97,6 +97,8 @@ class YamlText(PlacedText):
             newline = self.text.find("\n", at, self._end)
             end = self._end if newline < 0 else newline
             text = self.text[at:end].removesuffix("\r")
+            if "\r" in text:
+                raise NotJson(number, "A carriage return in the middle of a line is not read.")
             lines.append(_Line(number, at, len(text) - len(text.lstrip(" ")), text))
             at, number = end + 1, number + 1
         return lines

@@ -1,0 +1,200 @@
+"""Realistic story files of every format, for the fuzzer to spoil."""
+
+from pathlib import Path
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+
+
+def _realistic() -> tuple[bytes, ...]:
+    return tuple(path.read_bytes() for path in sorted((CORPUS / "openspec/realistic").glob("*.md")))
+
+
+_SPECKIT = b"""# Tasks: Shop
+
+**Input**: Design documents from `/specs/001-shop/`
+
+## Format: `[ID] [P?] [Story] Description`
+
+- **[P]**: Can run in parallel
+
+## Phase 1: Setup
+
+- [ ] T001 Create the project
+- [x] T002 [P] Add a linter in tools/
+
+## Phase 2: User Story 1 - Prices (Priority: P1)
+
+**Goal**: Show prices
+**Independent Test**: Open the page
+
+- [ ] T003 [P] [US1] Write the model in src/model.py
+- [ ] T004 [US1] Write the page (depends on T003)
+
+**Checkpoint**: Prices are shown
+
+## Notes
+
+- [P] tasks = different files
+"""
+_KIRO = b"""# Implementation Plan
+
+- [x] 1. Set up
+  - [x] 1.1 Create the folder
+    - with a file
+    - _Requirements: 1.1, 2.3_
+  - [ ]* 1.2 Write tests
+- [-] 2. Model
+  - [ ] 2.1 Fields
+  - [~] 2.2 Keys
+    - _Depends: 1.1_
+
+## Task Dependency Graph
+
+```json
+{"waves": [{"id": 0, "tasks": ["1.1"]}, {"id": 1, "tasks": ["2.1", "2.2"]}]}
+```
+"""
+_PRD = (
+    b"""{
+  "project": "Shop",
+  "branchName": "ralph/shop",
+  "userStories": [
+    {
+      "id": "US-001",
+      "title": "Show a price",
+      "description": "As a buyer I want \\u00e9 to see prices.",
+      "acceptanceCriteria": ["It is shown", "Typecheck passes"],
+      "priority": 1,
+      "passes": false,
+      "notes": ""
+    },
+    {"id": "US-002", "title": "Store", "priority": 2.5, "passes": true, "dependsOn": ["US-001"]}
+  ]
+}
+""",
+    b'{"stories":[{"id":"a","title":"A","status":"open"},'
+    b'{"id":"b","title":"B","status":"done","blockedBy":["a"]}]}',
+    b'[{"category": "ui", "description": "Show a list", "steps": ["open"], "passes": false}]\r\n',
+    b'{"phases": [{"id": 1, "tasks": [{"id": 1, "title": "x", "complete": false}]}, {"id": 2}]}',
+    b'\xef\xbb\xbf{"units": {"u1": {"name": "x"}, "u2": {"name": "y", "dependencies": "u1"}}}',
+)
+_TASKMASTER = (
+    b"""{
+  "master": {
+    "tasks": [
+      {"id": 1, "title": "Set up", "status": "done", "dependencies": [], "priority": "high"},
+      {"id": 2, "title": "Model", "status": "pending", "dependencies": [1],
+       "subtasks": [{"id": 1, "title": "Fields", "status": "pending", "dependencies": []}]},
+      {"id": "3", "title": "Old", "status": "cancelled", "dependencies": ["1", "2.1"]}
+    ],
+    "metadata": {"created": "2026-01-01"}
+  },
+  "other": {"tasks": []}
+}
+""",
+    b'{"tasks": [{"id": 1, "title": "a", "status": "in-progress"}]}',
+)
+_BACKLOG = (
+    b"""---
+id: TASK-1
+title: 'First: thing'
+status: To Do
+assignee: []
+labels:
+  - a
+dependencies: []
+ordinal: 1000
+---
+
+## Description
+
+<!-- SECTION:DESCRIPTION:BEGIN -->
+Describe it
+<!-- SECTION:DESCRIPTION:END -->
+
+## Acceptance Criteria
+<!-- AC:BEGIN -->
+- [ ] #1 it works
+- [x] #2 it is tested
+<!-- AC:END -->
+""",
+    b"---\r\nid: TASK-2\r\ntitle: >-\r\n  A long\r\n  title\r\nstatus: In Progress\r\n---\r\n",
+)
+_RALPHY = (
+    b"""# What to build
+tasks:
+  - title: Create the model # first
+    completed: false
+    parallel_group: 1
+  - title: "Write: the docs"
+    description: |
+      Say what it does.
+
+      And why.
+  - {title: In one line, completed: true}
+""",
+    b"tasks:\n- id: 1\n  title: a\n  status: 'open'\n- id: 2\n  title: b\n  dependsOn: [1]\n",
+)
+_BEADS = (
+    b'[{"id":"x-1","title":"a","status":"open","priority":1,"issue_type":"task"},'
+    b'{"id":"x-2","title":"b","status":"closed","dependencies":[{"issue_id":"x-2",'
+    b'"depends_on_id":"x-1","type":"blocks"}]},{"id":"x-3","title":"e","issue_type":"epic"},'
+    b'{"id":"x-3.1","title":"c","status":"in_progress","labels":["ui"]}]',
+    b'{"schema_version":1,"data":[{"id":"x-1","title":"a","status":"open"}]}',
+)
+_GITHUB = (
+    b'[{"number":3,"title":"a","body":"x\\n## Acceptance\\n- one\\n","state":"OPEN","labels":[]},'
+    b'{"number":7,"title":"b","body":"Depends on #3","state":"CLOSED","stateReason":"COMPLETED",'
+    b'"labels":[{"name":"P1"}],"blockedBy":[{"number":3}]}]',
+)
+_BMAD = (
+    b"""# Story 1.2: Log in
+
+Status: ready-for-dev
+
+## Story
+
+As a user, I want to log in, so that I am known.
+
+## Acceptance Criteria
+
+1. A password is asked for
+2. A wrong one is refused
+
+## Tasks / Subtasks
+
+- [ ] Write the form (AC: 1)
+  - [x] Fields
+- [ ] Check the password (AC: 2)
+
+## Dev Notes
+""",
+)
+SEEDS: dict[str, tuple[bytes, ...]] = {
+    "openspec": _realistic(),
+    "tasks-md": _realistic(),
+    "markdown": _realistic(),
+    "speckit": (_SPECKIT,),
+    "kiro": (_KIRO,),
+    "bmad": _BMAD,
+    "prd-json": _PRD,
+    "taskmaster": _TASKMASTER,
+    "backlog-md": _BACKLOG,
+    "ralphy": _RALPHY,
+    "beads": _BEADS,
+    "github": _GITHUB,
+}
+# The change, and the file that holds its stories.
+PLACES: dict[str, tuple[str, str]] = {
+    "openspec": ("x", "openspec/changes/x/tasks.md"),
+    "tasks-md": ("tasks", "tasks.md"),
+    "markdown": ("x", "x.md"),
+    "speckit": ("001-x", "specs/001-x/tasks.md"),
+    "kiro": ("x", ".kiro/specs/x/tasks.md"),
+    "prd-json": ("prd", "prd.json"),
+    "taskmaster": ("master", ".taskmaster/tasks/tasks.json"),
+    "backlog-md": ("backlog", "backlog/tasks/task-1 - x.md"),
+    "ralphy": ("tasks", "tasks.yaml"),
+    "beads": ("beads", ".beads/answer"),
+    "github": ("night", "answer"),
+}
