@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random, SystemRandom
 from unittest.mock import patch
 
-from tests.torture.seeds import PLACES, SEEDS
+from tests.torture.seeds import BESIDE, PLACES, SEEDS
 from untildone.adapters.stories.kind import Options
 from untildone.adapters.stories.outside import Program
 from untildone.domain.errors import StoriesError
@@ -93,7 +93,7 @@ _TEXTS = (
 _BYTES = (b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x99")
 TOKENS = (*(text.encode() for text in _TEXTS), *_BYTES)
 DEEP = (b"[", b'{"a":', b"- ", b"> ", b"  ", b"{a: ", b"(", b"#")
-_KEYS = rb"passes|completed|complete|done|status"
+_KEYS = rb"passes|completed|complete|done|[Ss]tatus|[0-9][0-9a-z-]*|epic-[0-9]+"
 _MASKS = (
     re.compile(rb'[,\s]*"(?:' + _KEYS + rb')"\s*:\s*(?:true|false|null|"(?:[^"\\]|\\.)*")'),
     re.compile(rb"(?:, )?[\"']?(?:" + _KEYS + rb")[\"']?[ \t]*:[^,}\r\n]*"),
@@ -177,7 +177,9 @@ class Fuzz:
     def one(self, data: bytes, random: Random) -> str:
         """One input; what became of it."""
         self.file.write_bytes(data)
-        source = kind(self.name).make(self._root, self.change, self._options)
+        for path, other in BESIDE.get(self.name, {}).items():
+            (self._root / path).write_bytes(other)
+        source = kind(self.name.split("/")[0]).make(self._root, self.change, self._options)
         book = self._loaded(source, data)
         if book is None:
             return "error"

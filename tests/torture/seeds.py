@@ -170,6 +170,17 @@ As a user, I want to log in, so that I am known.
 ## Dev Notes
 """,
 )
+_TRACKING = (
+    b"""# generated: 2026-01-01
+project: shop
+development_status:
+  epic-1: in-progress
+  1-1-set-up: done # kept
+  1-2-log-in: ready-for-dev
+  1-3-log-out: backlog
+  epic-1-retrospective: optional
+""",
+)
 SEEDS: dict[str, tuple[bytes, ...]] = {
     "openspec": _realistic(),
     "tasks-md": _realistic(),
@@ -177,6 +188,7 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "speckit": (_SPECKIT,),
     "kiro": (_KIRO,),
     "bmad": _BMAD,
+    "bmad/tracking": _TRACKING,
     "prd-json": _PRD,
     "taskmaster": _TASKMASTER,
     "backlog-md": _BACKLOG,
@@ -184,17 +196,25 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "beads": _BEADS,
     "github": _GITHUB,
 }
-# The change, and the file that holds its stories.
+# The change, and the file that holds its stories; behind a slash, which file of the format it is.
+_SPRINT = "_bmad-output/implementation-artifacts"
 PLACES: dict[str, tuple[str, str]] = {
     "openspec": ("x", "openspec/changes/x/tasks.md"),
     "tasks-md": ("tasks", "tasks.md"),
     "markdown": ("x", "x.md"),
     "speckit": ("001-x", "specs/001-x/tasks.md"),
     "kiro": ("x", ".kiro/specs/x/tasks.md"),
+    "bmad": ("sprint", f"{_SPRINT}/1-2-log-in.md"),
+    "bmad/tracking": ("sprint", f"{_SPRINT}/sprint-status.yaml"),
     "prd-json": ("prd", "prd.json"),
     "taskmaster": ("master", ".taskmaster/tasks/tasks.json"),
     "backlog-md": ("backlog", "backlog/tasks/task-1 - x.md"),
     "ralphy": ("tasks", "tasks.yaml"),
     "beads": ("beads", ".beads/answer"),
     "github": ("night", "answer"),
+}
+# Files that stand beside the spoilt one.
+BESIDE: dict[str, dict[str, bytes]] = {
+    "bmad": {f"{_SPRINT}/sprint-status.yaml": _TRACKING[0]},
+    "bmad/tracking": {f"{_SPRINT}/1-2-log-in.md": _BMAD[0]},
 }

@@ -24,10 +24,11 @@ FINISHED = "review"
 _DONE = frozenset({"review", "ready-for-review", "done"})
 _NOT_YET = frozenset({"", "backlog", "draft", "drafted"})
 _KEY = re.compile(r"([0-9]+)[-.]([0-9]+[a-z]?)(?:[-.]\S*)?$")
+_FILE_NAME = re.compile(r"[^/\x00\ud800-\udfff]{1,200}")
 _EPIC = re.compile(r"epic-([0-9]+)$")
 _TITLE = re.compile(r"#[ \t]+(?:Story[ \t]+[0-9]+[.-][0-9]+[a-z]?[ \t]*[:.-][ \t]*)?(.+)")
 _STATUS = re.compile(
-    r"^(?P<head>(?:\*\*)?Status:?(?:\*\*)?:?[ \t]*)(?P<word>[\w -]*\w)", re.MULTILINE
+    r"^(?P<head>(?:\*\*)?Status(?::(?:\*\*)?|\*\*:)[ \t]*)(?P<word>[\w -]*\w)", re.MULTILINE
 )
 _SECTION = re.compile(r"^##[ \t]+(.+?)[ \t]*$")
 _CRITERION = re.compile(r"(?:[0-9]+[.)]|[-*])[ \t]+(.+)")
@@ -62,7 +63,7 @@ class StoryPage:
 
 def read(file: StoryFile, data: bytes, name: str) -> StoryPage:
     """What the file says; whatever the bytes are, this never fails."""
-    text = data.decode("utf-8", "surrogateescape")
+    text = data.decode("utf-8", "replace")
     parts: dict[str, list[tuple[int, str]]] = {"": []}
     section = ""
     for number, line in enumerate(text.split("\n"), start=1):
@@ -151,7 +152,7 @@ class Sprint:
         wanted = _EPIC.match(self._change)
         for name, word, line in self._entries():
             key = _KEY.match(name)
-            if key is None or (wanted and key[1] != wanted[1]):
+            if key is None or not _FILE_NAME.fullmatch(name) or (wanted and key[1] != wanted[1]):
                 continue
             if (self._root / self._home / f"{name}.md").is_file():
                 yield from self._story(name, word, line)
@@ -173,7 +174,7 @@ class Sprint:
             return
         table = self._text.members(root).get("development_status")
         for name, place in (self._text.members(table) if table else {}).items():
-            self._places[name] = place
+            self._places[fields.story_id(name)] = place
             yield name, fields.text(place.value), self._text.line(place.start)
 
     def _story(self, name: str, word: str, line: int) -> Iterator[Story]:
@@ -188,7 +189,7 @@ class Sprint:
             why = f"Story {name} is not ready: its status is `{state or 'missing'}`."
             self._ignored.append(Remark(line, why))
             return
-        self._pages[name] = page
+        self._pages[fields.story_id(name)] = page
         done = state in _DONE
         mark = json.dumps([word, page.status])
         own = Task(name, page.title, done, line, mark=mark)
