@@ -1,0 +1,104 @@
+"""Stories that have a state of their own, driven from outside: only their marks change."""
+
+import shutil
+
+import pytest
+
+from tests.e2e.bench_repo import COMPLETE, Bench, failed
+from tests.fakes.trackers import BD, GH, Tracker, bead, issue
+
+pytestmark = pytest.mark.e2e
+
+PRD = """\
+{
+  "userStories": [
+    { "id": "US-002", "title": "Second", "priority": 2, "passes": false },
+    { "id": "US-001", "title": "First", "priority": 1, "passes": false, "notes": "" }
+  ]
+}
+"""
+TASKMASTER = """\
+{"master": {"tasks": [
+  {"id": 1, "title": "First", "status": "pending", "dependencies": [],
+   "subtasks": [{"id": 1, "title": "Part", "status": "in-progress"}]},
+  {"id": 2, "title": "Second", "status": "in-progress", "dependencies": [1]}
+]}}
+"""
+BACKLOG = (
+    "---\nid: TASK-1\ntitle: 'First'\nstatus: To Do # yet\n---\n"
+    "<!-- AC:BEGIN -->\n- [ ] #1 ok\n<!-- AC:END -->\n"
+)
+RALPHY = "tasks: # all\n  - title: First\n    completed: false # one\n  - title: Second\n"
+FORMATS = {
+    "prd-json": ("prd", "prd.json", PRD, PRD.replace("false", "true"), ["US-001", "US-002"]),
+    "taskmaster": (
+        "master",
+        ".taskmaster/tasks/tasks.json",
+        TASKMASTER,
+        TASKMASTER.replace("pending", "done").replace("in-progress", "done"),
+        ["1", "2"],
+    ),
+    "backlog-md": (
+        "backlog",
+        "backlog/tasks/task-1 - First.md",
+        BACKLOG,
+        BACKLOG.replace("To Do", "Done").replace("[ ]", "[x]"),
+        ["TASK-1"],
+    ),
+    "ralphy": (
+        "tasks",
+        "tasks.yaml",
+        RALPHY,
+        RALPHY.replace("false", "true").replace("Second\n", "Second\n    completed: true\n"),
+        ["first", "second"],
+    ),
+}
+
+
+@pytest.mark.parametrize("source", FORMATS)
+def test_a_run_to_done_changes_only_the_marks(bench: Bench, source: str) -> None:
+    change, path, before, after, stories = FORMATS[source]
+    shutil.rmtree(bench.path("openspec"))
+    bench.write(path, before)
+    bench.commit(source)
+    bench.plan()
+    bench.run("run", "--json", "--agent-cmd", bench.agent).ok()
+    assert bench.state()["change_id"] == change
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == stories
+    assert bench.path(path).read_bytes() == after.encode()
+
+
+def test_issues_of_beads_are_closed_by_the_loop_alone(bench: Bench) -> None:
+    issues = [bead("x-2", "Second", "x-1"), bead("x-1", "First", status="in_progress")]
+    bd = Tracker(bench.bin, "bd", BD, {each["id"]: each for each in issues})
+    bench.path(".beads").mkdir()
+    claim = [["sh", "bd close x-1 && bd close x-2"], ["say", failed("no luck")]]
+    bench.plan({1: claim})
+    done = bench.run("run", "beads", "--json", "--agent-cmd", bench.agent).ok()
+    ran = [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()]
+    assert ran == ["x-1", "x-1", "x-2"]
+    said = [event["message"] for event in done.named("warning")]
+    assert any("marked as done by a failed attempt: x-2, x-1" in text for text in said)
+    assert {each["status"] for each in bd.state["issues"].values()} == {"closed"}
+    assert [call[1] for call in bd.calls("reopen")] == ["x-2", "x-1"]
+    assert ["update", "x-1", "--status", "in_progress", "--json"] in bd.calls("update")
+
+
+def test_github_issues_with_a_label(bench: Bench) -> None:
+    issues = [issue(4, "Second", "night", body="Depends on #3"), issue(3, "First", "night")]
+    gh = Tracker(bench.bin, "gh", GH, {str(each["number"]): each for each in issues})
+    claim = [["sh", "gh issue close 4"], ["write", "a.txt", "a\n"], ["say", COMPLETE]]
+    bench.plan({1: claim})
+    args = ("--source", "github", "--json", "--agent-cmd", bench.agent)
+    bench.run("run", "night", *args).ok()
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["3", "4"]
+    assert [each["state"] for each in gh.state["issues"].values()] == ["CLOSED", "CLOSED"]
+    closed = [call[2] for call in gh.calls("issue", "close") if "--comment" in call]
+    assert (closed, [call[2] for call in gh.calls("issue", "reopen")]) == (["3", "4"], ["4"])
+
+
+def test_a_source_without_its_program_says_so(bench: Bench) -> None:
+    bench.path(".beads").mkdir()
+    refused = bench.run("run", "beads", "--agent-cmd", bench.agent)
+    assert (refused.code, "`bd` is not on PATH" in refused.stderr) == (2, True)
+    assert "`bd` is not on PATH" in bench.run("doctor").stdout
