@@ -8,11 +8,11 @@ from untildone.domain.agent import AgentReport, Intent, Invocation, Notice, Read
 from untildone.domain.checks import Checked
 from untildone.domain.claims import OpenTasks
 from untildone.domain.event import Event
-from untildone.domain.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested
+from untildone.domain.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested, Wish
 from untildone.domain.learnings import Notes
 from untildone.domain.protection import Violation
 from untildone.domain.run import Choice, Iteration, Limits, Origin, Run
-from untildone.domain.story import Story, StoryBook, StoryContext
+from untildone.domain.story import Story, StoryBook, StoryContext, StoryKey
 from untildone.domain.value import dataclass
 
 Notify = Callable[[Notice], None]
@@ -192,6 +192,9 @@ class Human(Protocol):
 
     def new_budget(self, name: str) -> BudgetSet | StopRequested | None:
         """An amount in place of the budget `name`, or a stop; None when mail comes first."""
+
+    def decide(self, key: StoryKey) -> Wish | None:
+        """What becomes of a story that failed or asks; None when mail comes first."""
 
     def wait_for_word(self) -> None:
         """Wait until the mail has something."""

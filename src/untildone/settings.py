@@ -50,7 +50,7 @@ class Settings:
     on_stuck: str = _doc("Story that fails the same way three times: retry or park.", "retry")
     max_iterations: int = _doc("Cap over the whole run; 0: from the number of stories.", 0, least=0)
     done: str = _doc("Done criterion: tasks, manual, promise; empty: found out.", "")
-    on_fail: str = _doc("A story whose retries are used up: stop, or skip it.", "stop")
+    on_fail: str = _doc("A story whose retries are used up: stop, skip it, or ask.", "stop")
     stall_threshold: int = _doc("Plain loop: iterations without a commit.", 2, least=1)
     timeout: float = _doc("Hard limit of one iteration, in minutes.", 45.0, above=0)
     idle_timeout: float = _doc("Limit of silence in one iteration, in minutes.", 15.0, above=0)
@@ -113,7 +113,7 @@ CHOICES = {
     "granularity": ("group", "task", "change"),
     "done": ("", "tasks", "manual", "promise"),
     "checkpoint": ("branch", "stash", "worktree"),
-    "on_fail": ("stop", "skip"),
+    "on_fail": ("stop", "skip", "ask"),
     "on_complete": ("", "ask", "cleanup", "keep"),
     "permissions": ("full", "edits"),
     "sandbox": ("auto", "bwrap", "off"),

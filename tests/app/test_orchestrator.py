@@ -738,3 +738,15 @@ def test_guidance_and_an_order_that_come_by_mail() -> None:
     assert [intent.story_id for intent in loop.agent.intents] == ["2", "1"]
     assert all("# Guidance from the person" in prompt for prompt in loop.agent.prompts)
     assert loop.mail.on_disk
+
+
+def test_on_fail_ask_at_a_terminal_and_without_one() -> None:
+    plan = replace(PLAN, on_fail="ask", limits=replace(LIMITS, max_retries=0))
+    loop = FakeLoop((failed("no"), COMPLETE, COMPLETE), plan=plan)
+    loop.human.at_terminal = True
+    loop.human.decisions = [None, f.Guided("Use tabs.", ("1", "First"))]
+    assert loop.drive().status is Status.DONE
+    assert loop.human.asked_for == ["1", "1"]
+    assert "Use tabs." in loop.agent.prompts[1]
+    alone = FakeLoop((failed("no"),), plan=plan)
+    assert alone.drive().reason is Reason.MAX_RETRIES

@@ -269,3 +269,8 @@ def test_parked_stories_are_shown() -> None:
             "saved_ref": "",
         },
     ]
+
+
+def test_the_phase_of_a_decision() -> None:
+    asks = replace(PLAN, on_fail="ask", limits=replace(PLAN.limits, max_retries=0))
+    assert views.phase(told(OPENED, loaded(), *lost(), plan=asks)) == "awaiting_decision"

@@ -42,8 +42,8 @@ from untildone.domain.run import (
     Stop,
     StopHow,
     Tally,
-    Waiting,
 )
+from untildone.domain.waiting import Waiting
 
 NOTHING = kept("")
 IDLE = (began(1, None), ended(), measured(), NOTHING)

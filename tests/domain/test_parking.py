@@ -33,6 +33,7 @@ from untildone.domain.machine import apply, next_steps
 from untildone.domain.parking import NAMED, Aside, Parked, Why, blocked, next_command, ordered
 from untildone.domain.run import Choice, Done, Outcome, Reason, Run, Status, Stop, StopHow, Tally
 from untildone.domain.story import Story, StoryKey, Task
+from untildone.domain.wishes import unattended
 
 SKIP_ONE = f.StoryParked(ONE.key, Why.SKIPPED)
 RETRY_ONE = f.StoryRetried(ONE.key)
@@ -413,3 +414,74 @@ def test_dependencies_still_count() -> None:
     stories = ordered(CHAIN, (story(4).key, story(2).key))
     assert stories.next_story(frozenset()) == ONE
     assert stories.next_story(frozenset({ONE.key})).id == "2"  # type: ignore[union-attr]  # it is open
+
+
+# -- asked at a terminal -----------------------------------------------------------------------
+
+ASKS = replace(SKIPS, on_fail="ask")
+FAILED_ONE = (OPENED, loaded(), *lost())
+
+
+def test_on_fail_ask_wants_a_decision_before_anything_else() -> None:
+    run = told(*FAILED_ONE, plan=ASKS)
+    assert next_steps(run) == (s.AskAboutStory(ONE.key),)
+    said = events(told(OPENED, loaded(), *lost()[:-1], plan=ASKS), put_back())
+    assert [event["event"] for event in said] == ["reverted", "story_parked", "waiting"]
+    assert said[-1]["class"] == "decision"
+    asked = told(OPENED, loaded(), *ASKED, plan=ASKS)
+    assert next_steps(asked) == (s.AskAboutStory(ONE.key),)
+
+
+@pytest.mark.parametrize(
+    ("wish", "parked"),
+    [
+        (RETRY_ONE, None),
+        (f.Guided("Tabs.", ONE.key), None),
+        (SKIP_ONE, Why.SKIPPED),
+    ],
+)
+def test_what_the_person_may_decide(wish: f.Fact, parked: Why | None) -> None:
+    run = told(*FAILED_ONE, wish, plan=ASKS)
+    assert (run.undecided, run.ended) == (None, False)
+    assert {key: entry.why for key, entry in run.parked.items()} == (
+        {ONE.key: parked} if parked else {}
+    )
+    assert next_steps(run) == (s.LoadStories(),)
+
+
+def test_a_wish_about_another_story_decides_nothing() -> None:
+    run = told(*FAILED_ONE, f.StoryParked(TWO.key, Why.SKIPPED), guided("Tabs."), plan=ASKS)
+    assert run.undecided == ONE.key
+
+
+def test_to_give_up_a_failed_story_ends_the_run() -> None:
+    given_up = f.GivenUp(ONE.key)
+    run = told(*FAILED_ONE, given_up, plan=ASKS)
+    assert (run.status, run.reason, run.parked) == (Status.STUCK, Reason.MAX_RETRIES, {})
+    said = events(told(*FAILED_ONE, plan=ASKS), given_up)
+    assert [event["event"] for event in said[:1]] == ["error"]
+    assert (said[0]["reason"], said[0]["saved_ref"]) == ("why", "refs/ralph/attempts/demo/1/1")
+    assert said[-1]["event"] == "complete"
+    assert apply(run, given_up, at(99)) == run
+    assert events(run, given_up) == []
+
+
+def test_to_give_up_a_question_ends_the_run_with_it() -> None:
+    run = told(OPENED, loaded(), *ASKED, f.GivenUp(ONE.key), plan=ASKS)
+    assert (run.status, run.reason, set(run.parked)) == (*(Status.STUCK, Reason.PARKED, {ONE.key}),)
+
+
+def test_what_is_done_when_nobody_is_there() -> None:
+    failed = told(*FAILED_ONE, plan=ASKS).parked[ONE.key]
+    assert unattended(ONE.key, failed) == f.GivenUp(ONE.key)
+    asked = told(OPENED, loaded(), *ASKED, plan=ASKS)
+    kept = unattended(ONE.key, asked.parked[ONE.key])
+    run = apply(asked, kept, at(9))
+    assert (run.undecided, run.parked[ONE.key].text) == (None, "Which?")
+
+
+def test_a_soft_stop_does_not_wait_for_the_decision() -> None:
+    run = told(*FAILED_ONE, f.StopRequested(Stop(StopHow.AFTER_ITERATION)), plan=ASKS)
+    assert run.status is Status.STOPPED
+    again = apply(run, f.Resumed(ASKS), at(9))
+    assert (again.undecided, again.parked) == (None, {})

@@ -53,6 +53,8 @@ FACTS: list[f.Fact] = [
     f.Guided("Tabs."),
     f.GuidanceCleared(("1", "A")),
     f.GuidanceCleared(),
+    f.GivenUp(("1", "A")),
+    f.Archived("archive/demo", "", "c3", "c3", ("moved",)),
     f.WaitStarted(0, at(61), "limit", Kind.HUNG),
     f.SteppedIn(0, "codex", "m1", at(61), "limit"),
     f.WaitOver(0),

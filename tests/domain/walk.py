@@ -173,6 +173,9 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
             return st.sampled_from(
                 [f.Archived("a", "", commit, commit), f.Archived("", "a box is open")]
             )
+        case s.AskAboutStory(key):
+            kinds = [f.GivenUp(key), f.StoryRetried(key), f.StoryParked(key, Why.SKIPPED)]
+            return st.sampled_from([*kinds, f.Guided("Tabs.", key)])
         case s.AskChoice():
             return st.builds(f.ChoiceMade, st.sampled_from(Choice))
         case s.Close(choice):

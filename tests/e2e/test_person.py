@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, COMPLETE, TASKS, Bench, fails, tasks_text
+from tests.e2e.bench_repo import COMMAND, COMPLETE, TASKS, Bench, fails, tasks_text, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,3 +221,26 @@ def test_an_agent_may_not_decide_about_its_own_run(bench: Bench) -> None:
     (bench.bin / "untildone").symlink_to(COMMAND)
     bench.loop().ok()
     assert "not to its agent" in bench.read("refused.txt")
+
+
+# -- asked at the terminal ---------------------------------------------------------------------
+
+
+def test_on_fail_ask_reads_the_decision(bench: Bench) -> None:
+    bench.plan({1: fails("no net"), 2: fails("no net"), 3: fails("no net")})
+    flags = ["--agent-cmd", bench.agent, "--on-fail", "ask", "--max-retries", "0"]
+    terminal = bench.terminal("run", "demo", *flags, "--on-complete", "keep")
+    terminal.wait_text("retry, skip, stop, or what the agent should know?")
+    terminal.type("\nUse the Cache.\n")
+    bench.wait_call(2)
+    terminal.wait_text("attempt 2")
+    until(lambda: terminal.raw.count(b"what the agent should know? ") >= 2)
+    terminal.type("skip\n")
+    bench.wait_call(3)
+    until(lambda: terminal.raw.count(b"what the agent should know? ") >= 3)
+    terminal.type("stop\n")
+    assert terminal.wait() == 3
+    assert stories_called(bench) == ["1", "1", "2"]
+    assert guidance(bench) == ["", "Use the Cache.", ""]
+    assert json.loads(bench.read(".claude/loop-state.json"))["reason"] == "max_retries"
+    bench.run("replay", "demo").ok()

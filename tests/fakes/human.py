@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from tests.fakes.clock import FakeClock
-from untildone.domain.fact import BudgetSet, StopRequested
+from untildone.domain.fact import BudgetSet, StopRequested, Wish
 from untildone.domain.run import Choice
+from untildone.domain.story import StoryKey
 
 
 class FakeHuman:
@@ -22,6 +23,7 @@ class FakeHuman:
         self.waits: list[float] = []
         self.budgets: list[BudgetSet | StopRequested | None] = []
         self.asked_for: list[str] = []
+        self.decisions: list[Wish | None] = []
         self.at_terminal = False
 
     def choose(self) -> Choice | None:
@@ -37,6 +39,11 @@ class FakeHuman:
         self.asked_for.append(name)
         self._on_wait()
         return self.budgets.pop(0)
+
+    def decide(self, key: StoryKey) -> Wish | None:
+        self.asked_for.append(key[0])
+        self._on_wait()
+        return self.decisions.pop(0)
 
     def wait_for_word(self) -> None:
         self._on_wait()

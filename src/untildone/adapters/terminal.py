@@ -7,11 +7,22 @@ from typing import TypeVar
 
 from untildone.adapters.inbox import POLL_S, Inbox
 from untildone.domain.budget import EXAMPLES, parsed
-from untildone.domain.fact import BudgetSet, StopRequested
+from untildone.domain.fact import (
+    BudgetSet,
+    GivenUp,
+    Guided,
+    StopRequested,
+    StoryParked,
+    StoryRetried,
+    Wish,
+)
+from untildone.domain.parking import Why
 from untildone.domain.run import Choice, Stop, StopHow
+from untildone.domain.story import StoryKey
 
 WORDS = {"c": Choice.CLEANUP, "cleanup": Choice.CLEANUP, "k": Choice.KEEP, "keep": Choice.KEEP}
 STOP_WORDS = ("s", "stop", "q", "quit")
+DECIDE = "Please type retry, skip or stop, or what the agent should know: "
 YES_NO = {"y": True, "yes": True, "n": False, "no": False}
 
 T = TypeVar("T")
@@ -54,6 +65,10 @@ class Person:
             self.wait_for_word()  # `untildone resume --budget` or `stop` will say it
         return said
 
+    def decide(self, key: StoryKey) -> Wish | None:
+        """What is typed about a story: a word, or guidance for it; None when a request comes."""
+        return self._typed(lambda line: _decision(key, line))
+
     def _typed(self, meaning: Callable[[str], T]) -> T | None:
         """What the typed line means; None when a request or the terminal's end comes first."""
         typed = b""
@@ -68,7 +83,7 @@ class Person:
             *lines, typed = typed.split(b"\n")
             for line in lines:
                 try:
-                    return meaning(line.decode(errors="replace").strip().lower())
+                    return meaning(line.decode(errors="replace").strip())
                 except ValueError as wrong:
                     _say(str(wrong))
         return None
@@ -86,14 +101,29 @@ class Person:
 
 def _word(words: Mapping[str, T], again: str) -> Callable[[str], T]:
     def meaning(word: str) -> T:
-        if word not in words:
+        if word.lower() not in words:
             raise ValueError(again)
-        return words[word]
+        return words[word.lower()]
 
     return meaning
 
 
+def _decision(key: StoryKey, line: str) -> Wish:
+    match line.lower():
+        case "":
+            raise ValueError(DECIDE)
+        case "r" | "retry":
+            return StoryRetried(key)
+        case "s" | "skip":
+            return StoryParked(key, Why.SKIPPED)
+        case "q" | "quit" | "stop":
+            return GivenUp(key)
+        case _:
+            return Guided(line, key)
+
+
 def _budget(name: str, line: str) -> BudgetSet | StopRequested:
+    line = line.lower()
     if line in STOP_WORDS:
         return StopRequested(Stop(StopHow.NOW))
     if not line:

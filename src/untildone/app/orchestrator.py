@@ -18,6 +18,8 @@ from untildone.domain.event import warning
 from untildone.domain.machine import next_steps
 from untildone.domain.policy import wake_at
 from untildone.domain.run import Origin, Run, label
+from untildone.domain.story import StoryKey
+from untildone.domain.wishes import unattended
 
 
 class Orchestrator(Course):
@@ -95,6 +97,8 @@ class Orchestrator(Course):
                 return ports.human.new_budget(name)
             case s.Archive():
                 return self._keeper.archive()
+            case s.AskAboutStory(key):
+                return self._decided(key)
             case s.AskChoice():
                 choice = ports.human.choose()
                 return f.ChoiceMade(choice) if choice else None
@@ -103,6 +107,10 @@ class Orchestrator(Course):
                 return f.Closed(choice, ports.checkpoint.close(choice, self.run.origin))
             case _:
                 assert_never(step)
+
+    def _decided(self, key: StoryKey) -> f.Wish | None:
+        human = self.ports.human
+        return human.decide(key) if human.present() else unattended(key, self.run.parked[key])
 
     def _over_budget(self, step: s.RunAttempt | s.Wait) -> f.BudgetReached | None:
         """Looked at between calls only: what is under way is finished, judged and kept."""

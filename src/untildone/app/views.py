@@ -176,6 +176,8 @@ def phase(run: Run) -> str:
         return _STAGE_PHASE[lane.iteration.stage]
     if run.held_up:
         return "waiting_budget"
+    if run.undecided:
+        return "awaiting_decision"
     if lane.waiting or lane.limit:
         return "waiting_limit"
     if awaits_person(run):

@@ -18,11 +18,11 @@ from untildone.domain.run import (
     Stage,
     Status,
     StopHow,
-    Waiting,
     label,
 )
 from untildone.domain.stuck import ANOTHER_WAY, next_rung, repeats
 from untildone.domain.value import dataclass
+from untildone.domain.waiting import Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,11 @@ def warning(message: str) -> Event:
 
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     """The events that this fact gives rise to, the run's ending included."""
-    events = [*_of_fact(before, fact, after), *_of_wish(fact)]
+    events = [*_of_fact(before, fact, after), *_of_wish(before, fact)]
     if after.parked is not before.parked:
         events += _set_aside(before, after)
+    if after.undecided and not before.undecided:
+        events.append(_to_decide(after.undecided[0]))
     if after.ended and not (before.ended or after.abandoned):
         events += _ending(after)
     if _is_over(after) and not _is_over(before):
@@ -63,7 +65,24 @@ def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     return tuple(events)
 
 
-def _of_wish(fact: f.Fact) -> Iterator[Event]:
+def _to_decide(story_id: str) -> Event:
+    why = f"your word about story {story_id}: retry, skip, stop, or what the agent should know"
+    return Event("waiting", {"why": why, "until": None, "class": "decision"})
+
+
+def _of_wish(before: Run, fact: f.Fact) -> Iterator[Event]:
+    if isinstance(fact, f.GivenUp) and fact.key in before.parked:
+        parked, change = before.parked[fact.key], before.plan.change_id
+        yield Event(
+            "error",
+            {
+                "message": f"Story {fact.key[0]} was given up",
+                "story_id": fact.key[0],
+                "reason": parked.text,
+                "saved_ref": parked.saved_ref,
+                "hint": next_command(change, fact.key[0], parked.why),
+            },
+        )
     if isinstance(fact, f.Guided):
         yield Event("guided", {"story_id": fact.key[0] if fact.key else "", "text": fact.text})
     if isinstance(fact, f.StoriesReordered):

@@ -314,8 +314,15 @@ class TakenBack:
     facts: int
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """The person was asked about a story, or nobody could be: the run ends with it."""
+
+    key: StoryKey
+
+
 # What the person may want of a run at any time, live or not.
-Wish = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared
+Wish = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared | GivenUp
 
 # What the loop does and finds.
 Happening = (

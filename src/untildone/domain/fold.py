@@ -10,7 +10,6 @@ from untildone.domain.agent import Kind
 from untildone.domain.bookkeeping import still_over
 from untildone.domain.budget import Budget, merged
 from untildone.domain.checks import in_force
-from untildone.domain.parking import Parked, Why
 from untildone.domain.run import (
     Done,
     Iteration,
@@ -18,13 +17,12 @@ from untildone.domain.run import (
     Reason,
     Run,
     Stage,
-    StandIn,
     Status,
     Tally,
-    Waiting,
     label,
 )
-from untildone.domain.stuck import REMEMBERED, Tried, fingerprint, gives_up
+from untildone.domain.stuck import REMEMBERED, Tried, fingerprint
+from untildone.domain.waiting import StandIn, Waiting
 
 REASON_IS_PASSED_ON = (Outcome.FAILED, Outcome.VERIFY_FAILED)
 
@@ -190,26 +188,8 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
     run = _lane(run, fact.lane, iteration=None, strikes=0)
     if needs_person:
         return verdict.end(replace(run, error=iteration.reason), Status.STUCK, Reason.ERROR)
-    run = _settled(run, iteration, tally, fact.saved_ref)
+    run = wishes.settled(run, iteration, tally, fact.saved_ref)
     return run if run.ended else verdict.stop_now(run)
-
-
-def _settled(run: Run, iteration: Iteration, tally: Tally, saved_ref: str) -> Run:
-    """What a put-back attempt means for its story: another try, set aside, or the end."""
-    since = iteration.ended or iteration.started
-    if iteration.question:
-        parked = Parked(Why.QUESTION, iteration.question, since, saved_ref)
-        return wishes.park(run, iteration.story_key, parked)
-    rungs = len(run.plan.rungs)
-    if run.plan.on_stuck == "park" and gives_up(tally.tried, rungs, since_renewal=tally.spent):
-        parked = Parked(Why.STUCK, iteration.reason, since, saved_ref)
-        return wishes.park(run, iteration.story_key, parked)
-    if tally.spent <= run.plan.limits.max_retries:
-        return run
-    if run.plan.on_fail == "skip":
-        parked = Parked(Why.FAILED, iteration.reason, since, saved_ref)
-        return wishes.park(run, iteration.story_key, parked)
-    return verdict.end(run, Status.STUCK, Reason.MAX_RETRIES)
 
 
 def wait_started(run: Run, fact: f.WaitStarted) -> Run:
@@ -262,7 +242,7 @@ def stop_requested(run: Run, fact: f.StopRequested) -> Run:
         return run
     # A soft stop waits for the next look at the stories, unless none will come.
     awaits_word = run.plan.done is Done.MANUAL and verdict.all_finished(run)
-    waits = bool(run.held_up) or awaits_word
+    waits = bool(run.held_up or run.undecided) or awaits_word
     waits = waits or any(lane.waiting or lane.limit for lane in run.lanes)
     if waits and verdict.stop_is_due(run):
         return verdict.end(run, Status.STOPPED, Reason.STOPPED)
@@ -304,6 +284,7 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         reason=None,
         tallies=tallies,
         parked=wishes.forgiven(run),
+        undecided=None,
         commitless=0,
         book=None,
         stop=None,

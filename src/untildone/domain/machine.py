@@ -26,6 +26,8 @@ def next_steps(run: Run) -> tuple[s.Step, ...]:
         return settling
     if run.held_up:
         return (s.AwaitBudget(run.held_up.name),)
+    if run.undecided:
+        return (s.AskAboutStory(run.undecided),)
     return tuple(_idle_step(run, lane) for lane in run.lanes)
 
 

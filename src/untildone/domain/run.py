@@ -13,6 +13,7 @@ from untildone.domain.parking import Parked
 from untildone.domain.story import Story, StoryBook, StoryKey
 from untildone.domain.stuck import Tried
 from untildone.domain.value import dataclass
+from untildone.domain.waiting import StandIn, Waiting
 
 
 class Status(StrEnum):
@@ -273,25 +274,6 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A limit that is being waited out."""
-
-    until: datetime
-    why: str
-    kind: Kind = Kind.OVERLOADED
-
-
-@dataclass(frozen=True, slots=True)
-class StandIn:
-    """The agent that works while the usual one (`instead_of`, NAME or NAME:MODEL) is at a limit."""
-
-    agent: str
-    model: str
-    until: datetime
-    instead_of: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """A request to stop; `signal` is 0 unless the process was signalled."""
 
@@ -323,10 +305,11 @@ class Run:
     """One execution of the loop over a change, from its start to the chosen ending.
 
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
-    `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in `order`
-    come first. `trees` are what the last two iterations of a plain loop left. `known_failures` are
-    the checks that failed before the first story; None: they were not tried. `over` is the budget
-    that is used up: the run waits for a higher one, or was stopped there.
+    `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in
+    `order` come first; the person is asked about the one in `undecided`. `trees` are what the
+    last two iterations of a plain loop left. `known_failures` are the checks that failed before
+    the first story; None: they were not tried. `over` is the budget that is used up: the run
+    waits for a higher one, or was stopped there.
     """
 
     plan: Plan
@@ -359,6 +342,7 @@ class Run:
     ledger: Ledger = Ledger()
     over: Reached | None = None
     order: tuple[StoryKey, ...] = ()
+    undecided: StoryKey | None = None
     guidance: tuple[Guidance, ...] = ()
 
     @property

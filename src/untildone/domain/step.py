@@ -103,6 +103,13 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
+class AskAboutStory:
+    """A story failed or asks; the person says whether it is tried again, with which words."""
+
+    key: StoryKey
+
+
+@dataclass(frozen=True, slots=True)
 class AskChoice:
     """Cleanup or keep."""
 
@@ -135,6 +142,7 @@ Work = (
     | Wait
     | AwaitPerson
     | AwaitBudget
+    | AskAboutStory
     | Archive
     | AskChoice
     | Close

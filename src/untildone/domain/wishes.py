@@ -5,14 +5,23 @@ from datetime import datetime
 from typing import assert_never
 
 from untildone.domain import fact as f
+from untildone.domain import verdict
 from untildone.domain.guidance import Guidance
 from untildone.domain.parking import Parked, Why
-from untildone.domain.run import Reason, Run, Status
+from untildone.domain.run import Iteration, Reason, Run, Status, Tally
 from untildone.domain.story import StoryKey
+from untildone.domain.stuck import gives_up
 
 
 def granted(run: Run, fact: f.Wish, at: datetime) -> Run:
     """The run with what the person wants of it."""
+    after = _granted(run, fact, at)
+    key = after.undecided
+    set_aside = isinstance(fact, f.StoryParked) and fact.key == key
+    return replace(after, undecided=None) if set_aside or key not in after.parked else after
+
+
+def _granted(run: Run, fact: f.Wish, at: datetime) -> Run:
     match fact:
         case f.StoryParked():
             return story_parked(run, fact, at)
@@ -24,6 +33,8 @@ def granted(run: Run, fact: f.Wish, at: datetime) -> Run:
             return guided(run, fact, at)
         case f.GuidanceCleared():
             return cleared(run, fact)
+        case f.GivenUp():
+            return _given_up(run, fact.key)
         case _:
             assert_never(fact)
 
@@ -83,6 +94,47 @@ def cleared(run: Run, fact: f.GuidanceCleared) -> Run:
 def still_needed(run: Run, key: StoryKey) -> tuple[Guidance, ...]:
     """The guidance that remains when this story is finished."""
     return tuple(piece for piece in run.guidance if run.plan.plain or piece.key != key)
+
+
+def settled(run: Run, iteration: Iteration, tally: Tally, saved_ref: str) -> Run:
+    """What a put-back attempt means for its story: another try, set aside, or the end."""
+    key, since, plan = iteration.story_key, iteration.ended or iteration.started, run.plan
+    if iteration.question:
+        parked = Parked(Why.QUESTION, iteration.question, since, saved_ref)
+        return _to_decide(park(run, key, parked), key)
+    if plan.on_stuck == "park" and gives_up(
+        tally.tried, len(plan.rungs), since_renewal=tally.spent
+    ):
+        return park(run, key, Parked(Why.STUCK, iteration.reason, since, saved_ref))
+    if tally.spent <= plan.limits.max_retries:
+        return run
+    if plan.on_fail in ("skip", "ask"):
+        parked = Parked(Why.FAILED, iteration.reason, since, saved_ref)
+        return _to_decide(park(run, key, parked), key)
+    return verdict.end(run, Status.STUCK, Reason.MAX_RETRIES)
+
+
+def unattended(key: StoryKey, parked: Parked) -> f.Wish:
+    """What is done about a story when nobody is there to be asked."""
+    if parked.tried:
+        return f.GivenUp(key)
+    return f.StoryParked(key, parked.why, parked.text, parked.saved_ref)
+
+
+def _to_decide(run: Run, key: StoryKey) -> Run:
+    return replace(run, undecided=key) if run.plan.on_fail == "ask" else run
+
+
+def _given_up(run: Run, key: StoryKey) -> Run:
+    """The person wants no more of it: the run ends as it would have without a question."""
+    parked = run.parked.get(key)
+    left = {k: v for k, v in run.parked.items() if k != key}
+    run = replace(run, undecided=None)
+    if parked is None or run.ended:
+        return run
+    if parked.asks:
+        return verdict.end(run, Status.STUCK, Reason.PARKED)
+    return verdict.end(replace(run, parked=left), Status.STUCK, Reason.MAX_RETRIES)
 
 
 def park(run: Run, key: StoryKey, parked: Parked) -> Run:

@@ -23,6 +23,8 @@ MARKS = {
 LAST_LINES = 5
 MOST_STORIES = 12
 REFRESH_PER_S = 4
+# With these the loop is at work (again).
+GOES_ON = ("run_started", "iteration_started")
 
 
 class LiveView:
@@ -51,12 +53,15 @@ class LiveView:
         else:
             self._print(event)
         paused = name == "waiting" and event.get("class") == "budget"
-        if name == "run_started" or (name == "budget_set" and not event["paused"]):
+        deciding = name == "waiting" and event.get("class") == "decision"
+        if name in GOES_ON or (name == "budget_set" and not event["paused"]):
             self._start()
-        elif name in ("complete", "finished") or paused:
+        elif name in ("complete", "finished") or paused or deciding:
             self._stop()
         if paused or (name == "budget_set" and event["paused"]):
             self._prompt("new amount, or stop? ")
+        if deciding:
+            self._prompt("retry, skip, stop, or what the agent should know? ")
         if name == "complete" and self._ask and event["reason"] != "stopped":
             self._question()
 

@@ -89,8 +89,9 @@ OPTIONS = [
     ),
     click.option(
         "--on-fail",
-        type=click.Choice(["stop", "skip"]),
-        help="Retries of a story used up: end the run, or go on with the others.  [default: stop]",
+        type=click.Choice(["stop", "skip", "ask"]),
+        help="Retries of a story used up: end the run, go on with the others, or ask you."
+        "  [default: stop]",
     ),
     click.option(
         "--max-iterations",
