@@ -173,7 +173,7 @@ def _stories(top: Path) -> Iterator[Row]:
         yield Row("stories", WARN, text, 'untildone run --task "what should be done"')
     for name in SOURCES:
         if why := kind(name).missing():
-            yield Row("stories", OK, f"The source `{name}` cannot be used: {why}")
+            yield Row(f"source {name}", OK, f"The source `{name}` cannot be used: {why}")
 
 
 def _complaint(check: str, error: UntildoneError) -> Row:
