@@ -300,3 +300,24 @@ def test_boxes_that_an_agent_ticked_before_the_loop_was_killed_do_not_count(
     live.wait()
     result = bench.run("resume", "demo", "--json").ok()
     assert [e["story_id"] for e in result.named("checkpoint_saved")] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("variant", ["branch", "stash"])
+def test_a_stop_while_the_checks_are_tried_is_obeyed_and_leaves_no_file(
+    bench: Bench, variant: str
+) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    check = "touch junk.log ../trying; test -f ../go || sleep 60"
+    live = bench.begin("--verify", check, "--checkpoint", variant)
+    live.wait_event("checks_tried")
+    until((bench.root / "trying").exists)
+    live.signal(signal.SIGTERM)
+    result = live.wait(10).ok(143)
+    assert result.named("iteration_started") == []
+    assert bench.state()["status"] == "stopped"
+    assert not bench.path("junk.log").exists()
+    (bench.root / "go").write_text("")
+    again = bench.run("resume", "demo", "--json").ok()
+    assert len(again.named("checks_tried")) == 1
+    assert again.outcomes() == ["complete"]
