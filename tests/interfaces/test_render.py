@@ -60,7 +60,7 @@ LINES: Shown = {
     "agent_text long": ({"text": LONG}, "  │ " + "x" * 159 + "…"),
     "agent_tool": ({"tool": "Edit", "detail": "a.py"}, "  ⚒ Edit a.py"),
     "agent_tool bare": ({"tool": "Edit"}, "  ⚒ Edit"),
-    "checks_tried": ({"commands": ["a", "b"]}, "  which checks already fail: a, b"),
+    "checks_tried": ({"commands": ["a", "b"]}, "  trying the checks first: a, b"),
     "verify_started": ({"command": "make"}, "  check: make"),
     "verify_ended": ({"command": "make", "passed": True}, "  check passed: make"),
     "verify_ended of no weight": (

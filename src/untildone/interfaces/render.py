@@ -215,7 +215,7 @@ _WORDS = {
     "iteration_started": _iteration_started,
     "agent_text": lambda e: "\n".join(f"  │ {row}" for row in last_lines(e["text"])),
     "agent_tool": lambda e: f"  ⚒ {e['tool']} {first_line(e.get('detail', ''), 100)}".rstrip(),
-    "checks_tried": lambda e: "  which checks already fail: " + ", ".join(_texts(e["commands"])),
+    "checks_tried": lambda e: "  trying the checks first: " + ", ".join(_texts(e["commands"])),
     "verify_started": lambda e: f"  check: {e['command']}",
     "verify_ended": _verify_ended,
     "iteration_ended": _iteration_ended,
