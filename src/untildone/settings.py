@@ -78,6 +78,7 @@ class Settings:
     max_file_mb: float = _doc("Largest new file that git takes, in MiB.", 50.0, above=0)
     usage_cmd: str = _doc("Command that prints tokens used since a time.", "")
     prompt_template: str = _doc("File with your own prompt template.", "")
+    repeat_limit: int = _doc("Times of one line in a row that end a call; 0: never.", 500, least=0)
     learnings: str = _doc("File that keeps learnings; off: none; empty: in the git folder.", "")
     keep_days: int = _doc("How long `gc` keeps what ended runs have stored, in days.", 30, least=0)
 

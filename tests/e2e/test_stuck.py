@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import failed
+from tests.e2e.bench_repo import DONE, failed
 
 if TYPE_CHECKING:
     from tests.e2e.bench_repo import Actions, Bench
@@ -101,3 +102,37 @@ def test_a_stuck_story_is_parked_if_asked_and_the_others_are_done(bench: Bench) 
     assert bench.state()["reason"] == "parked"
     bench.run("resume", "demo").ok()
     assert bench.state()["status"] == "done"
+
+
+def test_an_agent_that_says_the_same_thing_over_and_over_is_ended(bench: Bench) -> None:
+    bench.install_claude()
+    bench.only_stories(1)
+    again: Actions = [["say", "Let me try that again."]]
+    bench.plan({1: [*again * 600, ["sleep", 600]], 2: [["say", "Line {n}"], *again * 400, *DONE]})
+    done = bench.loop("--agent", "claude").ok()
+    assert done.outcomes() == ["agent_error", "complete"]
+    first, _ = done.named("iteration_ended")
+    assert (first["outcome_class"], first["reason"]) == (
+        "repeating",
+        "the agent said or did the same thing over and over and was ended",
+    )
+    assert bench.calls()[0].prompt == bench.calls()[1].prompt
+    bench.run("replay").ok()
+    assert bench.processes() == []
+
+
+def test_an_agent_that_works_in_silence_outlives_the_idle_limit_a_sleeper_does_not(
+    bench: Bench,
+) -> None:
+    bench.only_stories(1)
+    busy = f"{sys.executable} -IS -c 'import time\nwhile time.process_time() < 4: pass'"
+    bench.plan({1: [["sleep", 60]], 2: [["sh", busy], *DONE]})
+    done = bench.loop("--idle-timeout", "0.03").ok()
+    assert done.outcomes() == ["idle_timeout", "complete"]
+
+
+def test_a_plain_loop_that_goes_back_and_forth_is_stalled(bench: Bench) -> None:
+    toggles = {n: [["write", "side.txt", f"{n % 2}\n"], ["say", "done"]] for n in range(1, 9)}
+    bench.plan(toggles)
+    bench.loop("--task", "go round", "--done", "manual", "--max-iterations", "8").ok(4)
+    assert len(bench.calls()) == 4

@@ -81,7 +81,7 @@ class Watch:
         process: subprocess.Popen[bytes],
         command: Command,
         pipes: Pipes,
-        on_output: Callable[[bytes], None],
+        on_output: Callable[[bytes], object],
         on_error: Callable[[bytes], None],
     ) -> None:
         self._process = process
@@ -92,6 +92,7 @@ class Watch:
         self._open = {pipes.out, pipes.err}
         self._to_write = memoryview(command.stdin)
         self._give_up_at: float | None = None
+        self._enough = False
         self._silence: Silence | None = None
         self.stderr_tail = bytearray()
         if command.idle_s is not None:
@@ -116,6 +117,8 @@ class Watch:
                     self._silence.broken(now)
                 if self._process.poll() is not None:
                     return Ending.EXITED
+                if self._enough:
+                    return Ending.REPEATING
                 late = self._late(now, started)
                 if late:
                     return late
@@ -186,7 +189,7 @@ class Watch:
             if not chunk:
                 self._open.discard(fd)
             elif fd == self._pipes.out:
-                self._on_output(chunk)
+                self._enough = bool(self._on_output(chunk)) or self._enough
             else:
                 self._on_error(chunk)
                 self.stderr_tail += chunk

@@ -64,12 +64,15 @@ class Processes:
     def run(
         self,
         command: Command,
-        on_output: Callable[[bytes], None],
+        on_output: Callable[[bytes], object],
         interrupted: Callable[[], bool],
         on_start: Callable[[int], None] = lambda pid: None,
         on_error: Callable[[bytes], None] = lambda chunk: None,
     ) -> Ended:
-        """Run a program to its end, handing over its standard output as it comes."""
+        """Run a program to its end, handing over its standard output as it comes.
+
+        A true answer of `on_output` says that it repeats itself, and ends it.
+        """
         pipes = Pipes(with_input=bool(command.stdin))
         try:
             process = subprocess.Popen(

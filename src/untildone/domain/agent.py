@@ -109,10 +109,24 @@ class AgentText:
 
 @dataclass(frozen=True, slots=True)
 class AgentTool:
-    """A tool call of the agent: its name and a short form of what it was called with."""
+    """A tool call of the agent: its name and a short form of what it was called with.
+
+    `mark` tells calls with different input apart; empty where the agent does not say all of it.
+    """
 
     tool: str
     detail: str = ""
+    mark: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        """What is shown is the same."""
+        if not isinstance(other, AgentTool):
+            return NotImplemented
+        return (self.tool, self.detail) == (other.tool, other.detail)
+
+    def __hash__(self) -> int:
+        """As for what is shown."""
+        return hash((self.tool, self.detail))
 
 
 Notice = AgentText | AgentTool
@@ -128,6 +142,7 @@ class Kind(StrEnum):
     AGENT_ERROR = "agent_error"
     CRASHED = "crashed"
     HUNG = "hung"
+    REPEATING = "repeating"
     NOT_LOGGED_IN = "not_logged_in"
     RATE_LIMITED = "rate_limited"
     QUOTA_EXHAUSTED = "quota_exhausted"
@@ -165,6 +180,7 @@ class Ending(StrEnum):
     TIMEOUT = "timeout"
     IDLE_TIMEOUT = "idle_timeout"
     INTERRUPTED = "interrupted"
+    REPEATING = "repeating"
     NOT_STARTED = "not_started"
 
 

@@ -46,6 +46,9 @@ def judge(report: AgentReport, strikes: int = 0) -> Verdict:
         case Ending.IDLE_TIMEOUT:
             reason = "the agent was silent for too long"
             return Verdict(Outcome.IDLE_TIMEOUT, reason, _unanswered(report, strikes))
+        case Ending.REPEATING:
+            reason = "the agent said or did the same thing over and over and was ended"
+            return Verdict(Outcome.AGENT_ERROR, reason, Trouble(Kind.REPEATING, "repeating"))
         case Ending.NOT_STARTED:
             reason = report.reading.error or "the agent could not be started"
             return Verdict(Outcome.AGENT_ERROR, reason, Trouble(Kind.CRASHED, "not started"))

@@ -106,6 +106,8 @@ class Limits:
         """How long one check may take."""
         return self.verify_timeout_min or self.timeout_min
 
+    repeat_limit: int = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

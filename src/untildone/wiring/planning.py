@@ -127,6 +127,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         settings.idle_timeout,
         settings.max_file_mb,
         settings.verify_timeout,
+        settings.repeat_limit,
     )
     plan = Plan(
         change_id=change,

@@ -56,6 +56,8 @@ _REFUSED = "ContentPolicyViolationError"
 class AiderReader(EventReader):
     """Reads plain text; a promise counts when aider has counted the tokens of its answer."""
 
+    apart = False
+
     def __init__(self, intent: Intent) -> None:
         super().__init__(intent)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -1,6 +1,7 @@
 """Codex, called without a terminal: its ways and its events."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from untildone.adapters.agents.api_error import told
 from untildone.adapters.agents.event_reader import EventReader, error_text, tool
@@ -62,7 +63,9 @@ class CodexReader(EventReader):
             return []
         self._open = item_id
         self._talk.say("", "")
-        return [tool(string(item.get("tool")) or kind, {"command": _what(item)})]
+        call = tool(string(item.get("tool")) or kind, {"command": _what(item)})
+        # Of an edit only the files are told: many edits of one file look the same.
+        return [call if kind == "command_execution" else replace(call, mark="")]
 
     def _reading(self, stderr_tail: bytes) -> Reading:
         error, trouble = self._outcome(stderr_tail)

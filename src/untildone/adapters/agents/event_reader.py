@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from zlib import crc32
 
 from untildone.adapters.agents.fields import detail, short
 from untildone.adapters.agents.lines import Lines, parsed
@@ -17,9 +18,11 @@ ERROR_CHARS = 2000
 class EventReader(ABC):
     """Hands each event to `_hear` as it comes and asks `_reading` when the output is over.
 
-    Lines that begin with one of `_skipped` are not even parsed.
+    Lines that begin with one of `_skipped` are not even parsed. `apart` says that the agent's own
+    words do not come mixed with what its tools print.
     """
 
+    apart = True
     _skipped: tuple[bytes, ...] = ()
 
     def __init__(self, intent: Intent) -> None:
@@ -71,7 +74,8 @@ class EventReader(ABC):
 
 def tool(name: object, arguments: object) -> AgentTool:
     """The notice of a tool call."""
-    return AgentTool(short(name), detail(arguments))
+    mark = f"{name} {crc32(repr(arguments).encode('utf-8', 'replace')):08x}"
+    return AgentTool(short(name), detail(arguments), mark)
 
 
 def error_text(*candidates: str) -> str:

@@ -4,12 +4,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from untildone.adapters.agents.event_reader import EventReader
 from untildone.adapters.agents.recording import Recording
 from untildone.adapters.child import Command
 from untildone.adapters.leftovers import note_agent
 from untildone.adapters.process import Processes
 from untildone.adapters.sandbox import Containment
 from untildone.domain.agent import AgentReport, Ending, Intent, Reading
+from untildone.domain.repetition import Repetition
 from untildone.domain.run import Limits
 from untildone.ports import Dialect, Notify
 
@@ -73,19 +75,24 @@ class AgentSession:
         )
         held = self._containment.around(command, invocation.writable, intent.scratch)
         begun, spoke = not dialect.greets, False
+        measured = isinstance(reader, EventReader) and reader.apart
+        again = Repetition(limits.repeat_limit if measured else 0)
 
         def is_over() -> bool:
             return self._ends_call(intent.story_id)
 
         with Recording(log_file, intent.asked) as log:
 
-            def heard(chunk: bytes) -> None:
+            def heard(chunk: bytes) -> bool:
                 nonlocal begun, spoke
                 begun = True
                 log.out(chunk)
+                too_often = False
                 for notice in reader.feed(chunk):
                     spoke = True
                     notify(notice)
+                    too_often = again.heard(notice) or too_often
+                return too_often
 
             ended = self._processes.run(held, heard, is_over, self._note_pid, log.err)
         self._pid_file.unlink(missing_ok=True)
