@@ -304,3 +304,9 @@ def test_ticking_some_stories_makes_exactly_those_done(data: bytes, draw: st.Dat
     assert len(changed) == len(lines)
     assert {(data[at : at + 1], ticked[at : at + 1]) for at in changed} <= {(b" ", b"x")}
     assert task_lines.untick(ticked, lines) == data
+
+
+def test_a_heading_is_read_alike_with_and_without_blanks_behind_it() -> None:
+    plain, blank = (parse(f"## 1. Log in{end}\n- [ ] a\n").stories[0] for end in ("", "  \t"))
+    assert (plain.key, blank.key) == (("1", "Log in"), ("1", "Log in"))
+    assert plain.title == blank.title

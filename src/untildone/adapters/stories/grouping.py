@@ -85,6 +85,8 @@ def _settings(lines: Sequence[str], last: int) -> Iterator[str]:
     """`Verify:` and its like below the tasks: a check that stands there must not be passed over."""
     for at in range(last, len(lines)):
         line = lines[at]
+        if not line:
+            continue
         if line.startswith(("#", "```", "~~~")):
             return
         if line[:1].strip(BLANKS) and ":" in line and checks.is_setting(line.rstrip(BLANKS)):
@@ -111,11 +113,11 @@ def named(text: str, seen: Counter[str]) -> tuple[str, str, bool]:
 
 
 def _tasks(owned: Sequence[TaskLine], details: dict[int, str]) -> tuple[Task, ...]:
-    number = labels.split_number
+    number = labels.number
     return tuple(
         [
             Task(
-                number(task.text, letters=True)[0] or str(ordinal),
+                number(task.text) or str(ordinal),
                 task.text,
                 task.done,
                 task.line,

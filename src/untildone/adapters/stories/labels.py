@@ -29,6 +29,12 @@ def normal(text: str) -> str:
     return " ".join(text.split())
 
 
+def number(text: str) -> str:
+    """The number at the start of a task's text, `T001` included; empty if there is none."""
+    usual = _USUAL.match(text)
+    return usual[1] or usual[2] if usual else split_number(text, letters=True)[0]
+
+
 def split_number(text: str, *, letters: bool) -> tuple[str, str]:
     """The number at the start (`1.2`, `1.`, with `letters` also `T001`) and the rest."""
     if text[:1] not in _STARTS:

@@ -8,7 +8,7 @@ from untildone.adapters.stories.task_lines import BLANKS, TaskLine
 from untildone.domain.value import dataclass
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
-_USUAL = re.compile(r"(#{1,6}) ([0-9]{1,9})\. ([A-Za-z][\w ,.:()/-]*)")
+_USUAL = re.compile(r"(#{1,6}) ([0-9]{1,9})\. ([A-Za-z](?:[\w ,.:()/-]*[\w.)])?)")
 _QUOTE = r"[ \t>]*"
 _ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+(?:\[.?\][ \t]+)?)"
 _FENCE = re.compile(rf"{_QUOTE}(?P<item>{_ITEM}*)(?P<mark>`{{3,}}(?=[^`]*$)|~{{3,}})(?P<rest>.*)$")
@@ -35,10 +35,15 @@ def headings(lines: Sequence[str]) -> list[Heading]:
     inside = fenced(lines) if likely else []
     found = []
     for number in likely:
-        if not inside[number - 1]:
-            heading = _read(lines[number - 1].strip("\ufeff").rstrip(BLANKS), number)
-            if heading is not None:
-                found.append(heading)
+        if inside[number - 1]:
+            continue
+        line = lines[number - 1]
+        usual = _USUAL.fullmatch(line)
+        if usual:  # what most numbered headings look like, found without the long way round
+            signs, label, title = usual.groups()
+            found.append(Heading(number, len(signs), line[len(signs) + 1 :], label, title))
+        elif heading := _read(line.strip("\ufeff").rstrip(BLANKS), number):
+            found.append(heading)
     return found
 
 
@@ -78,10 +83,6 @@ def hidden(lines: Sequence[str]) -> list[bool]:
 
 
 def _read(line: str, number: int) -> Heading | None:
-    usual = _USUAL.fullmatch(line)
-    if usual:  # what most numbered headings look like, found without the long way round
-        signs, label, title = usual.groups()
-        return Heading(number, len(signs), line[len(signs) + 1 :], label, title)
     match = _HEADING.match(line)
     if match is None:
         return None
@@ -126,7 +127,10 @@ def group_level(items: Sequence[Item]) -> int | None:
             inside.append(item)
             told = False
         elif not told:
-            with_tasks.update((h.line, h) for h in inside if h.level >= _FIRST_GROUP_LEVEL)
+            for heading in reversed(inside):
+                if heading.level < _FIRST_GROUP_LEVEL or heading.line in with_tasks:
+                    break  # and so are all above it
+                with_tasks[heading.line] = heading
             told = True
     numbered = [h.level for h in with_tasks.values() if h.number]
     return min(numbered or [h.level for h in with_tasks.values()], default=None)
