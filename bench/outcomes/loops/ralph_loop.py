@@ -7,6 +7,8 @@ from bench.outcomes import project
 from bench.outcomes.arena import Arena, Ending
 from bench.outcomes.loops.base import CannotRun, Loop, npm, pip
 
+PASSES = 3
+
 
 class RalphLoop(Loop):
     """ralph-loop from PyPI: one spec for each story, done after three DONE in a row."""
@@ -38,10 +40,10 @@ class RalphLoop(Loop):
         return arena.run(program, *self.flags)
 
     def claimed(self, arena: Arena) -> set[str]:
-        """The specs whose last word is DONE."""
+        """The specs with enough DONE in a row, which is its own rule."""
         path = arena.work / ".ralph" / "state.json"
         told = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        done = [spec["path"] for spec in told.get("specs", []) if spec.get("last_status") == "DONE"]
+        done = [spec["path"] for spec in told.get("specs", []) if spec["done_count"] >= PASSES]
         return {Path(name).name.partition(".")[0] for name in done}
 
 
