@@ -45,6 +45,7 @@ def test_learnings_go_from_story_to_story_and_into_no_commit(bench: Bench, varia
     assert "learnings" not in bench.git("status", "--porcelain", "--untracked-files=all")
     store = Path(bench.state()["learnings_file"])
     assert store.read_text() == "Use make.\nNot npm.\n"
+    assert f"learnings: {store}" in bench.run("status").ok().stdout
     bench.run("replay").ok()
 
 

@@ -91,6 +91,7 @@ def _loop_text(loop: dict[str, object]) -> str:
     if loop.get("waiting_until"):
         rows.append(f"  waiting until {render.clock_time(loop['waiting_until'])}")
     rows += _parked(loop)
+    rows += [f"  learnings: {path}" for path in filter(None, [loop.get("learnings_file")])]
     if loop.get("error"):
         rows.append(f"  error: {loop['error']}")
     dead = not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running")
