@@ -24,9 +24,11 @@ Object = Mapping[str, Json]
 
 def text(value: Json) -> str:
     """A scalar as text that can be printed; anything else is no text."""
+    if isinstance(value, str):
+        return plain(value).strip()
     if isinstance(value, bool) or value is None or isinstance(value, list | dict):
         return ""
-    return plain(value).strip() if isinstance(value, str) else str(value)
+    return str(value)
 
 
 def first(thing: Object, keys: Iterable[str]) -> str:
@@ -96,6 +98,8 @@ def bounded(long: str) -> str:
 def _section(key: str, value: Json) -> Iterator[str]:
     if key.lower() == "description":
         yield from filter(None, [text(value)])
+        return
+    if not value:
         return
     label = _CAPITAL.sub(" ", plain(key)).strip().capitalize() or "Also"
     if isinstance(value, list):

@@ -131,26 +131,36 @@ class Reading:
 
     def _stories(self, entries: Sequence[Entry]) -> tuple[Story, ...]:
         seen: dict[str, int] = {}
-        named = [_id(entry, seen) for entry in entries]
+        named: list[tuple[str, str]] = []
         aliases: dict[str, str] = {}
-        for entry, name in zip(entries, named, strict=True):
-            for alias in (_title(entry), *(_raw_id(entry), name)):
+        for entry in entries:
+            raw, title = _raw_id(entry), _title(entry)
+            name = _id(raw, title, seen)
+            named.append((name, title or name))
+            for alias in (title, raw, name):
                 aliases.setdefault(alias, name)
         grouped = any(entry.value.get(GROUP) for entry in entries)
         found = []
-        for entry, name, state in zip(entries, named, self._states, strict=True):
-            story = self._story(entry, name, state, aliases, grouped=grouped)
+        for entry, names, state in zip(entries, named, self._states, strict=True):
+            story = self._story(entry, names, state, aliases, grouped=grouped)
             self._entries_by_key.setdefault(story.key, (entry, state))
             found.append(story)
         return tuple(found)
 
     def _story(
-        self, entry: Entry, name: str, state: "_State", aliases: dict[str, str], *, grouped: bool
+        self,
+        entry: Entry,
+        names: tuple[str, str],
+        state: "_State",
+        aliases: dict[str, str],
+        *,
+        grouped: bool,
     ) -> Story:
         value = entry.value
-        self.ignored += [Remark(entry.line, f"Story {name}: {why}") for why in state.remarks]
-        self.problems += [Remark(entry.line, f"Story {name}: {why}") for why in state.problems]
-        title = _title(entry) or name
+        name, title = names
+        if state.remarks or state.problems:
+            self.ignored += [Remark(entry.line, f"Story {name}: {why}") for why in state.remarks]
+            self.problems += [Remark(entry.line, f"Story {name}: {why}") for why in state.problems]
         asks = not state.done and _bare(str(state.raw.get(STATUS))) in _HELD
         task = Task(name, title, state.done, entry.line, mark=json.dumps(state.raw), asks=asks)
         wanted = next((fields.ids(value[key]) for key in DEPENDENCIES if value.get(key)), ())
@@ -241,11 +251,10 @@ def _raw_id(entry: Entry) -> str:
     return f"{entry.phase}.{raw}" if entry.phase and raw.isdigit() else raw
 
 
-def _id(entry: Entry, seen: dict[str, int]) -> str:
-    raw = _raw_id(entry)
+def _id(raw: str, title: str, seen: dict[str, int]) -> str:
     if raw:
         return fields.story_id(raw)
-    name = labels.slug(_title(entry) or "story")
+    name = labels.slug(title or "story")
     seen[name] = seen.get(name, 0) + 1
     return name if seen[name] == 1 else f"{name}.{seen[name]}"
 

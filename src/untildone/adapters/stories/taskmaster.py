@@ -108,7 +108,7 @@ class TaskDocument:
         name = fields.story_id(raw) if raw else labels.slug(title)
         own = self._task(name, title, value, line)
         tasks, needed = [own], list(_parents(value.get("dependencies")))
-        inner = self._text.members(place).get("subtasks")
+        inner = self._text.members(place)["subtasks"] if value.get("subtasks") else None
         key = (name, " ".join(title.split()))
         self._places.setdefault((key, name), place)
         for sub in self._text.elements(inner) if inner and isinstance(inner.value, list) else ():
