@@ -100,8 +100,8 @@ class Agent:
 
     def do_flood(self):
         line = "All work and no play makes a long log. " * 200
-        for _ in range(FLOOD // len(line)):
-            self.voice.say(line)
+        for n in range(FLOOD // len(line)):
+            self.voice.say(f"{n}: {line}")  # much, not the same: that would be another bad habit
         self.do_honest()
 
     def do_exit_1(self):
