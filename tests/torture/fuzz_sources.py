@@ -96,6 +96,7 @@ DEEP = (b"[", b'{"a":', b"- ", b"> ", b"  ", b"{a: ", b"(", b"#")
 _KEYS = rb"passes|completed|complete|done|[Ss]tatus|[0-9][0-9a-z-]*|epic-[0-9]+"
 _MASKS = (
     re.compile(rb'[,\s]*"(?:' + _KEYS + rb')"\s*:\s*(?:true|false|null|"(?:[^"\\]|\\.)*")'),
+    re.compile(rb"(?m)^[ \t]*(?:" + _KEYS + rb")[ \t]*:[^\r\n]*"),
     re.compile(rb"(?:, )?[\"']?(?:" + _KEYS + rb")[\"']?[ \t]*:[^,}\r\n]*"),
     re.compile(rb"\[[^\]\n]*\] ?"),
     re.compile(rb"\s+"),
