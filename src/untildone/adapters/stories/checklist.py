@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
-from untildone.adapters.stories import cut, grouping, labels, passed_over, task_lines
+from untildone.adapters.stories import cut, grouping, labels, passed_over, regular, task_lines
 from untildone.adapters.stories.task_lines import TaskLine
 from untildone.domain.story import Remark, Story, StoryBook, Task
 from untildone.domain.value import dataclass
@@ -66,6 +66,10 @@ def parse(
 def _parsed(
     data: bytes, change: str, source: str, path: str, rules: Rules, granularity: str
 ) -> StoryBook:
+    if rules is USUAL and granularity == "group" and (found := regular.stories(data)):
+        names = [task.id for story in found for task in story.tasks]
+        equal = () if len(set(names)) == len(names) else tuple(_equal_tasks(found))
+        return StoryBook(change, source, path, found, (), equal)
     lines = task_lines.split(data)
     tasks, ignored = _scanned(lines, rules)
     stories = groups = rules.group(lines, tasks)
