@@ -618,7 +618,7 @@ def test_an_error_before_the_workspace_stands_is_raised() -> None:
     loop = FakeLoop((), checkpoint=FakeCheckpoint(open=UserError("cannot add")))
     with pytest.raises(UserError, match="cannot add"):
         loop.drive()
-    assert loop.record.facts == []
+    assert [fact for fact, _ in loop.record.facts] == [f.StepFailed("Open", "cannot add")]
 
 
 def test_an_interrupted_step_is_raised() -> None:

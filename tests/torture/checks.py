@@ -107,8 +107,9 @@ def _files(top: Path) -> Iterable[Path]:
 def losses(scene: Scene) -> list[Fact]:
     """Bytes of the user's and of every ended agent call that are nowhere."""
     have = stored(scene)
-    if (scene.root / "agent-removed-env").exists():
-        have.add(blob_id(USERS_FILES[".env"].encode()))  # ignored files are the agent's to remove
+    for name, path in {"env": ".env", "cache": "build/cache.bin"}.items():
+        if (scene.root / f"agent-removed-{name}").exists():
+            have.add(blob_id(USERS_FILES[path].encode()))  # ignored files are the agent's to remove
     wrong = [
         Fact(LOST, f"the user's {text!r}")
         for text in USERS_BYTES

@@ -35,6 +35,7 @@ promise=COMPLETE
 . "$plan" > /dev/null 2>&1
 cd "$top"
 [ -e .env ] || touch "$root/agent-removed-env"
+[ -e build/cache.bin ] || touch "$root/agent-removed-cache"
 git rev-parse -q --verify HEAD > "$root/calls/$n/head" 2> /dev/null
 find . -name .git -prune -o -name .claude -prune -o -name build -prune -o -type f \\
   ! -name .env ! -name tasks.md -exec git hash-object --no-filters -- {} + > "$root/calls/$n/left"

@@ -22,6 +22,14 @@ FOUND = {
     "a broken index, then killed": Case(
         1, 0, ("echo broken > .git/index\n",), (Fault(40, "before"),)
     ),
+    "git killed before the start": Case(1, 0, (), (Fault(1, "child", 0.5),)),
+    "git killed while files are recorded": Case(1, 0, (), (Fault(27, "child", 0.5),)),
+    "killed in a cleanup": Case(
+        2, 0, (': > .gitignore\npromise="COMPLETE"\n', 'promise="crash"\n'), (Fault(140, "before"),)
+    ),
+    "ignored files, stashed and dropped by the agent": Case(
+        1, 0, (": > .gitignore\ngit stash -q -u\ngit stash clear\n",), ()
+    ),
     "twice killed at the start": Case(3, 1, (), (Fault(20, "during", 4.0), Fault(3, "half"))),
 }
 

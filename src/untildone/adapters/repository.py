@@ -40,6 +40,12 @@ def discover(processes: Processes, folder: Path) -> Place:
     git = Git(processes, folder)
     asked = ("--is-bare-repository", "--is-inside-work-tree", "--absolute-git-dir")
     answer = git.ask("rev-parse", *asked, "--git-common-dir", "--show-toplevel")
+    if (answer.exit_code or 0) < 0:
+        raise UserError(
+            f"git was killed by signal {-(answer.exit_code or 0)} before it could say where it is",
+            state="Nothing was changed.",
+            hint="Try again.",
+        )
     found = os.fsdecode(answer.stdout).splitlines()
     if not found:
         said = answer.stderr.decode(errors="replace")

@@ -1,5 +1,6 @@
 """The loop: take the next step, perform it through a port, fold in the fact, record, publish."""
 
+import contextlib
 from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
@@ -63,9 +64,12 @@ class Orchestrator(Course):
             assert isinstance(step, s.Close)
             return f.Refused(step.choice, _said(error), error.hint)
         except UntildoneError as error:
+            failed = f.StepFailed(type(step).__name__, _said(error), error.hint)
             if self.run.origin is None:
+                with contextlib.suppress(OSError):  # what went wrong first is told
+                    self.record(failed)
                 raise
-            return f.StepFailed(type(step).__name__, _said(error), error.hint)
+            return failed
 
     def _perform(self, step: s.Work) -> f.Fact | None:  # noqa: C901 - one arm per step
         ports = self.ports

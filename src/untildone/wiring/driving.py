@@ -53,11 +53,12 @@ class Driver:
                 hint="Look at `df .` and `ls -ld .git`, then try again.",
             ) from error
 
-    def finish_closing(self, run: Run | None) -> None:
+    def finish_closing(self, run: Run | None) -> Ended | None:
         """Carry out the rest of a choice whose loop was killed over it."""
-        if run and cut_short_closing(run):
-            self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
-            self.drive(self.recovered(run))
+        if run is None or not cut_short_closing(run):
+            return None
+        self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
+        return self.drive(self.recovered(run))
 
     def refuse_cut_short(self, run: Run) -> None:
         """A run that never began cannot go on."""

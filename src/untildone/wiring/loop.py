@@ -11,7 +11,7 @@ from untildone.domain import fact as f
 from untildone.domain.errors import UserError
 from untildone.domain.event import warning
 from untildone.domain.machine import begin
-from untildone.domain.run import Origin, Run, Status
+from untildone.domain.run import Choice, Origin, Run, Status
 from untildone.settings import Settings
 from untildone.wiring.budgets import refuse_spent
 from untildone.wiring.checks import with_detected
@@ -67,7 +67,9 @@ class Session(Driver):
         if run is None:
             raise UserError("There is no run in this worktree to resume", hint="untildone run")
         self.take_over(run.plan.change_id)
-        self.finish_closing(run)
+        ended = self.finish_closing(run)
+        if ended and run.choice is Choice.CLEANUP:
+            return ended  # nothing is left to go on with
         return self._go_on(repo.needed(run.plan.change_id), settings, flags)
 
     def _move_out(self, found: Ready) -> None:
