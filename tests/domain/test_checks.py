@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.plans import ONE
-from untildone.domain.checks import Check, Level, in_force, may_be_empty, own_checks, parse
+from untildone.domain.checks import (
+    Check,
+    Level,
+    in_force,
+    is_setting,
+    may_be_empty,
+    own_checks,
+    parse,
+)
 from untildone.domain.story import Story, Task
 
 WRITTEN = {
@@ -67,6 +75,12 @@ def test_a_storys_own_checks() -> None:
         "make one",
         "make = more",
     )
+
+
+def test_lines_that_are_read_here() -> None:
+    assert is_setting("Verify: `make`")
+    assert is_setting("- **Allow empty:** yes")
+    assert not is_setting("Why: people.")
 
 
 def test_a_story_without_checks() -> None:

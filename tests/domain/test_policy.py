@@ -37,6 +37,11 @@ VERDICTS: dict[str, tuple[AgentReport, Outcome, str]] = {
         Outcome.AGENT_ERROR,
         "the agent exited with code 3",
     ),
+    "the same over and over": (
+        AgentReport(Ending.REPEATING, -15, Reading(COMPLETE)),
+        Outcome.AGENT_ERROR,
+        "the agent said or did the same thing over and over and was ended",
+    ),
     "complete, but an error": (exited(0, COMPLETE, "broke"), Outcome.AGENT_ERROR, "broke"),
     "an error comes before the exit code": (exited(3, None, "broke"), Outcome.AGENT_ERROR, "broke"),
     "killed by a signal": (exited(-9), Outcome.AGENT_ERROR, "the agent exited with code -9"),

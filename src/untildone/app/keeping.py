@@ -64,14 +64,16 @@ class Keeper:
         story = f"{it.story_id}-limit" if it.limit else it.story_id
         attempt = it.n if it.limit else it.attempt
         reverted = self._course.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
-        source = self._course.ports.source
-        if source and it.story_id:
-            # An unreadable file is found by the next look at the stories, which says so.
-            with contextlib.suppress(StoriesError):
-                before = self._before(source)
-                said = source.take_back(before) if before else ()
-                return replace(reverted, remarks=(*reverted.remarks, *said)) if said else reverted
-        return reverted
+        said = self._taken_back(it.story_id)
+        return replace(reverted, remarks=(*reverted.remarks, *said)) if said else reverted
+
+    def _taken_back(self, story_id: str) -> tuple[str, ...]:
+        source = self._course.ports.source if story_id else None
+        # An unreadable file is found by the next look at the stories, which says so.
+        with contextlib.suppress(StoriesError):
+            before = self._before(source) if source else None
+            return source.take_back(before) if source and before else ()
+        return ()
 
     def _before(self, source: StorySource) -> StoryBook | None:
         """The stories before the attempt; after a crash as far as they are known."""
