@@ -22,7 +22,7 @@ demo: .venv/.run ## Watch a whole run in a throw-away repository; needs no agent
 	@$(BIN)/untildone demo $(ARGS)
 
 test: .venv/.dev ## Run the tests
-	@$(BIN)/python -m pytest -q -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -q -n 3 $(ARGS)
 
 check: .venv/.dev $(if $(filter true,$(CI)),packages agents) ## Run everything a change must pass
 	@$(BIN)/ruff format --check .
@@ -30,7 +30,7 @@ check: .venv/.dev $(if $(filter true,$(CI)),packages agents) ## Run everything a
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -q -n 2 $(ARGS)
+	@$(BIN)/coverage run -m pytest -q -n 3 $(ARGS)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report --fail-under=90
 	@$(BIN)/coverage report --fail-under=100 --include='*/untildone/domain/*,*/untildone/app/*'
@@ -43,11 +43,11 @@ agents: .venv/.dev ## Install the real agent programs of the tests into .agents;
 	@$(BIN)/python -m tests.agents.install $(AGENTS)
 
 test-agents: agents ## Drive claude, codex, goose, gemini and pi against a scripted model, offline
-	@$(BIN)/python -m pytest -q -n 2 -m 'agent and not full' $(ARGS)
+	@$(BIN)/python -m pytest -q -n 3 -m 'agent and not full' $(ARGS)
 
 test-agents-all: AGENTS := all
 test-agents-all: agents ## The same with qwen, opencode, aider and every bad day (minutes)
-	@$(BIN)/python -m pytest -q -n 2 -m agent $(ARGS)
+	@$(BIN)/python -m pytest -q -n 3 -m agent $(ARGS)
 
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)
