@@ -48,5 +48,5 @@ def test_the_plain_loop_has_the_same_prompt_every_time() -> None:
     run = loop.drive()
     first, second = loop.agent.prompts
     assert first == second
-    assert "`/work/notes.md`" in first
+    assert "`/somewhere/notes.md`" in first
     assert run.tally(("", "")).learned == ""

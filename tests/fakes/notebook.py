@@ -11,7 +11,7 @@ class FakeNotebook:
         self.kept: list[str] = []
 
     def open(self) -> Notes:
-        return Notes("/work/notes.md", self.text)
+        return Notes("/somewhere/notes.md", self.text)
 
     def keep(self) -> None:
         self.kept.append(self.text)
