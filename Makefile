@@ -36,8 +36,8 @@ check: .venv/.dev $(if $(filter true,$(CI)),packages agents) ## Run everything a
 	@$(BIN)/coverage report --fail-under=100 --include='*/untildone/domain/*,*/untildone/app/*'
 
 packages: ## Install the Debian packages that some tests need (as root); without them they are skipped
-	@command -v bwrap >/dev/null && command -v mkntfs >/dev/null || \
-		{ apt-get -qq update && apt-get -qq install -y bubblewrap ntfs-3g; }
+	@command -v bwrap >/dev/null && command -v mkntfs >/dev/null && command -v gh >/dev/null || \
+		{ apt-get -qq update && apt-get -qq install -y bubblewrap ntfs-3g gh; }
 
 agents: .venv/.dev ## Install the real agent programs of the tests into .agents; AGENTS='claude pi' picks, AGENTS=all takes all
 	@$(BIN)/python -m tests.agents.install $(AGENTS)

@@ -57,6 +57,18 @@ def stopped(reason: Reason = Reason.STOPPED) -> Event:
     return Event("complete", {"reason": reason, "options": ["cleanup", "keep"]})
 
 
+def no_retry_left(more: str = "") -> Event:
+    data = {
+        "message": f"Story 1: no retry is left after attempt 1{more}",
+        "story_id": "1",
+        "reason": "why",
+        "saved_ref": REF,
+        "hint": "`untildone attempts demo --show 1/1` shows the last attempt, "
+        "`untildone resume demo` tries again",
+    }
+    return Event("error", data)
+
+
 def run_started(**more: object) -> Event:
     data = {
         "change_id": "demo",
@@ -323,17 +335,23 @@ EVENTS: dict[str, Told] = {
         f.Reverted(0, REF),
         (
             REVERTED,
-            Event(
-                "error",
-                {
-                    "message": "Story 1: no retry is left after attempt 1",
-                    "story_id": "1",
-                    "reason": "why",
-                    "saved_ref": REF,
-                    "hint": "`untildone attempts demo --show 1/1` shows the last attempt, "
-                    "`untildone resume demo` tries again",
-                },
-            ),
+            no_retry_left(),
+            stopped(Reason.MAX_RETRIES),
+        ),
+    ),
+    "reverted, retries used up, others wait": (
+        replace(PLAN, limits=replace(LIMITS, max_retries=0)),
+        (
+            OPENED,
+            loaded(book(ONE, story(2, after=("1",)), story(3, after=("2",)))),
+            *ATTEMPT[2:],
+            ended(Outcome.FAILED, "why"),
+            measured(),
+        ),
+        f.Reverted(0, REF),
+        (
+            REVERTED,
+            no_retry_left("; not started because of it: 2, 3"),
             stopped(Reason.MAX_RETRIES),
         ),
     ),

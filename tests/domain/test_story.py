@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.plans import book, story
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Remark, Story, StoryBook, Task, checked
+from untildone.domain.story import Remark, Story, StoryBook, Task, Unread, checked
 
 ONE, TWO, THREE = story(1), story(2), story(3)
 TICKED = story(1, done=True)
@@ -98,7 +98,15 @@ WRONG: dict[str, tuple[tuple[Story, ...], list[str]]] = {
         (replace(ONE, id="login"), story(2, after=("logn", "logn"))),
         ["Story 2 depends on one that does not exist: logn; did you mean `login`?"],
     ),
-    "unlike all": ((story(2, after=("x",)),), ["Story 2 depends on one that does not exist: x"]),
+    "unknown, and like its own": (
+        (replace(ONE, id="US-002"), replace(story(1, after=("US-01",)), id="US-001")),
+        ["Story US-001 depends on one that does not exist: US-01; did you mean `US-002`?"],
+    ),
+    "unlike all": (
+        (ONE, story(2, after=("x",))),
+        ["Story 2 depends on one that does not exist: x; the nearest is `1`"],
+    ),
+    "no other": ((story(2, after=("x",)),), ["Story 2 depends on one that does not exist: x"]),
     "of a finished story": ((story(2, after=("x",), done=True),), []),
     "itself": ((story(1, after=("1",)),), ["Stories wait for each other: 1 → 1"]),
     "two circles and one behind": (
@@ -179,3 +187,22 @@ def test_done_and_counts() -> None:
     assert [s.done for s in stories.stories] == [False, True]
     assert (stories.total, stories.complete) == (3, 2)
     assert (book().total, book().complete) == (0, 0)
+
+
+def test_unread_tasks_are_made_once_and_only_when_one_is_looked_at() -> None:
+    made: list[str] = []
+
+    def make(text: str, line: int) -> tuple[Task, ...]:
+        made.append(text)
+        return (Task("1.1", text, done=True, line=line), Task("1.2", text, done=False, line=line))
+
+    tasks = Unread(make, "some text", 7, total=2, complete=1)
+    unread = Story("1", "One", tasks, line=6)
+    assert (len(tasks), unread.complete, unread.done, book(unread).total) == (2, 1, False, 2)
+    assert made == []
+    same = make("some text", 7)
+    assert (tuple(tasks), tasks[0], tasks[1:]) == (same, same[0], same[1:])
+    assert unread == Story("1", "One", same, line=6)
+    assert tasks == Unread(make, "some text", 7, total=2, complete=1)
+    assert (hash(unread), repr(tasks)) == (hash(replace(unread, tasks=same)), repr(same))
+    assert made == ["some text"] * 3

@@ -261,6 +261,18 @@ def test_wrong_value_of_a_flag(bench: Bench, args: tuple[str, str]) -> None:
     refuses(bench, "demo", *args, words=(args[0],))
 
 
+@pytest.mark.parametrize("task", ["", " \n"], ids=["empty", "blank"])
+def test_empty_task(bench: Bench, task: str) -> None:
+    bench.path(".git/task.txt").write_text(task)
+    refuses(bench, "demo", "--task", task, words=("task", "empty"))
+    refuses(bench, "--task-file", ".git/task.txt", words=("task", "empty"))
+
+
+def test_empty_change_name(bench: Bench) -> None:
+    refuses(bench, "", words=("change", "empty"))
+    refuses(bench, "", "--task", "do it", words=("change", "empty"))
+
+
 def test_wrong_flag_names_the_nearest(bench: Bench) -> None:
     refuses(bench, "demo", "--max-retrys", "2", words=("--max-retrys", "--max-retries"))
 

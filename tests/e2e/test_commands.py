@@ -65,6 +65,14 @@ def values_of(value: Any, key: str) -> list[Any]:
 # help and output
 
 
+def test_status_names_a_command_that_can_go_on(bench: Bench) -> None:
+    bench.plan(default=fails())
+    bench.loop("--max-retries", "0").ok(3)
+    assert "next: untildone resume demo" in bench.run("status").ok().stdout
+    bench.run("finish", "demo", "cleanup").ok()
+    assert "next: untildone run demo" in bench.run("status").ok().stdout
+
+
 def test_help_names_every_command(bench: Bench) -> None:
     said = bench.run("--help").ok().stdout
     assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", said)] == []

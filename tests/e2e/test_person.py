@@ -105,7 +105,7 @@ def test_a_marked_task_parks_its_story_until_it_is_answered(bench: Bench) -> Non
     ended = bench.loop().ok(3)
     assert stories_called(bench) == ["2", "3"]
     assert ended.one("complete")["reason"] == "parked"
-    assert errors(ended) == ["1: Story 1 is marked with `[?]` and waits for an answer"]
+    assert errors(ended) == ["1: Story 1 is marked as one that waits for an answer"]
     assert parked(bench) == [("1", "marked", "1.1 Write the alpha file")]
     assert "parked: story 1 (marked): 1.1 Write the alpha file" in bench.run("status").stdout
     refused = bench.run("resume", "demo").ok(2)

@@ -53,13 +53,25 @@ def test_several_sources_are_listed_and_one_can_be_run(bench: Bench) -> None:
     assert all(word in said for word in ("demo", "app", "todo", "untildone run CHANGE"))
     refused = bench.run("run", "--agent-cmd", bench.agent)
     assert (refused.code, "demo, app" in refused.stderr) == (2, True)
+    assert "too: todo (markdown)" in refused.stderr
+    assert bench.run("stories", "--source", "markdown", "--json").ok().json()["change"] == "todo"
+    assert "Unknown story source" in bench.run("stories", "--source", "kir").ok(2).stderr
+    assert "name what to run" in bench.run("run", "--source", "github").ok(2).stderr
     bench.plan()
-    bench.run("run", "app", "--agent-cmd", bench.agent, "--on-complete", "cleanup").ok()
+    kiro = ("--source", "kiro", "--agent-cmd", bench.agent)
+    bench.run("run", *kiro, "--on-complete", "cleanup").ok()
     assert bench.read(".kiro/specs/app/tasks.md") == KIRO.replace("[ ] ", "[x] ")
     args = ("--source-file", "notes.txt", "--agent-cmd", bench.agent)
     bench.run("run", *args, "--include-flagged").ok()
     assert bench.read("notes.txt") == "- [x] a thing\n"
     assert bench.branch() == "ralph/notes"
+
+
+def test_a_change_that_was_done_before_is_not_archived_and_that_is_told(bench: Bench) -> None:
+    bench.write("openspec/changes/demo/tasks.md", "- [x] all\n")
+    bench.commit("done")
+    said = bench.run("run", "demo", "--archive", "--agent-cmd", bench.agent).ok().stdout
+    assert "nothing was changed. Nor archived: `openspec archive demo`" in said
 
 
 def test_the_graph_of_a_change(bench: Bench) -> None:

@@ -140,12 +140,18 @@ _BEADS = (
     b'{"id":"x-2","title":"b","status":"closed","dependencies":[{"issue_id":"x-2",'
     b'"depends_on_id":"x-1","type":"blocks"}]},{"id":"x-3","title":"e","issue_type":"epic"},'
     b'{"id":"x-3.1","title":"c","status":"in_progress","labels":["ui"]}]',
+    b'[{"id":"x-1","title":"a","status":"open","issue_type":"epic"},{"id":"x-2","title":"b",'
+    b'"status":"open","parent":"x-1","dependency_count":0},{"id":"x-3","title":"c","status":"open",'
+    b'"dependencies":[{"issue_id":"x-3","depends_on_id":"x-1","type":"blocks"}]}]',
     b'{"schema_version":1,"data":[{"id":"x-1","title":"a","status":"open"}]}',
 )
 _GITHUB = (
-    b'[{"number":3,"title":"a","body":"x\\n## Acceptance\\n- one\\n","state":"OPEN","labels":[]},'
+    b'[{"number":3,"title":"a","body":"x\\n## Acceptance\\n- one\\n","state":"OPEN",'
+    b'"labels":[{"id":"L1","name":"night","description":"At night","color":"ededed"}]},'
     b'{"number":7,"title":"b","body":"Depends on #3","state":"CLOSED","stateReason":"COMPLETED",'
-    b'"labels":[{"name":"P1"}],"blockedBy":[{"number":3}]}]',
+    b'"labels":[{"name":"P1"},{"name":"night"}]},{"number":8,"title":"c","state":"OPEN",'
+    b'"labels":[{"name":"night"}],"url":"https://x.invalid/a/b/issues/8","blockedBy":{"nodes":'
+    b'[{"number":3,"state":"OPEN","url":"https://x.invalid/a/b/issues/3"}],"totalCount":1}}]',
 )
 _BMAD = (
     b"""# Story 1.2: Log in

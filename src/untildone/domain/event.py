@@ -1,6 +1,6 @@
 """Events: the public story of a run, derived from its facts; every window shows these."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import assert_never
 
@@ -290,10 +290,12 @@ def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
             },
         )
     elif after.reason is Reason.MAX_RETRIES:
+        last = f"Story {story_id}: no retry is left after attempt {iteration.attempt}"
+        blocks = blocked(after.book or before.book, after.finished, [iteration.story_key])
         yield Event(
             "error",
             {
-                "message": f"Story {story_id}: no retry is left after attempt {iteration.attempt}",
+                "message": last + _not_started(blocks.get(iteration.story_key, ())),
                 "story_id": story_id,
                 "reason": iteration.reason,
                 "saved_ref": fact.saved_ref,
@@ -361,8 +363,8 @@ def _still_parked(run: Run) -> Iterator[Event]:
     change = run.plan.change_id
     blocks = blocked(run.book, run.finished, run.parked)
     for key, parked in run.parked.items():
-        story_id, waits = key[0], ", ".join(blocks.get(key, ()))
-        more = f"; not started because of it: {waits}" if waits else ""
+        story_id = key[0]
+        more = _not_started(blocks.get(key, ()))
         yield Event(
             "error",
             {
@@ -373,6 +375,10 @@ def _still_parked(run: Run) -> Iterator[Event]:
                 "hint": next_command(change, story_id, parked.why),
             },
         )
+
+
+def _not_started(blocks: Sequence[str]) -> str:
+    return f"; not started because of it: {', '.join(blocks)}" if blocks else ""
 
 
 def _is_over(run: Run) -> bool:

@@ -25,7 +25,7 @@ class Why(StrEnum):
 
 STATE_OF = {
     Why.QUESTION: "waits for an answer",
-    Why.MARKED: "is marked with `[?]` and waits for an answer",
+    Why.MARKED: "is marked as one that waits for an answer",
     Why.FAILED: "has no retry left and was passed over",
     Why.STUCK: "made no progress and was passed over",
     Why.SKIPPED: "was skipped on request",

@@ -99,9 +99,9 @@ def wrong(stories: Sequence[U]) -> Iterator[tuple[U, str]]:
 
     What a finished story depended on does not matter any more.
     """
-    first: dict[str, U] = {}
-    for story in stories:
-        other = first.setdefault(story.id, story)
+    first = {story.id: story for story in reversed(stories)}
+    for story in stories if len(first) < len(stories) else ():
+        other = first[story.id]
         if other is not story:
             here = f"{other.path}:{other.line}" if other.path != story.path else str(other.line)
             text = f"Lines {here} and {story.line} start stories with the same id: {story.id}"
@@ -119,15 +119,18 @@ def _unknown(dependent: Sequence[U], known: Mapping[str, U]) -> Iterator[tuple[U
             if name in known:
                 continue
             found += 1
-            near = _nearest(name, known) if found <= _NEAREST_FOR else ""
+            near = _nearest(name, story.id, known) if found <= _NEAREST_FOR else ""
             yield story, f"Story {story.id} depends on one that does not exist: {name}{near}"
 
 
-def _nearest(name: str, known: Collection[str]) -> str:
+def _nearest(name: str, own: str, known: Collection[str]) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-    close = get_close_matches(name, known, n=1, cutoff=0.3)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    others = [other for other in known if other != own]
+    if close := get_close_matches(name, others, n=1, cutoff=0.3):
+        return f"; did you mean `{close[0]}`?"
+    far = get_close_matches(name, others, n=1, cutoff=0.0)
+    return f"; the nearest is `{far[0]}`" if far else ""
 
 
 def _circles(dependent: Sequence[U]) -> Iterator[tuple[U, str]]:

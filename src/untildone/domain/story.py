@@ -1,7 +1,8 @@
 """Stories and their tasks: what one agent call should finish."""
 
-from collections.abc import Collection, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import field
+from typing import overload
 
 from untildone.domain.errors import StoriesError
 from untildone.domain.schedule import Schedule, wrong
@@ -29,6 +30,56 @@ class Task:
     asks: bool = False
 
 
+class Unread(Sequence[Task]):
+    """Tasks that are made of their text when one is looked at.
+
+    Of ten thousand stories a loop reads one; of the others it has to know whether they are done.
+    """
+
+    __slots__ = ("_line", "_made", "_make", "_text", "complete", "total")
+
+    def __init__(
+        self,
+        make: Callable[[str, int], tuple[Task, ...]],
+        text: str,
+        line: int,
+        total: int,
+        complete: int,
+    ) -> None:
+        self._make, self._text, self._line = make, text, line
+        self.total, self.complete = total, complete
+        self._made: tuple[Task, ...] | None = None
+
+    @property
+    def read(self) -> tuple[Task, ...]:
+        """All of them, made once."""
+        if self._made is None:
+            self._made = self._make(self._text, self._line)
+        return self._made
+
+    def __len__(self) -> int:
+        return self.total
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.read)
+
+    @overload
+    def __getitem__(self, at: int) -> Task: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Task]: ...
+    def __getitem__(self, at: int | slice) -> Task | Sequence[Task]:
+        return self.read[at]
+
+    def __eq__(self, other: object) -> bool:
+        return self.read == (other.read if isinstance(other, Unread) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.read)
+
+    def __repr__(self) -> str:
+        return repr(self.read)
+
+
 @dataclass(frozen=True, slots=True)
 class Story:
     """What one agent call should finish: its tasks, and all that a format says about it.
@@ -41,7 +92,7 @@ class Story:
 
     id: str
     title: str
-    tasks: tuple[Task, ...]
+    tasks: Sequence[Task]
     depends_on: tuple[str, ...] = ()
     line: int = 0
     body: str = ""
@@ -58,7 +109,13 @@ class Story:
     @property
     def done(self) -> bool:
         """All its tasks are; a story without any never is."""
-        return all(task.done for task in self.tasks) and bool(self.tasks)
+        return 0 < len(self.tasks) == self.complete
+
+    @property
+    def complete(self) -> int:
+        """How many of its tasks are done."""
+        tasks = self.tasks
+        return tasks.complete if isinstance(tasks, Unread) else [t.done for t in tasks].count(True)
 
     @property
     def question(self) -> str:
@@ -102,17 +159,12 @@ class StoryBook:
     ignored: tuple[Remark, ...] = ()
     problems: tuple[Remark, ...] = ()
     boxes: bool = True
-    total: int = field(init=False)
-    complete: int = field(init=False)
     _schedule: list[Schedule[Story]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        tasks = [task for story in self.stories for task in story.tasks]
         found = (Remark(story.line, why, story.path) for story, why in wrong(self.stories))
         added = tuple(remark for remark in found if remark not in self.problems)
         object.__setattr__(self, "problems", (*self.problems, *added))
-        object.__setattr__(self, "total", len(tasks))
-        object.__setattr__(self, "complete", sum(task.done for task in tasks))
         object.__setattr__(self, "_schedule", [])
 
     def __eq__(self, other: object) -> bool:
@@ -124,6 +176,16 @@ class StoryBook:
     def _content(self) -> tuple[object, ...]:
         head = (self.change, self.source, self.path, self.boxes)
         return (*head, self.stories, self.ignored, self.problems)
+
+    @property
+    def total(self) -> int:
+        """How many tasks there are."""
+        return sum([len(story.tasks) for story in self.stories])
+
+    @property
+    def complete(self) -> int:
+        """How many of them are done."""
+        return sum([story.complete for story in self.stories])
 
     @property
     def schedule(self) -> Schedule[Story]:

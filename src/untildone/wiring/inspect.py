@@ -60,8 +60,8 @@ def stories(
     return found.load()
 
 
-def changes_json(repository: Repository) -> list[dict[str, object]]:
-    """Every change that could be run here, of every source."""
+def changes_json(repository: Repository, source: str = "auto") -> list[dict[str, object]]:
+    """Every change that could be run here, of this source or of all."""
     return [
         {
             "name": row.name,
@@ -71,6 +71,7 @@ def changes_json(repository: Repository) -> list[dict[str, object]]:
             "why": row.found.why,
         }
         for row in changes(repository.place.top)
+        if source in ("auto", row.source)
     ]
 
 

@@ -14,14 +14,16 @@ from untildone.domain.run import Done, Limits, Plan
 from untildone.domain.story import StoryBook, checked
 from untildone.domain.value import dataclass
 from untildone.ports import StorySource
-from untildone.settings import Settings
+from untildone.settings import SOURCES, Settings
 from untildone.wiring.checks import files_of_checks, not_asked_for, with_detected
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import (
     HINTS,
     all_changes,
     change_exists,
+    changes,
     inside,
+    looked_for,
     open_changes,
     story_source,
 )
@@ -47,6 +49,7 @@ class Wanted:
     onto: str = ""
     include_flagged: bool = False
     source_file: str = ""
+    source: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,11 @@ class Prepared:
 class SeveralChanges(UserError):
     """More than one change is open: somebody has to say which."""
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, names: list[str], more: list[str]) -> None:
+        also = f" Checklists that are open too: {', '.join(more)}" if more else ""
         super().__init__(
             f"Several changes are open: {', '.join(names)}",
-            state="Nothing was changed.",
+            state=f"Nothing was changed.{also}",
             hint=f"untildone run {names[0]}",
         )
         self.names = names
@@ -82,16 +86,25 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
     branch, _ = head_of(repository.place.git_dir)
     if branch.startswith("ralph/") and repository.latest(branch.removeprefix("ralph/")):
         return branch.removeprefix("ralph/")
-    rows = open_changes(repository.place.top)
+    top = repository.place.top
+    rows = open_changes(top, wanted.source)
     if not rows:
+        looked = HINTS if wanted.source == "auto" else SOURCES[wanted.source]
+        if not looked:
+            raise UserError(
+                f"The source `{wanted.source}` lists nothing by itself: name what to run",
+                state="Nothing was changed.",
+                hint=f"untildone run CHANGE --source {wanted.source}",
+            )
         raise UserError(
             "No open change was found in this repository",
-            state=f"Looked for: {', '.join(HINTS)}",
+            state=looked_for(looked),
             hint='untildone run --task "what should be done"',
         )
     names = list(dict.fromkeys(row.name for row in rows))
     if len(names) > 1:
-        raise SeveralChanges(names)
+        guessed = [r for r in changes(top) if r.guessed and r.found.open and r not in rows]
+        raise SeveralChanges(names, [f"{row.name} ({row.source})" for row in guessed])
     return names[0]
 
 

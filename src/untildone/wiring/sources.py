@@ -1,7 +1,7 @@
 """Story sources by name: which have stories in a worktree, and which has a change."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,11 @@ from untildone.ports import StorySource
 from untildone.settings import SOURCES
 
 HINTS = tuple(path for paths in SOURCES.values() for path in paths)
+
+
+def looked_for(paths: Iterable[str] = HINTS) -> str:
+    """Where stories would have been found."""
+    return f"Looked for: {', '.join(paths)} (in Markdown files for boxes, `- [ ] text`)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,14 @@ def story_source(
         options = replace(options, file=inside(top, options.file))
         name = _of_file(options.file) if name == "auto" else name
     if name != "auto":
-        return kind(name).make(top, change, options)
+        chosen = kind(name)
+        if options.file and not chosen.suffixes:
+            raise UserError(
+                f"The source `{name}` has its own files and takes no `--source-file`",
+                state="Nothing was changed.",
+                hint="Leave out `--source`: the file's name says how it is read.",
+            )
+        return chosen.make(top, change, options)
     kinds = list(hinted(top))
     knows = (k for k in kinds if k.recognises(top, change))
     adopts = (k for k in kinds if k.adopts(top, change))
@@ -102,9 +114,13 @@ def changes(top: Path) -> list[Listed]:
     ]
 
 
-def open_changes(top: Path) -> list[Listed]:
-    """Changes with open tasks; files that may be there for other reasons if there are no others."""
-    rows = [row for row in changes(top) if row.found.open]
+def open_changes(top: Path, source: str = "auto") -> list[Listed]:
+    """Changes with open tasks, broken ones last; files that may be there for other reasons if there
+    are no others."""
+    if source != "auto":
+        kind(source)
+    rows = [r for r in changes(top) if r.found.open and source in ("auto", r.source)]
+    rows.sort(key=lambda row: bool(row.found.why))
     return [row for row in rows if not row.guessed] or rows
 
 

@@ -116,6 +116,28 @@ def test_claims_in_other_files_are_taken_back(tmp_path: Path, backlog: StorySour
     assert read(tmp_path, "task-1 - First-thing.md") == FIRST
 
 
+def test_what_was_done_in_other_files_stays_done(tmp_path: Path, backlog: StorySource) -> None:
+    done = FIRST.replace("To Do", "Done").replace("[ ] #1", "[x] #1")
+    write(tmp_path, "tasks/task-1 - First-thing.md", done)
+    before = backlog.load()
+    write(tmp_path, "tasks/task-1 - First-thing.md", FIRST)
+    second = next(story for story in before.stories if story.id == "TASK-2")
+    (said,) = backlog.settle(second, before)
+    assert said.startswith("Ticked again in story TASK-1")
+    assert read(tmp_path, "task-1 - First-thing.md") == done
+
+
+def test_tasks_without_a_place_on_the_board_come_last_by_priority(
+    tmp_path: Path, backlog: StorySource
+) -> None:
+    for number, priority in ((7, "low"), (8, "high")):
+        head = f"id: task-{number}\ntitle: T\nstatus: To Do\npriority: {priority}\n"
+        write(tmp_path, f"tasks/task-{number} - T.md", f"---\n{head}dependencies: [task-1]\n---\n")
+    added = [story for story in backlog.load().stories if story.title == "T"]
+    assert [story.id for story in added] == ["task-8", "task-7"]
+    assert added[0].depends_on == ("TASK-1",)
+
+
 def test_the_project_has_its_own_words(tmp_path: Path, backlog: StorySource) -> None:
     write(tmp_path, "config.yml", 'statuses: ["Todo", "Doing", "Shipped it"]\n')
     before = backlog.load()
@@ -144,7 +166,7 @@ def test_a_renamed_task_is_lost(tmp_path: Path, backlog: StorySource) -> None:
         ("---\nid: TASK-3\nstatus: &x Done\n---\n", 3, "begins with `&`"),
         ("---\nid: TASK-3\nid: TASK-4\n---\n", 3, "twice"),
         ("---\nid: TASK-1\n---\n", 2, "same id: TASK-1"),
-        ("---\nid: TASK-3\ndependencies: [TASK-9]\n---\n", 2, "TASK-9"),
+        ("---\nid: TASK-3\ndependencies: [TASK-9]\n---\n", 2, "TASK-9; did you mean `TASK-"),
     ],
 )
 def test_what_is_wrong_names_file_and_line(
@@ -154,6 +176,44 @@ def test_what_is_wrong_names_file_and_line(
     (problem,) = backlog.load().problems
     assert (problem.path, problem.line) == ("backlog/tasks/task-3 - Bad.md", line)
     assert why in problem.why
+
+
+def test_ids_are_the_same_in_capitals(tmp_path: Path, backlog: StorySource) -> None:
+    write(tmp_path, "tasks/task-3 - Waits.md", "---\nid: task-3\ndependencies: [task-1]\n---\n")
+    book = backlog.load()
+    story = next(story for story in book.stories if story.id == "task-3")
+    assert (story.depends_on, story.question, book.problems) == (("TASK-1",), "", ())
+
+
+def test_criteria_without_marks_around_them(tmp_path: Path, backlog: StorySource) -> None:
+    text = (
+        "---\nid: task-3\nassignee: @me\n---\n\n## Description\n\nWhy\n\n## Acceptance Criteria\n\n"
+        "- [x] one\n- [ ] two\n\n## Implementation Plan\n\n- [ ] step\n"
+    )
+    write(tmp_path, "tasks/task-3 - Old.md", text)
+    book = backlog.load()
+    story = next(story for story in book.stories if story.id == "task-3")
+    assert [(t.id, t.done) for t in story.tasks] == [
+        ("task-3", False),
+        ("#1", True),
+        ("#2", False),
+    ]
+    assert story.acceptance == ("one", "two")
+    assert story.body == "## Description\n\nWhy\n\n## Implementation Plan\n\n- [ ] step"
+    backlog.settle(story, book)
+    wanted = text.replace("[ ] two", "[x] two").replace("@me\n", "@me\nstatus: Done\n")
+    assert sorted(read(tmp_path, "task-3 - Old.md")) == sorted(wanted)
+
+
+def test_a_document_among_the_tasks_is_none(tmp_path: Path, backlog: StorySource) -> None:
+    write(tmp_path, "completed/doc-1 - Steps.md", "---\nid: doc-1\ntitle: Steps\n---\n")
+    book = backlog.load()
+    assert "doc-1" not in [story.id for story in book.stories]
+    assert [r.path for r in book.ignored if "task-" in r.why] == [
+        "backlog/completed/doc-1 - Steps.md"
+    ]
+    write(tmp_path, "config.yml", 'task_prefix: "doc"\n')
+    assert [story.id for story in backlog.load().stories] == ["doc-1"]
 
 
 def test_an_empty_backlog_is_a_problem(tmp_path: Path) -> None:

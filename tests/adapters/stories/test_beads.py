@@ -1,6 +1,7 @@
 """Beads through a stand-in for `bd` that keeps its issues in a file."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,95 @@ def test_an_epic_or_a_label_is_a_change(
     book = made(tmp_path, change).load()
     assert [story.id for story in book.stories] == ids
     assert [bool(s.question) for s in book.stories] == [s.id == "x-2" for s in book.stories]
+
+
+def of(bd: Tracker, *issues: dict[str, Any]) -> None:
+    bd.set(issues={each["id"]: each for each in issues})
+
+
+@pytest.mark.parametrize("way", ["", "brief"])
+def test_children_are_found_by_their_link(tmp_path: Path, bd: Tracker, way: str) -> None:
+    bd.set(**{way or "new": True})
+    epic = bead("x-a", "All", issue_type="epic")
+    of(bd, epic, bead("x-b", "Part", parent="x-a"), bead("x-c", "Other"))
+    book = made(tmp_path, "x-a").load()
+    assert [story.id for story in book.stories] == ["x-b"]
+
+
+def test_what_has_parts_comes_after_them(tmp_path: Path, bd: Tracker) -> None:
+    whole = bead("x-1", "Whole", issue_type="feature", priority=0)
+    of(bd, whole, bead("x-1.1", "Part", parent="x-1"), bead("x-2", "Part too", parent="x-1"))
+    source = made(tmp_path)
+    book = source.load()
+    assert [s.depends_on for s in book.stories] == [("x-1.1", "x-2"), (), ()]
+    for story in (book.stories[1], book.stories[2], book.stories[0]):
+        source.settle(story, source.load())
+    assert all(story.done for story in source.load().stories)
+
+
+def test_what_an_epic_blocks_waits_for_its_issues(tmp_path: Path, bd: Tracker) -> None:
+    of(
+        bd,
+        bead("x-1", "All", issue_type="epic"),
+        bead("x-1.1", "Half", issue_type="epic", parent="x-1"),
+        bead("x-1.1.1", "Part", parent="x-1.1"),
+        bead("x-1.2", "Deleted", parent="x-1", status="tombstone"),
+        bead("x-2", "Next", "x-1", issue_type="epic"),
+        bead("x-2.1", "Part of next", parent="x-2"),
+        bead("x-3", "After", "x-1"),
+    )
+    source = made(tmp_path)
+    book = source.load()
+    rows = [(s.id, s.depends_on, bool(s.question)) for s in book.stories]
+    waits = ("x-1.1.1",)
+    assert rows == [("x-1.1.1", (), False), ("x-2.1", waits, False), ("x-3", waits, False)]
+    assert book.problems == ()
+    source.settle(book.stories[0], book)
+    rows = [(s.id, s.depends_on, bool(s.question)) for s in source.load().stories]
+    # `bd` closes nothing that an open epic blocks, and when an epic is done a person says.
+    assert rows == [("x-1.1.1", (), False), ("x-2.1", (), False), ("x-3", (), True)]
+
+
+@pytest.mark.parametrize(("state", "waits"), [("open", True), ("closed", False), ("gone", True)])
+def test_a_blocker_that_is_not_listed_is_asked_for(
+    tmp_path: Path, bd: Tracker, state: str, waits: bool
+) -> None:
+    gates = [bead("x-9", "Gate", issue_type="gate", status=state)] if state != "gone" else []
+    of(bd, bead("x-1", "Work", "x-9"), *gates)
+    book = made(tmp_path).load()
+    assert [(story.id, bool(story.question)) for story in book.stories] == [("x-1", waits)]
+    assert [remark.why.rpartition(": ")[2] for remark in book.ignored] == ["x-9"] * waits
+
+
+def test_what_is_pinned_is_no_work(tmp_path: Path, bd: Tracker) -> None:
+    of(bd, bead("x-1", "Always", pinned=True), bead("x-2", "Work"))
+    assert [bool(story.question) for story in made(tmp_path).load().stories] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [("old", "`bd close x-1` changed nothing: the issue is open"), ("new", "cannot close x-1")],
+)
+def test_an_issue_that_stays_open_is_an_error(
+    tmp_path: Path, bd: Tracker, way: str, said: str
+) -> None:
+    bd.set(**{way: True})
+    source = made(tmp_path)
+    before = source.load()
+    bd.change("x-1", pinned=True)
+    with pytest.raises(StoriesError, match=said):
+        source.settle(before.stories[0], before)
+
+
+def test_a_claim_that_stays_is_an_error(tmp_path: Path, bd: Tracker) -> None:
+    source = made(tmp_path)
+    before = source.load()
+    bd.change("x-1", status="closed")
+    bd.set(silent=True)
+    with pytest.raises(StoriesError, match="`bd reopen x-1` changed nothing"):
+        source.take_back(before)
+    bd.set(silent=False)
+    assert not source.load().stories[0].done
 
 
 def test_nothing_for_a_name_is_a_problem(tmp_path: Path, bd: Tracker) -> None:
@@ -140,3 +230,38 @@ def test_without_the_program_everything_says_so(
     assert "`bd` is not on PATH" in SOURCE.missing()
     with pytest.raises(StoriesError, match="`bd` is not on PATH"):
         made(tmp_path).load()
+
+
+def test_an_issue_comes_after_its_parts(tmp_path: Path, bd: Tracker) -> None:
+    parts = [bead("y-1", "All of it", priority=0), bead("y-1.1", "A"), bead("y-1.2", "B", "y-1.1")]
+    bd.set(issues={each["id"]: each for each in parts})
+    book = made(tmp_path).load()
+    assert [(s.id, s.depends_on) for s in book.stories] == [
+        ("y-1", ("y-1.1", "y-1.2")),
+        ("y-1.1", ()),
+        ("y-1.2", ("y-1.1",)),
+    ]
+    bd.change("y-1.1", status="closed")
+    assert made(tmp_path).load().stories[0].depends_on == ("y-1.2",)
+
+
+def test_parts_that_wait_for_the_whole_make_no_circle(tmp_path: Path, bd: Tracker) -> None:
+    parts = [bead("y-1", "All of it"), bead("y-1.1", "A", "y-1")]
+    bd.set(issues={each["id"]: each for each in parts})
+    book = made(tmp_path).load()
+    assert ([s.depends_on for s in book.stories], book.problems) == ([(), ("y-1",)], ())
+
+
+def test_a_name_is_an_issue_or_a_label_and_no_other_word(tmp_path: Path) -> None:
+    (tmp_path / ".beads").mkdir()
+    line = '{"id":"x-1","title":"A","status":"open","issue_type":"bug","labels":["ui"]}\n'
+    (tmp_path / ".beads/issues.jsonl").write_text(line)
+    names = ("x-1", "ui", "bug", "open", "title", "A", "x-2")
+    known = [name for name in names if SOURCE.recognises(tmp_path, name)]
+    assert known == ["x-1", "ui"]
+
+
+def test_a_database_whose_issues_are_all_closed_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / ".beads").mkdir()
+    (tmp_path / ".beads/issues.jsonl").write_text('{"id":"x-1","status":"closed"}\n')
+    assert [row.open for row in SOURCE.find(tmp_path)] == [False]

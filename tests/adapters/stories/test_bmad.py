@@ -128,6 +128,16 @@ def test_what_an_agent_claims_is_taken_back(tmp_path: Path) -> None:
     assert files[1].read_text() == old[1]
 
 
+def test_what_was_done_in_other_stories_stays_done(tmp_path: Path) -> None:
+    source = put(tmp_path)
+    before = source.load()
+    file = tmp_path / HOME / bmad.TRACKING
+    file.write_text(TRACKING.replace("1-1-log-in: done", "1-1-log-in: in-progress"))
+    (said,) = source.settle(before.stories[1], before)
+    assert said.startswith("Ticked again in story 1-1-log-in")
+    assert "1-1-log-in: done\n" in file.read_text()
+
+
 def test_story_files_without_a_tracking_file(tmp_path: Path) -> None:
     source = put(tmp_path, None, "docs/stories")
     (tmp_path / "docs/stories/1-10-last.md").write_text("# Last\n\n**Status:** Approved\n")
@@ -175,3 +185,96 @@ def test_the_sprint_is_found(tmp_path: Path) -> None:
     assert bmad.find(tmp_path) == (Found("sprint", 12, 6),)
     names = ("sprint", "epic-1", "epic-x", "demo")
     assert [bmad.recognises(tmp_path, name) for name in names] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("location", "folder", "file"),
+    [
+        ('"{project-root}/docs/stories"', "docs/stories", "2-1-pay.md"),
+        ("work/items", "work/items", "story-2-1-pay.md"),
+        ("/home/ann/shop/work/items", "work/items", "2-1-pay.md"),
+        ("../elsewhere", f"{HOME}/stories", "2-1-pay.md"),
+        (HOME, f"{HOME}/epic2", "story-2.1-pay.md"),
+    ],
+)
+def test_story_files_may_be_elsewhere(
+    tmp_path: Path, location: str, folder: str, file: str
+) -> None:
+    tracking = f"story_location: {location}\ndevelopment_status:\n  2-1-pay: ready-for-dev\n"
+    source = put(tmp_path, tracking)
+    page = tmp_path / HOME / "2-1-pay.md"
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    page.rename(tmp_path / folder / file)
+    book = source.load()
+    (story,) = book.stories
+    assert (story.id, story.path, book.problems) == ("2-1-pay", f"{folder}/{file}", ())
+    source.settle(story, book)
+    assert "2-1-pay: review" in (tmp_path / HOME / bmad.TRACKING).read_text()
+    assert "Status: review" in (tmp_path / folder / file).read_text()
+
+
+@pytest.mark.parametrize(
+    ("word", "stories"),
+    [
+        ("completed", [True]),
+        ("deprecated", [True]),
+        ("merged", [True]),
+        ("deferred-post-mvp", []),
+        ("blocked", []),
+        ("optional", []),
+        ("changes-requested", [False]),
+    ],
+)
+def test_other_words_for_the_state(tmp_path: Path, word: str, stories: list[bool]) -> None:
+    book = put(tmp_path, f"development_status:\n  2-1-pay: {word}\n  1-1-log-in: done\n").load()
+    assert [story.done for story in book.stories if story.id == "2-1-pay"] == stories
+    assert book.problems == ()
+
+
+def test_any_key_with_a_file_is_a_story_of_the_epic_it_stands_in(tmp_path: Path) -> None:
+    tracking = (
+        "development_status:\n  epic-2: done\n  epic-2.5: in-progress\n  25b-1-parity: backlog\n"
+        "  hotfix-login: in-progress\n  1-2-log-out: ready-for-dev\n"
+        "  epic-2.5-retrospective: done\n  epic-3: backlog\n  2-1-pay: in-progress\n"
+    )
+    put(tmp_path, tracking)
+    (tmp_path / HOME / "hotfix-login.md").write_text("# Fix it\n\nStatus: in-progress\n")
+    book = Bmad(tmp_path, "sprint").load()
+    assert [s.id for s in book.stories] == ["hotfix-login", "1-2-log-out", "2-1-pay"]
+    assert ["25b-1-parity" in remark.why for remark in book.ignored] == [True]
+    assert bmad.recognises(tmp_path, "epic-2.5")
+    inner = Bmad(tmp_path, "epic-2.5").load()
+    assert [s.id for s in inner.stories] == ["hotfix-login", "1-2-log-out"]
+
+
+def test_a_status_below_its_heading(tmp_path: Path) -> None:
+    folder = tmp_path / "docs/stories"
+    folder.mkdir(parents=True)
+    text = (
+        "# Story 1.1: Pay\r\n\r\n## Status\r\n\r\n**Approved**\r\n\r\n## Story\r\n\r\nAs a user\r\n"
+    )
+    (folder / "1.1.pay.story.md").write_bytes(text.encode())
+    (folder / "1.2.later.story.md").write_text("# Story 1.2: Later\n\n## Status\nDraft\n")
+    source = Bmad(tmp_path, "sprint")
+    book = source.load()
+    assert [(s.id, s.title, s.done) for s in book.stories] == [("1.1.pay.story", "Pay", False)]
+    source.settle(book.stories[0], book)
+    wanted = text.replace("Approved", "Ready for Review").encode()
+    assert (folder / "1.1.pay.story.md").read_bytes() == wanted
+    assert source.load().stories[0].done
+
+
+def test_a_tracking_file_of_another_shape_says_what_it_lacks(tmp_path: Path) -> None:
+    book = put(tmp_path, "epics:\n  - id: E1\n    stories:\n      - id: S1\n").load()
+    (problem,) = book.problems
+    assert "development_status" in problem.why
+
+
+def test_a_key_that_makes_the_same_name_is_left_alone(tmp_path: Path) -> None:
+    tracking = "development_status:\n  2-1-pay: in-progress\n  2-1\U0001f642-pay: ready-for-dev\n"
+    source = put(tmp_path, tracking)
+    book = source.load()
+    assert [story.id for story in book.stories] == ["2-1-pay"]
+    source.settle(book.stories[0], book)
+    wanted = tracking.replace("in-progress", "review")
+    assert (tmp_path / HOME / bmad.TRACKING).read_text() == wanted

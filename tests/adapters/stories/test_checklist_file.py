@@ -65,6 +65,23 @@ def test_boxes_that_were_ticked_before_stay(file: ChecklistFile) -> None:
     assert [story.done for story in file.load().stories] == [True, True, False]
 
 
+def test_what_was_unticked_in_other_stories_is_ticked_again(file: ChecklistFile) -> None:
+    before = file.load()
+    rewrite(file, b"[x] 3.1", b"[ ] 3.1")
+    said = file.settle(before.stories[1], before)
+    assert said == ("Ticked again in story 3, where it was unticked during story 2: 3.1",)
+    settled = THREE.replace(b"[ ] 2.1", b"[x] 2.1").replace(b"[ ] plain", b"[x] plain")
+    assert content(file) == settled
+
+
+def test_a_box_that_is_taken_back_gets_the_mark_it_had(file: ChecklistFile) -> None:
+    before = file.load()
+    rewrite(file, b"[~] 1.2", b"[x] 1.2")
+    (said,) = file.settle(before.stories[2], before)
+    assert said.startswith("Unticked in story 1")
+    assert content(file) == THREE.replace(b"[ ] 3.2", b"[x] 3.2")
+
+
 def test_settling_survives_edits_and_renumbered_lines(file: ChecklistFile) -> None:
     before = file.load()
     rewrite(file, b"## 1. Server\n", b"# Title\n\nprose\n\n## 1.   Server\n- [ ] 1.0 new\n")

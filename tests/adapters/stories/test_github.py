@@ -1,10 +1,11 @@
 """GitHub issues through a stand-in for `gh` that keeps them in a file."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.fakes.trackers import GH, Tracker, issue
+from tests.fakes.trackers import GH, Tracker, blocked_by, issue
 from untildone.adapters.stories.github import SOURCE
 from untildone.adapters.stories.kind import Options
 from untildone.domain.errors import StoriesError
@@ -16,7 +17,7 @@ ISSUES = [
     issue(3, "First", "night", "priority: high", body=BODY, milestone="v1"),
     issue(4, "Not wanted", "night", state="CLOSED", stateReason="NOT_PLANNED"),
     issue(5, "Elsewhere", "day", state="CLOSED"),
-    issue(8, "Waits", "night", blockedBy={"nodes": [{"number": 9}]}),
+    issue(8, "Waits", "night", blockedBy=blocked_by(9)),
     issue(9, "Open elsewhere", "good first issue"),
 ]
 
@@ -33,10 +34,7 @@ def made(root: Path, change: str = "night") -> StorySource:
     return SOURCE.make(root, change, Options())
 
 
-@pytest.mark.parametrize("way", ["", "old"])
-def test_issues_with_a_label_are_stories(tmp_path: Path, gh: Tracker, way: str) -> None:
-    if way:
-        gh.set(old=True)
+def test_issues_with_a_label_are_stories(tmp_path: Path, gh: Tracker) -> None:
     book = made(tmp_path).load()
     assert [(s.id, s.title, s.done, s.depends_on, s.priority) for s in book.stories] == [
         ("3", "First", False, (), 1),
@@ -53,12 +51,43 @@ def test_issues_with_a_label_are_stories(tmp_path: Path, gh: Tracker, way: str) 
     assert (book.path, book.problems) == ("GitHub label night", ())
 
 
-@pytest.mark.parametrize(("change", "ids"), [("v1", ["3"]), ("good-first-issue", ["9"])])
+def test_an_older_program_knows_neither_links_nor_reasons(tmp_path: Path, gh: Tracker) -> None:
+    gh.set(old=True)
+    source = made(tmp_path)
+    book = source.load()
+    assert [story.id for story in book.stories] == ["3", "4", "7", "8"]
+    assert [bool(story.question) for story in book.stories] == [False] * 4
+    assert book.ignored == ()
+    calls = len(gh.calls("issue", "list"))
+    source.load()
+    assert (calls, len(gh.calls("issue", "list"))) == (3, 4)
+
+
+NAMES = [
+    ("v1", "milestone v1", ["3"]),
+    ("2026", "milestone 2026", ["11"]),
+    ("good-first-issue", "label good first issue", ["9"]),
+    ("second-half", "milestone Second half", ["12"]),
+    ("api,cli", "label api,cli", ["13"]),
+    ('say"hi"', 'label say"hi"', ["14"]),
+]
+
+
+@pytest.mark.parametrize(("change", "path", "ids"), NAMES)
 def test_a_milestone_or_the_name_of_a_label(
-    tmp_path: Path, gh: Tracker, change: str, ids: list[str]
+    tmp_path: Path, gh: Tracker, change: str, path: str, ids: list[str]
 ) -> None:
+    more = [
+        issue(11, "Year", milestone="2026"),
+        issue(12, "Half", milestone="Second half"),
+        issue(13, "Both", "api,cli"),
+        issue(14, "Said", 'say"hi"'),
+        issue(15, "One of both", "api"),
+    ]
+    gh.set(issues=gh.state["issues"] | {str(each["number"]): each for each in more})
     source = made(tmp_path, change)
-    assert [story.id for story in source.load().stories] == ids
+    book = source.load()
+    assert ([story.id for story in book.stories], book.path) == (ids, f"GitHub {path}")
     calls = len(gh.calls())
     source.load()
     assert len(gh.calls()) == calls + 1
@@ -82,11 +111,54 @@ def test_issues_are_closed_and_reopened(tmp_path: Path, gh: Tracker) -> None:
     assert gh.state["issues"]["3"]["state"] == "OPEN"
 
 
-def test_who_is_not_logged_in_is_told_how(tmp_path: Path, gh: Tracker) -> None:
-    gh.set(logged_out=True)
-    with pytest.raises(StoriesError, match="exit code 4") as caught:
+WAITS = [
+    ({"blockedBy": blocked_by(3)}, (("3",), "")),
+    ({"blockedBy": blocked_by(3, where="ADA/night")}, (("3",), "")),
+    ({"blockedBy": blocked_by(3, where="ada/day")}, ((), "ada/day#3")),
+    ({"blockedBy": blocked_by(3, where="ada/day", state="CLOSED")}, ((), "")),
+    ({"blockedBy": blocked_by(9, state="CLOSED")}, ((), "")),
+    ({"body": "Depends on #20"}, ((), "")),
+    ({"body": "Depends on #21"}, ((), "#21")),
+    ({"body": "Depends on #404"}, ((), "#404")),
+]
+
+
+@pytest.mark.parametrize(("fields", "waits"), WAITS)
+def test_what_an_issue_waits_for(
+    tmp_path: Path, gh: Tracker, fields: dict[str, Any], waits: tuple[tuple[str, ...], str]
+) -> None:
+    more = {
+        "8": issue(8, "Waits", "night", **fields),
+        "20": issue(20, "Merged", state="MERGED", pull=True),
+        "21": issue(21, "Open", "night", pull=True),
+    }
+    gh.set(issues=gh.state["issues"] | more)
+    book = made(tmp_path).load()
+    (story,) = [each for each in book.stories if each.id == "8"]
+    said = [r.why.rpartition(": ")[2] for r in book.ignored if r.line == 8]
+    assert (story.depends_on, said) == (waits[0], [waits[1]] if waits[1] else [])
+    assert bool(story.question) == bool(waits[1])
+
+
+def test_a_duplicate_counts_as_done(tmp_path: Path, gh: Tracker) -> None:
+    gh.change("4", stateReason="DUPLICATE")
+    whys = [remark.why for remark in made(tmp_path).load().ignored]
+    assert "Issue #4 counts as done: it is a duplicate." in whys
+
+
+@pytest.mark.parametrize(("way", "code"), [("logged_out", 4), ("expired", 1)])
+def test_who_is_not_logged_in_is_told_how(tmp_path: Path, gh: Tracker, way: str, code: int) -> None:
+    gh.set(**{way: True})
+    with pytest.raises(StoriesError, match=f"exit code {code}") as caught:
         made(tmp_path).load()
     assert caught.value.hint == "gh auth login"
+
+
+def test_a_call_that_fails_does_not_count_as_an_answer(tmp_path: Path, gh: Tracker) -> None:
+    gh.set(offline=True)
+    with pytest.raises(StoriesError, match="error connecting") as caught:
+        made(tmp_path, "v1").load()
+    assert caught.value.hint != "gh auth login"
 
 
 def test_nothing_is_asked_unless_it_is_named(tmp_path: Path, gh: Tracker) -> None:

@@ -54,6 +54,46 @@ def test_top_level_tasks_are_stories_whatever_the_headings(tmp_path: Path) -> No
     assert (optional.line, "optional" in optional.why) == (17, True)
 
 
+def test_tasks_without_numbers_belong_to_their_heading(tmp_path: Path) -> None:
+    text = (
+        "# Plan\n\n## Done\n\n### Task 1: Model\n- [x] Fields\n- [x] Tests\n\n"
+        "## Left\n\n### Task 2: Page\n- [ ] Form\n  - [ ] Button\n- **Blocked by:** x\n"
+    )
+    source = put(tmp_path, text)
+    book = source.load()
+    assert [(s.id, [t.done for t in s.tasks]) for s in book.stories] == [
+        ("task-1-model", [True, True]),
+        ("task-2-page", [False, False]),
+    ]
+    source.settle(book.stories[1], book)
+    path = tmp_path / ".kiro/specs/parser/tasks.md"
+    assert path.read_text() == text.replace("[ ]", "[x]")
+    flat = put(tmp_path, "# Plan\n\n- [ ] One\n- [x] Two\n", "flat").load()
+    assert [(s.id, s.done) for s in flat.stories] == [("one", False), ("two", True)]
+
+
+def test_equal_headings_are_told_apart_by_the_one_above(tmp_path: Path) -> None:
+    text = (
+        "# Plan\n\n## Phase 1\n\n### Tests\n- [ ] Of A\n\n### 1. Setup\n- [x] A\n\n"
+        "## Phase 2\n\n### Tests\n- [ ] Of B\n\n### 1. Setup\n- [ ] B\n\n"
+        "## More\n- [ ] C\n\n## More\n- [ ] D\n"
+    )
+    source = put(tmp_path, text)
+    book = source.load()
+    assert [(s.id, s.title) for s in book.stories] == [
+        ("phase-1-tests", "Phase 1: Tests"),
+        ("phase-1-setup", "Phase 1: Setup"),
+        ("phase-2-tests", "Phase 2: Tests"),
+        ("phase-2-setup", "Phase 2: Setup"),
+        ("more", "More"),
+        ("more.2", "More"),
+    ]
+    assert book.problems == ()
+    source.settle(book.stories[-1], book)
+    path = tmp_path / ".kiro/specs/parser/tasks.md"
+    assert path.read_text() == text.replace("[ ] D", "[x] D")
+
+
 def test_a_parent_is_as_done_as_what_is_below_it(tmp_path: Path) -> None:
     text = "- [ ] 1. A\n  - [x] 1.1 a\n  - [ ]* 1.2 b\n- [x] 2. B\n  - [ ] 2.1 c\n"
     book = put(tmp_path, text).load()
@@ -62,6 +102,61 @@ def test_a_parent_is_as_done_as_what_is_below_it(tmp_path: Path) -> None:
     source.settle(book.stories[1], book)
     path = tmp_path / ".kiro/specs/parser/tasks.md"
     assert path.read_text() == text.replace("[ ] 2.1", "[x] 2.1")
+
+
+def test_a_number_puts_a_task_below_another_at_the_same_column(tmp_path: Path) -> None:
+    text = (
+        "- [x] 1. A\n- [x] 1.1 a\n  - how a\n\n- [ ] 1.2 b\n  - [ ] 1.2.1 deep\n  - how b\n"
+        "- [x]* 1.3 c\n- [ ] 2. B\n- [ ] 12. C\n- [ ] 12.1 d\n"
+    )
+    book = put(tmp_path, text).load()
+    assert [(s.id, [(t.id, t.done, t.detail) for t in s.tasks]) for s in book.stories] == [
+        (
+            "1",
+            [
+                ("1", False, ""),
+                ("1.1", True, "  - how a"),
+                ("1.2", False, "  - how b"),
+                ("1.2.1", False, ""),
+            ],
+        ),
+        ("2", [("2", False, "")]),
+        ("12", [("12", False, ""), ("12.1", False, "")]),
+    ]
+    source = Kiro(tmp_path, "parser", Options("task"))
+    assert [s.id for s in source.load().stories] == ["1.1", "1.2.1", "2", "12.1"]
+    source.settle(source.load().stories[1], source.load())
+    path = tmp_path / ".kiro/specs/parser/tasks.md"
+    assert path.read_text() == text.replace("[ ] 1.2", "[x] 1.2")
+
+
+def test_the_last_task_of_a_group_may_be_done_before_the_others(tmp_path: Path) -> None:
+    put(tmp_path, "- [ ] 1. A\n  - [ ] 1.1 a\n  - [ ] 1.2 b\n")
+    source = Kiro(tmp_path, "parser", Options("task"))
+    book = source.load()
+    source.settle(book.stories[1], book)
+    assert [(s.id, s.done) for s in source.load().stories] == [("1.1", False), ("1.2", True)]
+    assert not Kiro(tmp_path, "parser").load().stories[0].done
+
+
+@pytest.mark.parametrize("box", ["[ ]* 2. B", "[ ]*2. B", "[ ]\\* 2. B", "[ ] * 2. B", "[x]* B"])
+def test_what_is_below_an_optional_task_is_optional(tmp_path: Path, box: str) -> None:
+    book = put(tmp_path, f"- [x] 1. A\n- {box}\n  - [ ] 2.1 b\n- [ ] 3. C\n").load()
+    assert [story.id for story in book.stories] == ["1", "3"]
+    assert [remark.line for remark in book.ignored] == [2, 3]
+
+
+@pytest.mark.parametrize("text", ["**2. Bold**", "*2. Slanted*", "**2.** Bold number"])
+def test_stars_around_the_text_do_not_make_it_optional(tmp_path: Path, text: str) -> None:
+    book = put(tmp_path, f"- [x] 1. A\n- [ ] {text}\n").load()
+    assert [(story.id, story.done) for story in book.stories] == [("1", True), ("2", False)]
+    assert book.ignored == ()
+
+
+def test_a_spec_whose_tasks_are_all_optional_says_so(tmp_path: Path) -> None:
+    book = put(tmp_path, "# Plan\n\n- [ ]* 1. A\n").load()
+    (problem,) = book.problems
+    assert (problem.line, "optional" in problem.why) == (3, True)
 
 
 def test_settling_ticks_the_required_boxes(tmp_path: Path) -> None:
@@ -97,6 +192,24 @@ def test_waves_say_what_comes_first(tmp_path: Path, name: str) -> None:
 def test_a_graph_that_says_nothing_changes_nothing(tmp_path: Path, graph: str) -> None:
     text = f'{TASKS}\n```json\n{graph}\n```\n"waves"\n'
     assert [s.depends_on for s in put(tmp_path, text).load().stories] == [(), (), ()]
+
+
+def test_a_parent_counts_as_what_is_below_it_at_every_level(tmp_path: Path) -> None:
+    text = "- [-] 2. A\n  - [ ] 2.1 a\n  - [~] 2.2 b\n    - [x] c\n"
+    source = put(tmp_path, text)
+    before = source.load()
+    assert [task.done for task in before.stories[0].tasks] == [False, False, True, True]
+    source.settle(before.stories[0], before)
+    assert source.load().stories[0].done
+
+
+def test_a_single_task_is_done_while_one_beside_it_is_open(tmp_path: Path) -> None:
+    put(tmp_path, "- [ ] 1. A\n  - [ ] 1.1 a\n  - [ ] 1.2 b\n")
+    source = Kiro(tmp_path, "parser", Options("task"))
+    before = source.load()
+    source.settle(before.stories[1], before)
+    assert [(s.id, s.done) for s in source.load().stories] == [("1.1", False), ("1.2", True)]
+    assert not Kiro(tmp_path, "parser").load().stories[0].done
 
 
 def test_waves_that_cut_through_groups_order_tasks_only(tmp_path: Path) -> None:

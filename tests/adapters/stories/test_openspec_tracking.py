@@ -38,7 +38,7 @@ apply:
 CASES: dict[str, tuple[str, str, str, tuple[int, int]]] = {
     "glob": ("**/tasks.md", "**/tasks.md", "tasks", (2, 6)),
     "literal": ("todo.md", "todo.md", "todo", (0, 4)),
-    "tracks what nothing generates": ("todo.md", "other.md", "tasks", (1, 2)),
+    "tracks what does not exist": ("todo.md", "other.md", "tasks", (1, 2)),
     "tracks nothing": ("work/*.md", "", "tasks", (2, 3)),
     "tracks nothing and has no tasks": ("work/*.md", "", "work", (1, 2)),
     "braces": ("{work,todo}/*.md", "{work,todo}/*.md", "tasks", (2, 4)),
@@ -67,6 +67,13 @@ def test_counts_are_those_of_the_program(tmp_path: Path, name: str) -> None:
     project(tmp_path, SCHEMA.format(id=artifact, generates=generates, tracks=tracked))
     (found,) = openspec.find(tmp_path)
     assert (found.complete, found.total, found.why) == (*counts, "")
+
+
+def test_what_is_tracked_counts_even_if_no_artifact_generates_it(tmp_path: Path) -> None:
+    tracked = '  tracks: "**/tasks.md"\n'
+    project(tmp_path, SCHEMA.format(id="todo", generates="todo.md", tracks=tracked))
+    (found,) = openspec.find(tmp_path)
+    assert (found.complete, found.total) == (2, 6)
 
 
 def test_each_file_keeps_its_own_boxes(tmp_path: Path) -> None:

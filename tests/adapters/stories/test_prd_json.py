@@ -188,6 +188,61 @@ def test_claims_for_other_stories_get_the_word_they_had(tmp_path: Path) -> None:
     assert (tmp_path / "prd.json").read_bytes() == text.replace("todo", "done").encode()
 
 
+PHASED: dict[str, tuple[list[dict[str, object]], list[tuple[str, tuple[str, ...]]]]] = {
+    "a number beside it": (
+        [{"id": "p", "tasks": [{"id": 1}, {"id": 2, "dependsOn": [1, 1]}]}],
+        [("p.1", ()), ("p.2", ("p.1",))],
+    ),
+    "a phase waits": (
+        [
+            {"id": "q", "dependsOn": ["p"], "tasks": [{"id": "b"}]},
+            {"id": "p", "tasks": [{"id": "a"}]},
+        ],
+        [("b", ("a",)), ("a", ())],
+    ),
+    "a story waits for a phase": (
+        [
+            {"id": 1, "tasks": [{"id": "a"}, {"id": "b"}]},
+            {"tasks": [{"id": "c", "blockedBy": [1]}]},
+        ],
+        [("a", ()), ("b", ()), ("c", ("a", "b"))],
+    ),
+    "what a phase lists is no object": (
+        [{"id": "p", "tasks": ["one", "two"]}, {"id": "q", "tasks": [], "dependsOn": "p"}],
+        [("p", ()), ("q", ("p",))],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PHASED)
+def test_dependencies_in_phases(tmp_path: Path, name: str) -> None:
+    phases, stories = PHASED[name]
+    book = source(tmp_path, json.dumps({"phases": phases})).load()
+    assert ([(s.id, s.depends_on) for s in book.stories], book.problems) == (stories, ())
+
+
+def test_a_status_that_is_not_known_is_open_and_told(tmp_path: Path) -> None:
+    text = (
+        '[{"id": "1", "status": "odd"}, {"id": "2", "status": "To-Do"}, {"id": "3", "status": ""}]'
+    )
+    book = source(tmp_path, text).load()
+    assert [story.done for story in book.stories] == [False, False, False]
+    (told,) = book.ignored
+    assert told.why == "Story 1: It counts as open; its status is not known: odd"
+
+
+@pytest.mark.parametrize("mark", ["open", "in_progress"])
+def test_what_was_done_in_other_stories_stays_done(tmp_path: Path, mark: str) -> None:
+    text = '{"stories": [{"id": "1", "title": "a", "status": "todo"},\r\n'
+    text += '{"id": "2", "title": "b", "status": "complete"},{"id": "3", "status": "done"}]}'
+    prd = source(tmp_path, text)
+    before = prd.load()
+    (tmp_path / "prd.json").write_bytes(text.replace("complete", mark).encode())
+    (said,) = prd.settle(before.stories[0], before)
+    assert said == "Ticked again in story 2, where it was unticked during story 1: “b”"
+    assert (tmp_path / "prd.json").read_bytes() == text.replace("todo", "done").encode()
+
+
 def test_a_story_that_is_gone_is_lost_and_nothing_is_written(tmp_path: Path) -> None:
     prd = source(tmp_path, SNARKTANK)
     before = prd.load()
@@ -201,7 +256,7 @@ def test_a_story_that_is_gone_is_lost_and_nothing_is_written(tmp_path: Path) -> 
 def test_files_are_found_by_name(tmp_path: Path) -> None:
     source(tmp_path, SNARKTANK, "scripts/ralph/prd.json")
     source(tmp_path, SNARKTANK.replace("false", "true"), ".agents/tasks/prd-login.json")
-    source(tmp_path, "no", "feature_list.json")
+    source(tmp_path, '{"features": no}', "feature_list.json")
     kind = FORMAT.kind()
     rows = [(found.name, found.total, found.complete, found.open) for found in kind.find(tmp_path)]
     assert rows == [
@@ -220,3 +275,50 @@ def test_files_are_found_by_name(tmp_path: Path) -> None:
     assert paths == [named, "scripts/ralph/prd.json", named]
     with pytest.raises(StoriesError, match=r"feature_list\.json:1"):
         kind.make(tmp_path, "feature_list", Options()).load()
+
+
+def test_a_file_that_only_shares_the_name_is_not_listed(tmp_path: Path) -> None:
+    file = tmp_path / "feature_list.json"
+    for text in ("[true, false, true]", '["age", "size"]', '{"age": 0.25}'):
+        file.write_text(text)
+        assert FORMAT.find(tmp_path) == ()
+    named = FORMAT.make(tmp_path, "feature_list", Options())
+    assert "No story was found" in named.load().problems[0].why
+    file.write_text('{"features": []}')
+    assert [row.name for row in FORMAT.find(tmp_path)] == ["feature_list"]
+
+
+def test_two_files_of_the_same_name_are_told_apart_by_their_folder(tmp_path: Path) -> None:
+    source(tmp_path, '[{"id": "A", "passes": true}]')
+    source(tmp_path, '[{"id": "B", "passes": false}]', "scripts/ralph/prd.json")
+    assert [(row.name, row.open) for row in FORMAT.find(tmp_path)] == [
+        ("prd", False),
+        ("ralph-prd", True),
+    ]
+    (story,) = FORMAT.make(tmp_path, "ralph-prd", Options()).load().stories
+    assert story.id == "B"
+
+
+def test_a_state_in_a_field_called_so(tmp_path: Path) -> None:
+    text = """{"features": [
+  {"id": "a", "title": "A", "state": "passing"},
+  {"id": "b", "title": "B", "state": "not_started", "evidence": []},
+  {"id": "c", "title": "C", "state": "blocked"},
+  {"id": "d", "title": "D", "passes": false, "state": "Texas"}
+]}"""
+    file = source(tmp_path, text, "feature_list.json")
+    book = file.load()
+    assert [(s.id, s.done, bool(s.question)) for s in book.stories] == [
+        ("a", True, False),
+        ("b", False, False),
+        ("c", False, True),
+        ("d", False, False),
+    ]
+    file.settle(book.stories[1], book)
+    wanted = text.replace("not_started", "passing")
+    assert (tmp_path / "feature_list.json").read_text() == wanted
+    file.take_back(book)
+    assert (tmp_path / "feature_list.json").read_text() == text
+    file.settle(book.stories[3], book)
+    wanted = text.replace('"passes": false', '"passes": true')
+    assert (tmp_path / "feature_list.json").read_text() == wanted

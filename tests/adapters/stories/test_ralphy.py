@@ -26,6 +26,13 @@ tasks:
 """
 
 
+def test_a_title_names_one_task_only(tmp_path: Path) -> None:
+    (tmp_path / "tasks.yaml").write_text("tasks:\n- title: A\n- title: a\n- title: A\n- id: A\n")
+    book = SOURCE.make(tmp_path, "tasks", Options()).load()
+    (problem,) = book.problems
+    assert (problem.line, problem.why) == (4, "Lines 2 and 4 start stories with the same title: A")
+
+
 def test_tasks_are_read_and_written_in_place(tmp_path: Path) -> None:
     file = tmp_path / "tasks.yaml"
     file.write_bytes(TASKS.replace("\n", "\r\n").encode())
@@ -77,3 +84,21 @@ def test_what_cannot_be_run_is_a_problem(tmp_path: Path, text: str, why: str) ->
     (tmp_path / "tasks.yaml").write_text(text)
     (problem,) = SOURCE.make(tmp_path, "tasks", Options()).load().problems
     assert why in problem.why
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "includes:\n  - a: b.yaml\ntasks:\n  - name: default\n    actions:\n      - cmd: x\n",
+        "- name: install\n  apt:\n    name: git\n    state: present\n",
+        "apiVersion: tekton.dev/v1\nkind: Task\n---\nkind: Task\n",
+        "research_task:\n  description: Look\n  agent: one\n",
+    ],
+)
+def test_a_file_that_only_shares_the_name_is_not_listed(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tasks.yaml").write_text(text)
+    assert SOURCE.find(tmp_path) == ()
+    assert not SOURCE.recognises(tmp_path, "tasks")
+    for text in ("tasks:\n- title: A\n", "tasks:\n  - id: a\n    description: A\n"):
+        (tmp_path / "tasks.yaml").write_text(text)
+        assert [row.name for row in SOURCE.find(tmp_path)] == ["tasks"]

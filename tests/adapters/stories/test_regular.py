@@ -1,5 +1,6 @@
 """A file of usual lines, read in one go, has the stories that a look at every line finds."""
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -9,7 +10,9 @@ from untildone.adapters.stories.task_lines import split
 from untildone.domain.story import Story
 
 TITLES = st.sampled_from(["Log in", "A", "Parts (two), or: three/four.", "x-y z"])
-TEXTS = st.sampled_from(["do it", "in `a.py` [see](b)", "- [ ] no box", "Verify: `x`", "*b*", "#"])
+TEXTS = st.sampled_from(
+    ["do it", "in `a.py` [see](b)", "- [ ] no box", "Verify: `x`", "*b*", "#", "```", "~~~ a"]
+)
 MARKS = st.sampled_from([" ", "x", "X"])
 NUMBERS = st.integers(1, 30)
 GAPS = st.integers(0, 3).map(lambda n: "\n" * n)
@@ -66,7 +69,23 @@ def at_length(data: bytes) -> tuple[Story, ...]:
 @example("## 1. A\n- [ ] 1.1 no line end")
 def test_usual_files_are_read_in_one_go(text: str) -> None:
     data = text.encode()
-    assert regular.stories(data) == at_length(data)
+    found = regular.stories(data)
+    if found is None:
+        assert any(equal_texts(story) for story in at_length(data))
+    else:
+        assert found == at_length(data)
+        assert [s.done for s in found] == [s.done for s in at_length(data)]
+        assert not any(equal_texts(story) for story in found)
+
+
+def equal_texts(story: Story) -> bool:
+    return len({task.text for task in story.tasks}) < len(story.tasks)
+
+
+@pytest.mark.parametrize("second", ["- [x] 1.1 a b", "- [X] 1.1 a b", "- [ ] 1.1 a  b"])
+@pytest.mark.parametrize("first", ["- [x] 1.1 a b", "- [ ] 1.1 a b"])
+def test_equal_tasks_are_left_to_the_long_way_round(first: str, second: str) -> None:
+    assert regular.stories(f"## 1. A\n{first}\n{second}\n".encode()) is None
 
 
 @given(USUAL_FILES, ODD_LINES, st.data())

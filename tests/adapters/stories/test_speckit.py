@@ -107,8 +107,26 @@ def test_what_is_no_task_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_holds_only_the_legend_has_no_tasks(tmp_path: Path) -> None:
-    book = put(tmp_path, "- [P] tasks = different files\n- [ ] Review\n").load()
+    book = put(tmp_path, "- [P] tasks = different files\nT001 Review\n").load()
     assert (book.stories, len(book.problems)) == ((), 1)
+
+
+def test_a_file_without_any_number_is_an_ordinary_list(tmp_path: Path) -> None:
+    text = "# Tasks\n\n## Work\n- [x] Draw\n- [ ] T1 Paint\n\n## Notes\n- [P] tasks = parallel\n"
+    source = put(tmp_path, text)
+    book = source.load()
+    assert [(s.id, [t.done for t in s.tasks]) for s in book.stories] == [("work", [True, False])]
+    assert [remark.line for remark in book.ignored] == [8]
+    source.settle(book.stories[0], book)
+    path = tmp_path / "specs/001-albums/tasks.md"
+    assert path.read_text() == text.replace("[ ]", "[x]")
+
+
+@pytest.mark.parametrize("line", ["T001 Draw", "- T001 Draw", "* **T001** Draw"])
+def test_boxes_beside_numbers_that_have_none_are_no_tasks(tmp_path: Path, line: str) -> None:
+    book = put(tmp_path, f"## Work\n{line}\n\n## Checks\n- [x] All tests are there\n").load()
+    assert (book.stories, [problem.line for problem in book.problems]) == ((), [5])
+    assert "T001" in book.problems[0].why
 
 
 def test_every_task_as_a_story(tmp_path: Path) -> None:
@@ -145,6 +163,38 @@ def test_a_dependency_on_a_task_that_is_not_there_is_a_problem(tmp_path: Path) -
     assert [problem.why for problem in book.problems] == [
         "Story phase-1 depends on one that does not exist: T099"
     ]
+
+
+@pytest.mark.parametrize("words", ["T001 + T002", "T001, T002", "T001 and T002", "T001 & T002"])
+def test_a_task_depends_on_all_that_its_text_names(tmp_path: Path, words: str) -> None:
+    put(tmp_path, f"- [ ] T001 a\n- [ ] T002 b\n- [ ] T003 c \u2014 depends on {words}\n")
+    book = SpecKit(tmp_path, "001-albums", Options("task")).load()
+    assert set(book.stories[2].depends_on) == {"T001", "T002"}
+
+
+def test_the_phases_hold_where_the_texts_make_a_circle_of_them(tmp_path: Path) -> None:
+    text = (
+        "## Phase 1: A\n- [ ] T001 a (depends on T003)\n- [ ] T002 b\n## Phase 2: B\n- [ ] T003 c\n"
+    )
+    book = put(tmp_path, text).load()
+    assert ([s.depends_on for s in book.stories], book.problems) == ([(), ("phase-1",)], ())
+    assert ["whole phases" in remark.why for remark in book.ignored] == [True]
+    alone = put(tmp_path, "- [ ] T001 a, depends on T002\n- [ ] T002 b, depends on T001\n").load()
+    assert len(alone.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "must"),
+    [
+        ("**Checkpoint:** all of it", "Checkpoint: all of it"),
+        ("**Checkpoint**: all\nof it\n\nmore", "Checkpoint: all of it"),
+        ("**Independent Test (US1)**: all of it\n- a", "Independent Test: all of it"),
+        ("**Independent Test:** all of it\n---", "Independent Test: all of it"),
+    ],
+)
+def test_what_must_hold_is_read_to_its_end(tmp_path: Path, text: str, must: str) -> None:
+    book = put(tmp_path, f"## Phase 1: A\n- [ ] T001 a\n\n{text}\n").load()
+    assert book.stories[0].acceptance == (must,)
 
 
 def test_very_many_tasks_wait_by_their_order_alone(tmp_path: Path) -> None:

@@ -87,6 +87,15 @@ def test_claims_for_other_tasks_are_taken_back(tmp_path: Path) -> None:
     assert (tmp_path / FILE).read_text() == TASKS
 
 
+def test_what_was_done_in_other_tasks_gets_its_word_again(tmp_path: Path) -> None:
+    source = made(tmp_path)
+    before = source.load()
+    (tmp_path / FILE).write_text(TASKS.replace('"cancelled"', '"pending"'))
+    (said,) = source.settle(before.stories[0], before)
+    assert said == "Ticked again in story 4, where it was unticked during story 1: “Old”"
+    assert (tmp_path / FILE).read_text() == TASKS
+
+
 @pytest.mark.parametrize(
     ("change", "state", "titles"),
     [
@@ -110,6 +119,16 @@ def test_tags_are_changes(tmp_path: Path) -> None:
     assert not SOURCE.recognises(tmp_path, "empty")
 
 
+@pytest.mark.parametrize(("status", "waits"), [("done", ()), ("pending", ("1",))])
+def test_nobody_waits_for_a_subtask_that_is_done(
+    tmp_path: Path, status: str, waits: tuple[str, ...]
+) -> None:
+    first = {"id": 1, "title": "a", "status": "pending", "subtasks": [{"id": 1, "status": status}]}
+    second = {"id": 2, "title": "b", "status": "pending", "dependencies": ["1.1"]}
+    book = made(tmp_path, json.dumps({"master": {"tasks": [first, second]}})).load()
+    assert [story.depends_on for story in book.stories] == [(), waits]
+
+
 def test_the_old_layout_is_the_tag_master(tmp_path: Path) -> None:
     old = {"tasks": [{"id": 1, "title": "a", "status": "pending"}], "metadata": {}}
     source = made(tmp_path, json.dumps(old), path="tasks/tasks.json")
@@ -129,6 +148,7 @@ def test_the_old_layout_is_the_tag_master(tmp_path: Path) -> None:
         ("[]", "No task was found"),
         ('{"master": {"tasks": [1, "a"]}}', "No task was found"),
         ('{"tasks": [{"id": 1, "status": "todo"}]}', "none of pending"),
+        ('{"tasks": [{"id": 1, "status": ["done"]}]}', "has to be a word"),
         ('{"tasks": [{"id": 1}, {"id": "1"}]}', "same id"),
         ('{"tasks": [{"id": 1, "dependencies": [2]}, {"id": 2, "dependencies": [1]}]}', "1"),
         ('{"tasks": [{"id": 1, "dependencies": ["7"]}]}', "7"),

@@ -36,6 +36,13 @@ READ: dict[str, tuple[str, Json]] = {
     "folded": ("a: >\n  one\n  two\n\n  three\nb: x\n", {"a": "one two\nthree\n", "b": "x"}),
     "empty block": ("a: |\nb: 1\n", {"a": "", "b": 1}),
     "text over lines": ("a: one\n  two\nb: 1\n", {"a": "one two", "b": 1}),
+    "quotes over lines": (
+        'a: "one\n  two\\\n  \\ three \\\\\n\n  four" # n\n'
+        "b: 'it''s\n  # one\\\n\n\n  - two: x'\n",
+        {"a": "one two three \\\nfour", "b": "it's # one\\\n\n- two: x"},
+    ),
+    "quotes over lines in a list": ("- 'a\r\n  b'\r\n- c\r\n", ["a b", "c"]),
+    "at sign": ("a: @me\nb: [@me, @you]\n", {"a": "@me", "b": ["@me", "@you"]}),
     "address": ("a: https://x.y/z#k\n", {"a": "https://x.y/z#k"}),
 }
 
@@ -75,7 +82,9 @@ REFUSED: dict[str, tuple[str, int, str]] = {
     "same key in brackets": ("{a: 1, a: 2}\n", 1, "twice"),
     "colon": ("a: b: c\n", 1, "colon"),
     "brackets over lines": ("a: [1,\n  2]\n", 1, "do not end on their line"),
-    "quotes over lines": ('a: "x\n  y"\n', 1, "do not end on their line"),
+    "quotes that go on at the left": ('a:\n  b: "x\n  y"\n', 2, "do not end"),
+    "quotes that never end": ("a: 'x\n  y\n", 1, "do not end"),
+    "more behind quotes over lines": ('a: "x\n  y" z\n', 1, "more text"),
     "more behind quotes": ('a: "x" y\n', 1, "more text"),
     "too far to the right": ("a: 1\n   b: 2\n", 2, "does not belong"),
     "too far to the left": ("  a: 1\n b: 2\n", 2, "does not fit"),
@@ -83,7 +92,6 @@ REFUSED: dict[str, tuple[str, int, str]] = {
     "escape": ('a: "\\q"\n', 1, "escape"),
     "deep": ("".join(f"{' ' * n}a:\n" for n in range(200)), 42, "too deep"),
     "deep brackets": ("a: " + "[" * 5000, 1, "too deep"),
-    "at sign": ("a: @me\n", 1, "begins with `@`"),
 }
 
 
@@ -139,3 +147,10 @@ def test_a_word_keeps_its_quotes_or_gets_the_ones_it_needs(old: str, word: str, 
     edit = document.replaced(document.members(document.root())["s"], word)
     assert document.edited([edit]).decode() == f"s: {new} # n\n"
     assert YamlText(document.edited([edit])).root().value == {"s": word}
+
+
+@pytest.mark.parametrize("data", [b"a\xad: 1\na\xad: 2\n", b"{a\xad: 1, a\xad: 2}\n"])
+def test_a_message_about_odd_bytes_can_be_printed(data: bytes) -> None:
+    with pytest.raises(NotJson, match="twice") as caught:
+        YamlText(data).root()
+    assert caught.value.why.encode()

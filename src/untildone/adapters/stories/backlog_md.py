@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 
 from untildone.adapters.stories import fields
-from untildone.adapters.stories.json_text import Edit, NotJson, Place
+from untildone.adapters.stories.json_text import Edit, Json, NotJson, Place
 from untildone.adapters.stories.kind import Found, Kind, counted
 from untildone.adapters.stories.marked import Flip, MarkedSource
 from untildone.adapters.stories.story_file import StoryFile
@@ -19,10 +19,15 @@ from untildone.domain.value import dataclass
 NAME = "backlog-md"
 CHANGE = "backlog"
 HOMES = ("backlog", ".backlog")
+PREFIX = "task"
 STATUSES = ("To Do", "In Progress", "Done")
 _OPENING = re.compile("\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 _CRITERIA = re.compile(r"<!-- AC:BEGIN -->(.*?)<!-- AC:END -->", re.DOTALL)
+# Older versions wrote no marks around them.
+_UNMARKED = re.compile(
+    r"^## Acceptance Criteria[ \t]*\r?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
+)
 _BOX = re.compile(r"^[ \t]*[-*+] \[(?P<mark>[ xX])\][ \t]+(?P<text>[^\n]*)", re.MULTILINE)
 _MARKER = re.compile(r"<!-- (?:SECTION:)?[A-Z_:]+:(?:BEGIN|END) -->\r?\n?")
 
@@ -50,7 +55,7 @@ class TaskFile:
                 if (self.text.text[at] != " ") is not flip.done:
                     yield Edit(at, at + 1, "x" if flip.done else " ")
                 continue
-            word = done_word if flip.done else flip.mark or STATUSES[0]
+            word = flip.mark or (done_word if flip.done else STATUSES[0])
             if self.status is None:
                 yield self.text.inserted(self.head, "status", word)
             elif self.status.value != word:
@@ -76,7 +81,9 @@ class Backlog:
 
     def __init__(self, root: Path, change: str) -> None:
         home = home_of(root) or HOMES[0]
-        self._done_word = _done_word(root, home)
+        config = _config(root, home)
+        self._done_word = _done_word(config)
+        self._prefix = fields.first(config, ("task_prefix", "taskPrefix")) or PREFIX
         self._ignored: list[Remark] = []
         self._problems: list[Remark] = []
         found = [
@@ -85,8 +92,9 @@ class Backlog:
             for file in _files(root, f"{home}/{folder}", change)
             if (task := self._read(file, completed=folder == "completed"))
         ]
+        found = list(_as_called(found))
         if any(task.ordinal is not None for task in found):
-            found.sort(key=lambda task: inf if task.ordinal is None else task.ordinal)
+            found.sort(key=_rank)
             found = [replace(task, story=replace(task.story, priority=None)) for task in found]
         self._tasks = {task.story.key: task for task in found}
         if not any(task.file.path.startswith(f"{home}/tasks/") for task in found):
@@ -110,7 +118,10 @@ class Backlog:
 
     def _read(self, file: StoryFile, *, completed: bool) -> TaskFile | None:
         try:
-            return read(file, file.read(), self._done_word, completed=completed)
+            task = read(file, file.read(), self._done_word, completed=completed)
+            if not task.story.id.casefold().startswith(f"{self._prefix.casefold()}-"):
+                raise NoTask(f"Its id does not begin with `{self._prefix}-`, so it is no task.")
+            return task
         except NotJson as error:
             self._problems.append(Remark(error.line, error.why, file.path))
         except NoTask as error:
@@ -165,6 +176,21 @@ def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = Fals
     return TaskFile(file, text, story, status, head, places, order)
 
 
+def _as_called(found: Sequence[TaskFile]) -> Iterator[TaskFile]:
+    """The tasks, depending on others by the ids these have: `task-1` and `TASK-1` are the same."""
+    ids = {task.story.id.casefold(): task.story.id for task in found}
+    for task in found:
+        names = tuple(ids.get(name.casefold(), name) for name in task.story.depends_on)
+        yield replace(task, story=replace(task.story, depends_on=names)) if names else task
+
+
+def _rank(task: TaskFile) -> tuple[float, float]:
+    """The place on the board; those that have none are behind all others, by priority."""
+    if task.ordinal is not None:
+        return task.ordinal, 0
+    return inf, inf if task.story.priority is None else task.story.priority
+
+
 def is_done(word: str, done_word: str) -> bool:
     """The last status of the project, or a word that says so itself."""
     lower = word.casefold()
@@ -191,32 +217,46 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(n or 0), text) for n, text in re.findall(r"([0-9]{0,9})([^0-9]*)", name)]
 
 
-def _done_word(root: Path, home: str) -> str:
-    """The status for finished tasks: the project's own word for it, by default its last one."""
-    words: tuple[str, ...] = STATUSES
+def _config(root: Path, home: str) -> Mapping[str, Json]:
+    """What the project has set, as far as it can be read."""
     for name in ("config.yml", "config.yaml"):
         try:
             value = YamlText((root / home / name).read_bytes()).root().value
         except (OSError, StoriesError):
             continue
-        words = fields.texts(value.get("statuses")) if isinstance(value, dict) else ()
-        break
+        return value if isinstance(value, dict) else {}
+    return {"statuses": list(STATUSES)}
+
+
+def _done_word(config: Mapping[str, Json]) -> str:
+    """The status for finished tasks: the project's own word for it, by default its last one."""
+    words = fields.texts(config.get("statuses"))
     said = [word for word in words if is_done(word, "")]
     return (said or list(words) or [STATUSES[-1]])[-1]
 
 
+def _sections(whole: str, start: int) -> list[re.Match[str]]:
+    """Where the acceptance criteria stand."""
+    marked = list(_CRITERIA.finditer(whole, start))
+    return marked or list(_UNMARKED.finditer(whole, start))[:1]
+
+
 def _boxes(whole: str, start: int) -> Iterator[tuple[str, tuple[int, str]]]:
     """The acceptance criteria by number: where the mark stands, and the text."""
-    for section in _CRITERIA.finditer(whole, start):
+    count = 0
+    for section in _sections(whole, start):
         for box in _BOX.finditer(whole, section.start(1), section.end(1)):
+            count += 1
             text = fields.text(box["text"])
             number = re.match(r"#[0-9]{1,6}(?=\s|$)", text)
-            name = number[0] if number else f"#{box.start()}"
+            name = number[0] if number else f"#{count}"
             yield name, (box.start("mark"), text[len(number[0]) if number else 0 :].strip())
 
 
 def _body(text: str) -> str:
-    kept = _MARKER.sub("", _CRITERIA.sub("", text))
+    for section in reversed(_sections(text, 0)):
+        text = text[: section.start()] + text[section.end() :]
+    kept = _MARKER.sub("", text)
     return fields.bounded(re.sub(r"(\r?\n){3,}", "\n\n", fields.text(kept)))
 
 

@@ -1,6 +1,6 @@
 """Stories of Beads: its issues, through the program `bd`."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.stories import fields
@@ -17,9 +17,11 @@ HOME = ".beads"
 BD = Program("bd", "Install Beads: https://github.com/gastownhall/beads")
 _EXPORT = f"{HOME}/issues.jsonl"
 _CLOSED = "closed"
+_DELETED = "tombstone"
 _GOES_ON = ("open", "in_progress")
 _BLOCKING = ("blocks", "conditional-blocks", "waits-for")
 _PARENT = "parent-child"
+_ELSEWHERE = "external:"
 _TEXTS = ("description", "design", "notes")
 
 Issue = Mapping[str, Json]
@@ -33,7 +35,8 @@ class Beads(OutsideSource):
     def open(self) -> Listing:
         """Ask for all issues as they are now."""
         issues = {fields.text(issue.get("id")): issue for issue in self._issues()}
-        return Listing(_Book(issues, self.change).made(), self._tell)
+        book = _Book(issues, self._unlisted(issues), self.change)
+        return Listing(book.made(), self._tell)
 
     def _issues(self) -> list[Issue]:
         issues = _objects(self._listed())
@@ -56,31 +59,62 @@ class Beads(OutsideSource):
                     raise
         return BD.ask(self.root, "list", "--json")
 
+    def _unlisted(self, issues: Mapping[str, Issue]) -> dict[str, Issue]:
+        """What blocks and is not listed, such as a gate."""
+        needed = dict.fromkeys(other for i in issues.values() for other in _needed(i, _BLOCKING))
+        others = [n for n in needed if n not in issues and not n.startswith(_ELSEWHERE)]
+        try:
+            told = _objects(BD.ask(self.root, "show", *others, "--json")) if others else []
+        except Refused:
+            return {}  # it knows none of them any more
+        return {fields.text(issue.get("id")): issue for issue in told}
+
     def _tell(self, flip: Flip) -> None:
-        name = flip.task.id
         if flip.done:
-            BD.call(self.root, "close", name, "--reason", "Done and checked by untildone", "--json")
+            self._change(flip, _CLOSED, "close", "--reason", "Done and checked by untildone")
             return
         reason = "Not done: closed by an attempt that did not finish it"
-        BD.call(self.root, "reopen", name, "--reason", reason, "--json")
+        self._change(flip, "open", "reopen", "--reason", reason)
         if flip.mark not in ("", "open"):
-            BD.call(self.root, "update", name, "--status", flip.mark, "--json")
+            self._change(flip, flip.mark, "update", "--status", flip.mark)
+
+    def _change(self, flip: Flip, status: str, verb: str, *args: str) -> None:
+        """Change it and look: several versions refuse with words and the exit code 0."""
+        name = flip.task.id
+        BD.call(self.root, verb, name, *args, "--json")
+        for issue in _objects(BD.ask(self.root, "show", name, "--json")):
+            now = fields.text(issue.get("status"))
+            if fields.text(issue.get("id")) == name and now != status:
+                raise StoriesError(
+                    f"`bd {verb} {name}` changed nothing: the issue is {now}",
+                    hint=f"Try `bd {verb} {name}` by hand: it says why.",
+                )
 
 
 class _Book:
     """From issues to stories."""
 
-    def __init__(self, issues: Mapping[str, Issue], change: str) -> None:
+    def __init__(
+        self, issues: Mapping[str, Issue], unlisted: Mapping[str, Issue], change: str
+    ) -> None:
         self._issues = issues
+        self._known = {**unlisted, **issues}
         self._change = change
         self._ignored: list[Remark] = []
+        self._children: dict[str, list[str]] = {}
+        for name in issues:
+            self._children.setdefault(self._parent(name), []).append(name)
+        mine = self._mine()
+        parents = {self._parent(name) for name in mine}
+        epics = (n for n in mine if n in parents and _kind(issues[n]) == "epic")
+        self._epics = dict.fromkeys(epics)
+        self._names = dict.fromkeys(name for name in mine if name not in self._epics)
 
     def made(self) -> StoryBook:
-        mine = dict.fromkeys(self._mine())
-        parents = {parent for name in mine for parent in self._needed(name, (_PARENT,))}
-        parents |= {name.rpartition(".")[0] for name in mine}
-        found = [name for name in mine if not self._is_container(name, parents)]
-        stories = [self._story(name, mine) for name in found]
+        for epic in self._epics:
+            if not self._is_over(epic):
+                self._ignored.append(Remark(1, f"The epic {epic} is not a story; its issues are."))
+        stories = [self._story(name) for name in self._names]
         problems = [] if stories else [Remark(1, f"`bd list` has no issue for: {self._change}")]
         return StoryBook(
             change=self._change,
@@ -94,43 +128,23 @@ class _Book:
 
     def _mine(self) -> list[str]:
         """All issues, those of an epic, or those with a label."""
-        names = [n for n, i in self._issues.items() if n and i.get("status") != "tombstone"]
+        names = [n for n, i in self._issues.items() if n and i.get("status") != _DELETED]
         if self._change == CHANGE:
             return names
         if self._change in self._issues:
-            return [name for name in names if self._is_below(name)]
+            return [name for name in names if self._change in (name, *self._above(name))]
         return [n for n in names if self._change in fields.texts(self._issues[n].get("labels"))]
 
-    def _is_below(self, name: str) -> bool:
-        seen: set[str] = set()
-        while name and name not in seen:
-            seen.add(name)
-            if name == self._change:
-                return True
-            above = self._needed(name, (_PARENT,))
-            name = above[0] if above else name.rpartition(".")[0]
-        return False
-
-    def _is_container(self, name: str, parents: set[str]) -> bool:
-        epic = self._issues[name].get("issue_type") == "epic"
-        if not epic or name not in parents:
-            return False
-        if self._issues[name].get("status") != _CLOSED:
-            self._ignored.append(Remark(1, f"The epic {name} is not a story; its issues are."))
-        return True
-
-    def _story(self, name: str, mine: Container[str]) -> Story:
+    def _story(self, name: str) -> Story:
         issue = self._issues[name]
         title = fields.title(fields.text(issue.get("title"))) or name
         word = fields.text(issue.get("status")) or "open"
         done = word == _CLOSED
-        above = self._needed(name, (_PARENT,))
-        needed = [*self._needed(name, _BLOCKING)]
-        needed += [other for parent in above for other in self._needed(parent, _BLOCKING)]
-        waits = [other for other in dict.fromkeys(needed) if not self._is_closed(other)]
-        outside = [other for other in waits if other not in mine]
-        asks = not done and (word not in _GOES_ON or bool(outside))
-        if outside and not done:
+        waits = [] if done else list(dict.fromkeys(self._waits(name)))
+        outside = [other for other in waits if other not in self._names]
+        stays = word not in _GOES_ON or issue.get("pinned") is True
+        asks = not done and (stays or bool(outside))
+        if outside:
             why = f"Issue {name} waits for issues that are not part of this: {', '.join(outside)}"
             self._ignored.append(Remark(1, why))
         texts = [fields.text(issue.get(key)) for key in _TEXTS]
@@ -138,24 +152,60 @@ class _Book:
             id=fields.story_id(name),
             title=title,
             tasks=(Task(name, title, done, 1, mark=word, asks=asks),),
-            depends_on=tuple(fields.story_id(other) for other in waits if other in mine),
+            depends_on=tuple(fields.story_id(other) for other in waits if other in self._names),
             line=1,
             body=fields.bounded("\n\n".join(filter(None, texts))),
             acceptance=fields.texts(issue.get("acceptance_criteria")),
             priority=fields.priority(issue.get("priority")),
         )
 
-    def _is_closed(self, name: str) -> bool:
-        return self._issues.get(name, {}).get("status") == _CLOSED
+    def _waits(self, name: str) -> Iterator[str]:
+        """What is closed before it: what blocks it or what it is part of, and its own parts.
 
-    def _needed(self, name: str, kinds: Sequence[str]) -> list[str]:
-        found = self._issues.get(name, {}).get("dependencies")
-        return list(_links(found, kinds)) if isinstance(found, list) else []
+        `bd` refuses an issue with open parts, and one with a blocker of its own.
+        """
+        parts = [part for part in self._children.get(name, ()) if name not in self._needed(part)]
+        for other in (*self._needed(name), *parts):
+            yield from self._open(other, name) or ([] if self._is_over(other) else [other])
+        for above in self._above(name):
+            for other in self._needed(above):
+                yield from self._open(other, name)
+
+    def _open(self, name: str, but: str) -> list[str]:
+        """The issue if it is open, or the open ones of an epic."""
+        names, seen = [name], {name}
+        for each in names:  # which grows as epics are found in epics
+            if each in self._epics and not self._is_over(each):
+                names += [part for part in self._children[each] if part not in seen]
+                seen.update(names)
+        return [n for n in names if n not in self._epics and n != but and not self._is_over(n)]
+
+    def _needed(self, name: str) -> list[str]:
+        return list(_needed(self._issues.get(name, {}), _BLOCKING))
+
+    def _above(self, name: str) -> list[str]:
+        found: list[str] = []
+        while (name := self._parent(name)) and name not in found:
+            found.append(name)
+        return found
+
+    def _parent(self, name: str) -> str:
+        issue = self._issues.get(name, {})
+        linked = next(_needed(issue, (_PARENT,)), "")
+        return linked or fields.text(issue.get("parent")) or name.rpartition(".")[0]
+
+    def _is_over(self, name: str) -> bool:
+        return self._known.get(name, {}).get("status") in (_CLOSED, _DELETED)
 
 
-def _links(found: Sequence[Json], kinds: Sequence[str]) -> Iterator[str]:
+def _kind(issue: Issue) -> str:
+    return fields.first(issue, ("issue_type", "type"))
+
+
+def _needed(issue: Issue, kinds: Sequence[str]) -> Iterator[str]:
     """What is depended on; `list` names it by a link, `show` gives the whole issue."""
-    for link in found:
+    found = issue.get("dependencies")
+    for link in found if isinstance(found, list) else ():
         if isinstance(link, dict):
             kind = fields.first(link, ("type", "dependency_type")) or "blocks"
             if kind in kinds:
@@ -171,26 +221,31 @@ def find(root: Path) -> tuple[Found, ...]:
     """The issues as they were exported last; how they stand now only `bd` knows."""
     if not (root / HOME).is_dir():
         return ()
+    states = [fields.text(issue.get("status")) for issue in _exported(root)]
+    if states and states.count(_CLOSED) == len(states):
+        return (Found(CHANGE, len(states), len(states)),)
     if why := BD.missing():
         return (Found(CHANGE, why=f"These stories cannot be read: {why}"),)
-    states = list(_exported(root))
     if not states:
         return (Found(CHANGE, why="Only `bd` knows its issues; `untildone stories beads` asks."),)
     return (Found(CHANGE, len(states), states.count(_CLOSED)),)
 
 
-def _exported(root: Path) -> Iterator[str]:
+def _exported(root: Path, holding: bytes = b"") -> Iterator[Issue]:
+    """The issues of the last export; of those only the ones whose line holds these bytes."""
     try:
         lines = (root / _EXPORT).read_bytes().splitlines()
     except OSError:
         return
-    for line in filter(None, lines):
+    for line in lines:
+        if not line or holding not in line:
+            continue
         try:
             issue = JsonText(line).root().value
         except StoriesError:
             continue
-        if isinstance(issue, dict) and issue.get("status") != "tombstone":
-            yield fields.text(issue.get("status"))
+        if isinstance(issue, dict) and issue.get("status") != _DELETED:
+            yield issue
 
 
 def recognises(root: Path, change: str) -> bool:
@@ -199,10 +254,8 @@ def recognises(root: Path, change: str) -> bool:
         return False
     if change == CHANGE:
         return True
-    try:
-        return f'"{change}"'.encode() in (root / _EXPORT).read_bytes()
-    except OSError:
-        return False
+    named = _exported(root, change.encode(errors="surrogateescape"))
+    return any(i.get("id") == change or change in fields.texts(i.get("labels")) for i in named)
 
 
 SOURCE = Kind(

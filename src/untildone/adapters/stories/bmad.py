@@ -3,17 +3,18 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
-from untildone.adapters.stories import fields, labels, task_lines
-from untildone.adapters.stories.json_text import NotJson, Place
+from untildone.adapters.stories import fields
+from untildone.adapters.stories.bmad_page import StoryPage, read
+from untildone.adapters.stories.json_text import Json, NotJson, Place
 from untildone.adapters.stories.kind import Found, Kind, Options, counted
 from untildone.adapters.stories.marked import Flip, MarkedSource
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.adapters.stories.yaml_text import YamlText
 from untildone.domain.errors import StoriesError
 from untildone.domain.story import Remark, Story, StoryBook, StoryContext, Task
-from untildone.domain.value import dataclass
 
 NAME = "bmad"
 CHANGE = "sprint"
@@ -21,79 +22,16 @@ TRACKING = "sprint-status.yaml"
 HOMES = ("_bmad-output/implementation-artifacts", "docs/sprint-artifacts", "docs/stories")
 # What the loop leaves behind is for a review, as the format has it: only that makes it done.
 FINISHED = "review"
-_DONE = frozenset({"review", "ready-for-review", "done"})
-_NOT_YET = frozenset({"", "backlog", "draft", "drafted"})
-_KEY = re.compile(r"([0-9]+)[-.]([0-9]+[a-z]?)(?:[-.]\S*)?$")
+_DONE = frozenset({"review", "ready-for-review", "in-review", "done", "complete", "completed"})
+_DROPPED = ("deprecated", "skipped", "cancelled", "canceled", "superseded", "merged", "obsolete")
+_NOT_YET = frozenset({"", "backlog", "draft", "drafted", "optional"})
+_HELD = ("deferred", "blocked", "on-hold", "paused")
+_KEY = re.compile(r"([0-9]+[a-z]?)[-.]([0-9]+[a-z]?)(?:[-.]\S*)?$")
 _FILE_NAME = re.compile(r"[^/\x00\ud800-\udfff]{1,200}")
-_EPIC = re.compile(r"epic-([0-9]+)$")
-_TITLE = re.compile(r"#[ \t]+(?:Story[ \t]+[0-9]+[.-][0-9]+[a-z]?[ \t]*[:.-][ \t]*)?(.+)")
-_STATUS = re.compile(
-    r"^(?P<head>(?:\*\*)?Status(?::(?:\*\*)?|\*\*:)[ \t]*)(?P<word>[\w -]*\w)", re.MULTILINE
-)
-_SECTION = re.compile(r"^##[ \t]+(.+?)[ \t]*$")
-_CRITERION = re.compile(r"(?:[0-9]+[.)]|[-*])[ \t]+(.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class StoryPage:
-    """One story file: its bytes and what it says."""
-
-    file: StoryFile
-    data: bytes
-    title: str
-    status: str
-    boxes: tuple[Task, ...]
-    acceptance: tuple[str, ...]
-    body: str
-
-    def written(self, flips: Sequence[Flip], word: str) -> None:
-        """Tick, untick and set the status, and nothing else."""
-        mine = {task.line for task in self.boxes}
-        boxes = [flip for flip in flips if flip.task.path and flip.task.line in mine]
-        new = task_lines.tick(self.data, [f.task.line for f in boxes if f.done])
-        new = task_lines.untick(new, [f.task.line for f in boxes if not f.done])
-        if word and self.status:
-            text = new.decode("utf-8", "surrogateescape")
-            new = _STATUS.sub(lambda m: m["head"] + word, text, count=1).encode(
-                "utf-8", "surrogateescape"
-            )
-        if new != self.data:
-            self.file.write(new)
-
-
-def read(file: StoryFile, data: bytes, name: str) -> StoryPage:
-    """What the file says; whatever the bytes are, this never fails."""
-    text = data.decode("utf-8", "replace")
-    parts: dict[str, list[tuple[int, str]]] = {"": []}
-    section = ""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if heading := _SECTION.match(line.rstrip("\r")):
-            section = heading[1].casefold()
-        parts.setdefault(section, []).append((number, line))
-    title = next((m[1].strip() for _, line in parts[""] if (m := _TITLE.match(line))), "")
-    status = _STATUS.search(text)
-    works = next((rows for key, rows in parts.items() if key.startswith("tasks")), [])
-    lines = [t for number, line in works if (t := task_lines.read(line, number))]
-    criteria = (_CRITERION.match(line.strip()) for _, line in parts.get("acceptance criteria", ()))
-    return StoryPage(
-        file=file,
-        data=data,
-        title=fields.title(title) or name,
-        status=status["word"].strip() if status else "",
-        boxes=tuple(
-            Task(
-                id=labels.split_number(t.text, letters=False)[0] or str(n),
-                text=t.text,
-                done=t.done,
-                line=t.line,
-                path=file.path,
-                asks=t.mark == "?",
-            )
-            for n, t in enumerate(lines, start=1)
-        ),
-        acceptance=tuple(found[1].strip() for found in criteria if found),
-        body=fields.bounded("\n".join(line for _, line in parts.get("story", ())[1:]).strip()),
-    )
+_EPIC = re.compile(r"epic-([0-9]+(?:[.-]?[0-9a-z]{1,3})?)$")
+_NO_STORY = re.compile(r"(?:epic|sprint)-[0-9.a-z-]+$|.*-retrospective$")
+_MOST_FILES = 5000
+_PROJECT = re.compile(r"\{(?:project-root|project_root)\}/?")
 
 
 class Bmad(MarkedSource):
@@ -123,6 +61,8 @@ class Sprint:
         self._home = home_of(root) or HOMES[0]
         self._tracking = StoryFile(root, f"{self._home}/{TRACKING}", change)
         self._text: YamlText | None = None
+        self._location = ""
+        self._sorted: dict[str, Path] | None = None
         self._pages: dict[str, StoryPage] = {}
         self._places: dict[str, Place] = {}
         self._ignored: list[Remark] = []
@@ -143,28 +83,55 @@ class Sprint:
             own = next((flip for flip in mine if not flip.task.path), None)
             tracked, said = _words(own)
             self._pages[name].written(mine, said)
-            if self._text and own and self._places[name].value != tracked:
-                edits.append(self._text.replaced(self._places[name], tracked))
+            if self._text and own and self._places[own.task.id].value != tracked:
+                edits.append(self._text.replaced(self._places[own.task.id], tracked))
         if self._text and edits:
             self._tracking.write(self._text.edited(edits))
 
     def _stories(self) -> Iterator[Story]:
-        wanted = _EPIC.match(self._change)
-        for name, word, line in self._entries():
-            key = _KEY.match(name)
-            if key is None or not _FILE_NAME.fullmatch(name) or (wanted and key[1] != wanted[1]):
+        for name, word, line in self._of_epic(list(self._entries())):
+            if not _FILE_NAME.fullmatch(name):
                 continue
-            if (self._root / self._home / f"{name}.md").is_file():
-                yield from self._story(name, word, line)
-            elif _plain(word) not in _DONE:
+            path = self._file_of(name)
+            if path:
+                yield from self._story(name, path, word, line)
+            elif _plain(word) not in _DONE and not _plain(word).startswith(_DROPPED):
                 why = f"Story {name} ({word or 'no status'}) has no file yet and cannot be run."
                 self._ignored.append(Remark(line, why))
+
+    def _of_epic(self, entries: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, int]]:
+        """The stories of the epic that is wanted: by its place in the list, else by its number."""
+        wanted = _EPIC.match(self._change)
+        listed = wanted and any(name == self._change for name, _, _ in entries)
+        epic = ""
+        for entry in entries:
+            if _EPIC.match(entry[0]):
+                epic = entry[0]
+            if _NO_STORY.match(entry[0]):
+                continue
+            key = _KEY.match(entry[0])
+            mine = epic == self._change if listed else wanted and key and key[1] == wanted[1]
+            if mine or not wanted:
+                yield entry
+
+    def _file_of(self, name: str) -> str:
+        """Where the file of a story is: the tracking file may say so, and people sort them."""
+        for folder in dict.fromkeys((self._location, self._home, f"{self._home}/stories")):
+            for file in (f"{name}.md", f"story-{name}.md"):
+                if folder and (self._root / folder / file).is_file():
+                    return f"{folder}/{file}"
+        if self._sorted is None:
+            found = islice((self._root / self._home).rglob("*.md"), _MOST_FILES)
+            self._sorted = {_same(path.stem): path for path in found}
+        path = self._sorted.get(_same(name))
+        return path.relative_to(self._root).as_posix() if path else ""
 
     def _entries(self) -> Iterator[tuple[str, str, int]]:
         """Each key of the tracking file with its status; without that file the story files."""
         if not (self._root / self._tracking.path).exists():
             for path in sorted((self._root / self._home).glob("*.md"), key=_natural):
-                yield path.stem, "", 1
+                if _KEY.match(path.stem.removeprefix("story-")):
+                    yield path.stem, "", 1
             return
         try:
             self._text = YamlText(self._tracking.read())
@@ -172,25 +139,34 @@ class Sprint:
         except NotJson as error:
             self._problems.append(Remark(error.line, error.why, self._tracking.path))
             return
-        table = self._text.members(root).get("development_status")
+        members = self._text.members(root)
+        self._location = _inside(self._root, fields.text(_value(members.get("story_location"))))
+        table = members.get("development_status")
+        if table is None:
+            why = "It has no `development_status`, which is where its stories have to be."
+            self._problems.append(Remark(1, why, self._tracking.path))
         for name, place in (self._text.members(table) if table else {}).items():
-            self._places[fields.story_id(name)] = place
+            self._places[name] = place
             yield name, fields.text(place.value), self._text.line(place.start)
 
-    def _story(self, name: str, word: str, line: int) -> Iterator[Story]:
-        file = StoryFile(self._root, f"{self._home}/{name}.md", self._change)
+    def _story(self, name: str, path: str, word: str, line: int) -> Iterator[Story]:
+        file = StoryFile(self._root, path, self._change)
         try:
             page = read(file, file.read(), name)
         except StoriesError as error:
             self._problems.append(Remark(1, error.message, file.path))
             return
         state = _plain(word if self._text else page.status)
-        if state in _NOT_YET:
+        if state in _NOT_YET or state.startswith(_HELD):
             why = f"Story {name} is not ready: its status is `{state or 'missing'}`."
             self._ignored.append(Remark(line, why))
             return
-        self._pages[fields.story_id(name)] = page
-        done = state in _DONE
+        self._pages.setdefault(fields.story_id(name), page)
+        dropped = state.startswith(_DROPPED)
+        if dropped:
+            why = f"Story {name} counts as done, because its status is: {state}"
+            self._ignored.append(Remark(line, why))
+        done = dropped or state in _DONE
         mark = json.dumps([word, page.status])
         own = Task(name, page.title, done, line, mark=mark)
         boxes = [
@@ -207,12 +183,32 @@ class Sprint:
         )
 
 
+def _value(place: Place | None) -> Json:
+    return place.value if place else None
+
+
+def _inside(root: Path, said: str) -> str:
+    """A folder of this project that the tracking file names, also by its place elsewhere."""
+    parts = [part for part in _PROJECT.sub("", said).replace("\\", "/").split("/") if part]
+    if ".." in parts or "\0" in said:
+        return ""
+    for start in range(len(parts)):
+        folder = "/".join(part for part in parts[start:] if part != ".")
+        if folder and (root / folder).is_dir():
+            return folder
+    return ""
+
+
+def _same(stem: str) -> str:
+    return stem.removeprefix("story-").replace(".", "-")
+
+
 def _words(own: Flip | None) -> tuple[str, str]:
     """The words for the tracking file and for the story file; nothing where none is to change."""
     if own is None:
         return "", ""
     tracked, said = json.loads(own.mark or own.task.mark)
-    if own.done:
+    if own.done and not own.mark:
         capital = said[:1].isupper()
         return FINISHED, "Ready for Review" if capital else FINISHED
     return tracked, said

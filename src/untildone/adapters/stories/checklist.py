@@ -1,20 +1,21 @@
 """A Markdown checklist as a StoryBook: bytes in, stories with remarks out."""
 
-import gc
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 
 from untildone.adapters.stories import cut, grouping, labels, passed_over, regular, task_lines
+from untildone.adapters.stories.bulk import unhurried
 from untildone.adapters.stories.task_lines import TaskLine
 from untildone.domain.story import Remark, Story, StoryBook, Task
 from untildone.domain.value import dataclass
 
+_HIDDEN = "A box inside a code block or a comment is not counted."
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s+\S")
 
 TaskKey = tuple[str, int]
 Stories = tuple[Story, ...]
+Select = Callable[[Sequence[str], Sequence[TaskLine]], tuple[list[TaskLine], list[Remark]]]
 Tell = Callable[[Sequence[str], Stories, Stories], tuple[Stories, list[Remark]]]
 
 
@@ -22,30 +23,18 @@ Tell = Callable[[Sequence[str], Stories, Stories], tuple[Stories, list[Remark]]]
 class Rules:
     """How a format of checklist differs from the others; the defaults are OpenSpec's.
 
-    `hidden` marks lines in which no box counts, `refuses` says why a box is no task, `group` makes
-    stories of the tasks, `tell` gets the lines, these groups and the stories as they were cut and
-    adds what the format says about each story.
+    `hidden` marks lines in which no box counts, `select` keeps the boxes that are tasks and says
+    why the others are none, `group` makes stories of the tasks, `tell` gets the lines, these groups
+    and the stories as they were cut and adds what the format says about each story.
     """
 
     hidden: Callable[[Sequence[str]], Sequence[bool]] | None = None
-    refuses: Callable[[TaskLine], str] | None = None
+    select: Select | None = None
     group: Callable[[Sequence[str], Sequence[TaskLine]], tuple[Story, ...]] = grouping.stories
     tell: Tell | None = None
 
 
 USUAL = Rules()
-
-
-@contextmanager
-def unhurried() -> Iterator[None]:
-    """No search for dead objects while tens of thousands of living ones are made."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 @lru_cache(maxsize=1)  # a story's file is read several times and rarely changed in between
@@ -67,13 +56,11 @@ def _parsed(
     data: bytes, change: str, source: str, path: str, rules: Rules, granularity: str
 ) -> StoryBook:
     if rules is USUAL and granularity == "group" and (found := regular.stories(data)):
-        names = [task.id for story in found for task in story.tasks]
-        equal = () if len(set(names)) == len(names) else tuple(_equal_tasks(found))
-        return StoryBook(change, source, path, found, (), equal)
+        return StoryBook(change, source, path, found)
     lines = task_lines.split(data)
     tasks, ignored = _scanned(lines, rules)
     stories = groups = rules.group(lines, tasks)
-    problems = [*([] if tasks else [_no_tasks(lines, path)]), *_equal_tasks(groups)]
+    problems = [*([] if tasks else [_no_tasks(lines, path, ignored)]), *_equal_tasks(groups)]
     if granularity != "group":
         stories = cut.stories(groups, tasks, granularity, change)
     if rules.tell:
@@ -85,7 +72,6 @@ def _parsed(
 def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[Remark]]:
     """The tasks, and the lines that look like one and are none."""
     hidden = rules.hidden(lines) if rules.hidden else ()
-    particular = bool(hidden) or rules.refuses is not None
     tasks: list[TaskLine] = []
     ignored: list[Remark] = []
     for number, line in enumerate(lines, start=1):
@@ -95,7 +81,7 @@ def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[R
         if task is None:
             why = passed_over.reason(line)
         else:
-            why = _refused(task, hidden, rules) if particular else ""
+            why = _HIDDEN if hidden and hidden[number - 1] else ""
             if not why:
                 tasks.append(task)
         if why:
@@ -104,13 +90,10 @@ def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[R
             ignored.append(
                 Remark(number, "A task behind a bare carriage return is not counted; end the line.")
             )
+    if rules.select:
+        tasks, refused = rules.select(lines, tasks)
+        ignored = sorted([*ignored, *refused], key=lambda remark: remark.line)
     return tasks, ignored
-
-
-def _refused(task: TaskLine, hidden: Sequence[bool], rules: Rules) -> str:
-    if hidden and hidden[task.line - 1]:
-        return "A box inside a code block or a comment is not counted."
-    return rules.refuses(task) if rules.refuses else ""
 
 
 def by_text(story: Story) -> dict[TaskKey, Task]:
@@ -133,7 +116,10 @@ def has_number(task: Task) -> bool:
     return bool(labels.split_number(task.text, letters=True)[0])
 
 
-def _no_tasks(lines: Sequence[str], path: str) -> Remark:
+def _no_tasks(lines: Sequence[str], path: str, ignored: Sequence[Remark]) -> Remark:
+    boxes = [remark for remark in ignored if task_lines.read(lines[remark.line - 1], remark.line)]
+    if boxes:
+        return Remark(boxes[0].line, f"None of its boxes counts. {boxes[0].why} In: {path}")
     line = next((n for n, text in enumerate(lines, start=1) if _LIST_ITEM.match(text)), 1)
     return Remark(line, f"No `- [ ]` line was found, so there is nothing to do in: {path}")
 

@@ -32,13 +32,14 @@ class ChecklistFile:
         return self._now()[0]
 
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
-        """Tick the story's open boxes and take back what was ticked elsewhere since `before`."""
+        """Tick the story's open boxes; elsewhere every box gets back what it held in `before`."""
         now, data = self._now()
         current = claims.found_again(story, now)
         taken = claims.of_others(current, before, now)
+        undone = claims.undone(current, before, now)
         opened = [(current, task) for task in current.tasks if not task.done]
-        self._flip(data, opened, taken)
-        return tuple(claims.sentences(current, taken, before, now))
+        self._flip(data, [*opened, *((claim.story, claim.task) for claim in undone)], taken)
+        return tuple(claims.sentences(current, [*taken, *undone], before, now))
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Untick every box that was open in `before`; matters for a file that git ignores."""
@@ -50,12 +51,11 @@ class ChecklistFile:
     def _flip(
         self, data: dict[str, bytes], opened: list[Box], taken: Sequence[claims.Claim]
     ) -> None:
-        back = [(claim.story, claim.task) for claim in taken if not claim.was.asks]
-        asking = [(claim.story, claim.task) for claim in taken if claim.was.asks]
         for path, old in data.items():
             new = task_lines.tick(old, self._lines(path, opened))
-            new = task_lines.untick(new, self._lines(path, back))
-            new = task_lines.ask(new, self._lines(path, asking))
+            for mark in dict.fromkeys(claim.was.mark for claim in taken):
+                back = [(claim.story, claim.task) for claim in taken if claim.was.mark == mark]
+                new = task_lines.untick(new, self._lines(path, back), mark or " ")
             if new != old:
                 checklist.parse.cache_clear()  # of use no more, and two books take memory
                 StoryFile(self.root, path, self.change).write(new)

@@ -12,7 +12,7 @@ _NAMED_AT_MOST = 10
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task that is done now and was open before, in the story it belongs to."""
+    """A task whose state is another than before, in the story it belongs to."""
 
     story: Story
     task: Task
@@ -43,7 +43,20 @@ def of_all(before: StoryBook, now: StoryBook) -> list[Claim]:
         Claim(story, task, was)
         for story in now.stories
         if any(task.done for task in story.tasks) and story.key in earlier
-        for task, was in _newly_done(earlier[story.key], story)
+        for task, was in _matched(earlier[story.key], story)
+        if task.done and not was.done
+    ]
+
+
+def undone(story: Story, before: StoryBook, now: StoryBook) -> list[Claim]:
+    """What was done in other stories and is open now: that it is not done is a claim as well."""
+    earlier = {other.key: other for other in before.stories if other.complete}
+    return [
+        Claim(other, task, was)
+        for other in now.stories
+        if not other.done and other.key in earlier and other.key != story.key
+        for task, was in _matched(earlier[other.key], other)
+        if was.done and not task.done
     ]
 
 
@@ -51,12 +64,14 @@ def sentences(
     story: Story, claims: Sequence[Claim], before: StoryBook, now: StoryBook
 ) -> Iterator[str]:
     """What to tell about claims that were taken back, and about stories that have gone."""
-    for other in dict.fromkeys(claim.story.id for claim in claims):
-        tasks = [claim.task for claim in claims if claim.story.id == other]
-        yield (
-            f"Unticked in story {other}, which is not finished but was ticked "
-            f"during story {story.id}: {_names(tasks)}"
+    for other, again in dict.fromkeys((claim.story.id, claim.was.done) for claim in claims):
+        tasks = [c.task for c in claims if (c.story.id, c.was.done) == (other, again)]
+        what = (
+            f"Ticked again in story {other}, where it was unticked "
+            if again
+            else f"Unticked in story {other}, which is not finished but was ticked "
         )
+        yield f"{what}during story {story.id}: {_names(tasks)}"
     gone = _gone(before, now)
     if gone:
         yield (
@@ -73,7 +88,7 @@ def taken_back(claims: Sequence[Claim]) -> tuple[str, ...]:
     )
 
 
-def _newly_done(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:
+def _matched(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:
     """A task is found again by text and occurrence; one that was re-worded, by its number."""
     by_text = checklist.by_text(was)
     texts_now = checklist.by_text(now)
@@ -86,7 +101,7 @@ def _newly_done(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:
         earlier = by_text.get(key)
         if earlier is None and checklist.has_number(task):
             earlier = reworded.get(task.id)
-        if task.done and earlier is not None and not earlier.done:
+        if earlier is not None:
             yield task, earlier
 
 

@@ -1,7 +1,8 @@
 """Fields of a story as people write them: a text or a list, a number or a word."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import lru_cache
 
 from untildone.adapters.stories import labels
 from untildone.adapters.stories.json_text import Json, plain
@@ -78,11 +79,10 @@ def priority(value: Json) -> int | None:
     return int(number[1]) if number else _PRIORITIES.get(value.strip().lower())
 
 
-def body(thing: Object, used: Iterable[str]) -> str:
+def body(thing: Object, used: Set[str]) -> str:
     """What the object says beside the fields that are used elsewhere, as text for a prompt."""
-    left_out = set(used)
     parts = [
-        part for key, value in thing.items() if key not in left_out for part in _section(key, value)
+        part for key, value in thing.items() if key not in used for part in _section(key, value)
     ]
     return bounded("\n\n".join(parts))
 
@@ -101,13 +101,17 @@ def _section(key: str, value: Json) -> Iterator[str]:
         return
     if not value:
         return
-    label = _CAPITAL.sub(" ", plain(key)).strip().capitalize() or "Also"
     if isinstance(value, list):
         listed = texts(value)
         if listed:
-            yield "\n".join([f"{label}:", *(f"- {line}" for line in listed)])
+            yield "\n".join([f"{_label(key)}:", *(f"- {line}" for line in listed)])
     elif found := text(value):
-        yield f"{label}: {found}"
+        yield f"{_label(key)}: {found}"
+
+
+@lru_cache(maxsize=64)  # every story of a file has the same fields
+def _label(key: str) -> str:
+    return _CAPITAL.sub(" ", plain(key)).strip().capitalize() or "Also"
 
 
 def _said(item: Json) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from untildone.adapters.stories import fields, labels
@@ -11,19 +12,52 @@ from untildone.adapters.stories.marked import Flip
 from untildone.adapters.stories.outside import Listing, OutsideSource, Program, Refused
 from untildone.domain.errors import StoriesError
 from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.domain.value import dataclass
 
 NAME = "github"
 GH = Program("gh", "Install the GitHub CLI: https://cli.github.com")
 LIMIT = 1000
-_FIELDS = "number,title,body,state,stateReason,labels,url"
+_FIELDS = ("number", "title", "body", "state", "labels", "milestone", "url")
 _BLOCKED_BY = "blockedBy"
+_NEWER_FIELDS = ("stateReason", _BLOCKED_BY)  # `gh` 2.46 knows neither of them
+_MILESTONES = "repos/{owner}/{repo}/milestones?state=all&per_page=100"
 _NO_LOGIN = 4
+_OVER = ("CLOSED", "MERGED")
+_NOT_WANTED = {"NOT_PLANNED": "it is not planned", "DUPLICATE": "it is a duplicate"}
 _WAITS = re.compile(r"^[\s>*-]*(?:depends on|blocked by|requires)\b:?(.*)$", re.I | re.MULTILINE)
 _NUMBER = re.compile(r"(?<![\w/])#([0-9]{1,9})\b")
+_ADDRESS = re.compile(r"[a-z]+://[^/]+/([^/]+/[^/]+)/[^/]+/[0-9]+")
 _CRITERIA = re.compile(r"^#{1,6}\s*acceptance\b[^\n]*\n(.*?)(?=^#{1,6}\s|\Z)", re.I | re.M | re.S)
 _BULLET = re.compile(r"^\s*(?:[-*+]|[0-9]{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.+)$", re.MULTILINE)
 
 Issue = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A label or a milestone by its own name."""
+
+    kind: str
+    name: str
+
+    @property
+    def flags(self) -> tuple[str, str]:
+        """How `gh issue list` is told: labels are a row of CSV, digits are a milestone's number."""
+        if self.kind == "label":
+            quoted = self.name.replace('"', '""')
+            return "--label", f'"{quoted}"' if re.search(r'[",]', self.name) else self.name
+        if self.name.isdecimal():
+            return "--search", f'milestone:"{self.name}"'
+        return "--milestone", self.name
+
+    def fits(self, issue: Issue) -> bool:
+        """Whether it is so: a search takes a comma for an `or`."""
+        if self.kind == "label":
+            found = _label_names(issue)
+        else:
+            milestone = issue.get("milestone")
+            found = [fields.text(milestone.get("title"))] if isinstance(milestone, dict) else []
+        return self.name.lower() in (name.lower() for name in found)
 
 
 class GitHub(OutsideSource):
@@ -33,71 +67,82 @@ class GitHub(OutsideSource):
 
     def __init__(self, root: Path, change: str) -> None:
         super().__init__(root, change)
-        self._more = f",{_BLOCKED_BY}"
-        self._chosen: tuple[str, str] | None = None
+        self._newer_fields: tuple[str, ...] = _NEWER_FIELDS
+        self._chosen: Choice | None = None
 
     def open(self) -> Listing:
         """Ask for the issues as they are now."""
         issues = sorted(self._issues(), key=_number)
-        path = f"GitHub {' '.join(self._chosen)}" if self._chosen else "GitHub"
-        return Listing(_book(issues, self.change, path.replace("--", ""), self._state), self._tell)
+        chosen = self._chosen
+        path = f"GitHub {chosen.kind} {chosen.name}" if chosen else "GitHub"
+        return Listing(_book(issues, self.change, path, self._state), self._tell)
 
     def _issues(self) -> list[Issue]:
-        """By label, else by milestone, else by a label that makes the same name."""
+        """By label, else by milestone, else by one of them that makes the same name."""
         if self._chosen:
-            return self._asked(*self._chosen)
+            return self._asked(self._chosen)
         for choice in self._choices():
-            try:
-                found = self._asked(*choice)
-            except Refused as refused:
-                if choice[0] == "--milestone" and refused.code == 1:
-                    continue  # `gh` fails where no milestone has this name
-                raise
-            if found:
+            if found := self._asked(choice):
                 self._chosen = choice
                 return found
         return []
 
-    def _choices(self) -> Iterator[tuple[str, str]]:
-        yield "--label", self.change
-        yield "--milestone", self.change
-        for known in _objects(GH.ask(self.root, "label", "list", "--limit", "500", "--json=name")):
-            name = fields.text(known.get("name"))
-            if name != self.change and labels.slug(name) == self.change:
-                yield "--label", name
+    def _choices(self) -> Iterator[Choice]:
+        yield Choice("label", self.change)
+        yield Choice("milestone", self.change)
+        listed = self._ask("label", "list", "--limit", "500", "--json=name")
+        yield from self._alike("label", listed, "name")
+        yield from self._alike("milestone", self._ask("api", _MILESTONES), "title")
 
-    def _asked(self, flag: str, name: str) -> list[Issue]:
-        limit = ("--state", "all", "--limit", str(LIMIT))
+    def _alike(self, kind: str, known: Json, key: str) -> Iterator[Choice]:
+        for name in (fields.text(each.get(key)) for each in _objects(known)):
+            if name != self.change and labels.slug(name) == self.change:
+                yield Choice(kind, name)
+
+    def _asked(self, choice: Choice) -> list[Issue]:
+        flags = (*choice.flags, "--state", "all", "--limit", str(LIMIT))
+        wanted = ",".join((*_FIELDS, *self._newer_fields))
         try:
-            found = GH.ask(
-                self.root, "issue", "list", flag, name, *limit, "--json", _FIELDS + self._more
-            )
+            found = self._ask("issue", "list", *flags, "--json", wanted)
         except Refused as refused:
-            if refused.code == _NO_LOGIN:
-                raise StoriesError(refused.message, hint="gh auth login") from refused
-            if not self._more or _BLOCKED_BY not in refused.said:
+            known = tuple(name for name in self._newer_fields if f'"{name}"' not in refused.said)
+            if known == self._newer_fields:
                 raise
-            self._more = ""  # an older `gh` does not know the field
-            return self._asked(flag, name)
-        return _objects(found)
+            self._newer_fields = known  # it names one field that it does not know
+            return self._asked(choice)
+        return [issue for issue in _objects(found) if choice.fits(issue)]
 
     def _state(self, number: str) -> str:
-        """The state of an issue that is not in the list."""
+        """The state of an issue or a pull request that is not in the list."""
         try:
-            issue = GH.ask(self.root, "issue", "view", number, "--json", "state")
-        except Refused:
-            return ""
+            issue = self._ask("issue", "view", number, "--json", "state")
+        except Refused as refused:
+            if re.search(r"(?i)could not resolve to|not found", refused.said):
+                return ""
+            raise
         return fields.text(issue.get("state")) if isinstance(issue, dict) else ""
 
+    def _ask(self, *args: str) -> Json:
+        with _login_named():
+            return GH.ask(self.root, *args)
+
     def _tell(self, flip: Flip) -> None:
-        number = flip.task.id
+        verb, why = "reopen", "Open again: it was closed by an attempt that did not finish it."
         if flip.done:
-            GH.call(
-                self.root, "issue", "close", number, "--comment", "Done and checked by untildone."
-            )
-        else:
-            why = "Open again: it was closed by an attempt that did not finish it."
-            GH.call(self.root, "issue", "reopen", number, "--comment", why)
+            verb, why = "close", "Done and checked by untildone."
+        with _login_named():
+            GH.call(self.root, "issue", verb, flip.task.id, "--comment", why)
+
+
+@contextmanager
+def _login_named() -> Iterator[None]:
+    """Who is not logged in, or no longer, is told how."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.code != _NO_LOGIN and not re.search("HTTP 401|401 Unauthorized", refused.said):
+            raise
+        raise StoriesError(refused.message, hint="gh auth login") from refused
 
 
 def _book(
@@ -113,12 +158,16 @@ def _book(
         line = int(number)
         title = fields.title(fields.text(issue.get("title"))) or f"#{number}"
         done = fields.text(issue.get("state")).upper() == "CLOSED"
-        if done and fields.text(issue.get("stateReason")).upper() == "NOT_PLANNED":
-            ignored.append(Remark(line, f"Issue #{number} counts as done: it is not planned."))
-        waits = [] if done else list(dict.fromkeys(_needed(issue)))
-        others = [other for other in waits if other not in mine and state(other) != "CLOSED"]
+        if done and (why := _NOT_WANTED.get(fields.text(issue.get("stateReason")).upper())):
+            ignored.append(Remark(line, f"Issue #{number} counts as done: {why}."))
+        waits = {} if done else _needed(issue)
+        others = [
+            other
+            for other, known in waits.items()
+            if other not in mine and (known or state(other)) not in _OVER
+        ]
         if others:
-            named = ", ".join(f"#{other}" for other in others)
+            named = ", ".join(other if "#" in other else f"#{other}" for other in others)
             ignored.append(Remark(line, f"Issue #{number} waits for others than these: {named}"))
         body = fields.text(issue.get("body")).replace("\r\n", "\n")
         stories.append(
@@ -144,15 +193,27 @@ def _book(
     )
 
 
-def _needed(issue: Issue) -> Iterator[str]:
-    """GitHub's own links, and lines of the text that begin with `Depends on` or `Blocked by`."""
+def _needed(issue: Issue) -> dict[str, str]:
+    """What it waits for, with the state where it is told: a number, or `owner/name#number`.
+
+    These are GitHub's own links, and lines of the text that begin with `Depends on` or such.
+    """
     linked = issue.get(_BLOCKED_BY)
-    nodes = linked.get("nodes") if isinstance(linked, dict) else linked
-    for node in nodes if isinstance(nodes, list) else ():
-        if isinstance(node, dict) and fields.text(node.get("number")):
-            yield fields.text(node["number"])
+    nodes = _objects(linked.get("nodes") if isinstance(linked, dict) else linked)
+    needed = {_name(n, issue): fields.text(n.get("state")) for n in nodes if _number(n)}
     for line in _WAITS.findall(fields.text(issue.get("body"))):
-        yield from _NUMBER.findall(line)
+        for number in _NUMBER.findall(line):
+            needed.setdefault(number, "")
+    return needed
+
+
+def _name(node: Issue, issue: Issue) -> str:
+    """Its number in the repository of the issue, with the repository when it is another."""
+    number = str(_number(node))
+    there, here = (_ADDRESS.match(fields.text(each.get("url"))) for each in (node, issue))
+    if there and here and there[1].lower() != here[1].lower():
+        return f"{there[1]}#{number}"
+    return number
 
 
 def _criteria(body: str) -> tuple[str, ...]:
@@ -163,10 +224,14 @@ def _criteria(body: str) -> tuple[str, ...]:
 def _priority(issue: Issue) -> int | None:
     named = (
         fields.priority(re.sub(r"(?i)^prio(?:rity)?[\s:/_-]*", "", name))
-        for name in fields.texts(issue.get("labels"))
+        for name in _label_names(issue)
         if re.match(r"(?i)prio(?:rity)?[\s:/_-]|p[0-9]$", name)
     )
     return next((found for found in named if found is not None), None)
+
+
+def _label_names(issue: Issue) -> list[str]:
+    return [fields.text(label.get("name")) for label in _objects(issue.get("labels"))]
 
 
 def _number(issue: Issue) -> int:

@@ -31,6 +31,48 @@ def stories(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...
     )
 
 
+def nearest(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
+    """Every heading that has tasks right below it; without any, every top-level task.
+
+    Equal ones (`Tests` in every phase) are told apart by the heading above, then by occurrence.
+    """
+    items = _items(lines, tasks)
+    if outline.group_level(items) is None:
+        return _of_families(lines, items)
+    details = _details(lines, items)
+    found = _distinct_slugs(
+        [
+            _of_heading(lines, owner, owned, details, number=owner.number if owner else "")
+            for owner, owned in outline.groups(items, outline.NO_LEVEL)
+        ]
+    )
+    return _numbered(_with_parents(found, outline.parents(items)))
+
+
+def _with_parents(found: Sequence[Story], parents: dict[int, Heading]) -> list[Story]:
+    uses = Counter(story.id for story in found)
+    return [
+        replace(
+            story,
+            id=labels.slug(f"{parents[story.line].text} {story.title}"),
+            title=f"{parents[story.line].text}: {story.title}",
+        )
+        if uses[story.id] > 1 and story.line in parents
+        else story
+        for story in found
+    ]
+
+
+def _numbered(found: Sequence[Story]) -> tuple[Story, ...]:
+    seen: Counter[str] = Counter()
+    result = []
+    for story in found:
+        seen[story.id] += 1
+        many = seen[story.id]
+        result.append(replace(story, id=f"{story.id}.{many}") if many > 1 else story)
+    return tuple(result)
+
+
 def families(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
     """Every top-level task with the tasks below it, whatever headings there are."""
     return _of_families(lines, _items(lines, tasks))
@@ -122,6 +164,7 @@ def _tasks(owned: Sequence[TaskLine], details: dict[int, str]) -> tuple[Task, ..
                 task.done,
                 task.line,
                 details.get(task.line, ""),
+                mark="" if task.done else task.mark,
                 asks=task.mark == "?",
             )
             for ordinal, task in enumerate(owned, start=1)
@@ -175,7 +218,7 @@ def _details(lines: Sequence[str], items: Sequence[Item]) -> dict[int, str]:
         if isinstance(item, Heading):
             parents.clear()
             continue
-        while parents and parents[-1].indent >= item.indent:
+        while parents and parents[-1].column >= item.column:
             parents.pop()
         parents.append(item)
         if end > item.line and (end > item.line + 1 or lines[item.line]):
@@ -187,7 +230,7 @@ def _attach(region: Sequence[str], parents: list[TaskLine], below: dict[int, lis
     for line in region:
         if line.strip(BLANKS):
             column = indent_of(line)
-            while parents and parents[-1].indent >= column:
+            while parents and parents[-1].column >= column:
                 parents.pop()
             if not parents:
                 return

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
-from untildone.adapters.stories import grouping, spec_folders
+from untildone.adapters.stories import grouping, labels, spec_folders
 from untildone.adapters.stories.checklist import Rules, Stories
 from untildone.adapters.stories.checklist_file import ChecklistFile
 from untildone.adapters.stories.checklist_source import ChecklistSource
@@ -17,42 +19,81 @@ from untildone.domain.story import Remark, Story, StoryContext, Task
 NAME = "kiro"
 HOME = ".kiro/specs"
 STEERING = ".kiro/steering"
+# The star stands at the box, maybe with the sign that formatters put before it; `**1.** ` is bold.
+_OPTIONAL = re.compile(r"\\?\*(?:\s+|(?=[0-9][^*]*$))")
+_DEEPER = 2
 _DOCUMENTS = ("requirements.md", "bugfix.md", "design.md")
 _FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 _DEPENDS = re.compile(r"_Depends(?: on)?:\s*([^_\n]+)_", re.IGNORECASE)
 _REQUIREMENTS = re.compile(r"_Requirements?:\s*([^_\n]+)_", re.IGNORECASE)
 _REQUIREMENT = re.compile(r"#+\s*Requirement\s+([0-9]+)\b", re.IGNORECASE)
+_RANGE = re.compile(r"([0-9]{1,4})\.([0-9]{1,3})\s*[-\u2013]\s*(?:\1\.)?([0-9]{1,3})(?![.0-9])")
 _CRITERION = re.compile(r"\s*([0-9]+)[.)]\s+(.+)")
 
 
-def _refuses(task: TaskLine) -> str:
-    if task.text.startswith("*"):
-        return "An optional task (`[ ]*`) is not required and not counted."
-    return ""
+def _select(lines: Sequence[str], boxes: Sequence[TaskLine]) -> tuple[list[TaskLine], list[Remark]]:
+    """All but optional tasks and those below them, each where its number or its column puts it."""
+    del lines
+    tasks: list[TaskLine] = []
+    refused: list[Remark] = []
+    optional: TaskLine | None = None
+    for box in _nested(boxes):
+        if optional and box.indent > optional.indent:
+            refused.append(Remark(box.line, "A task below an optional one is not counted."))
+        elif _OPTIONAL.match(box.text):
+            optional = box
+            why = "An optional task (`[ ]*`) is not required and not counted."
+            refused.append(Remark(box.line, why))
+        else:
+            optional = None
+            tasks.append(box)
+    return tasks, refused
+
+
+def _nested(boxes: Sequence[TaskLine]) -> Iterator[TaskLine]:
+    """Task 1.1 belongs to task 1 also where it stands at the same column, as in older files."""
+    top, number = -1, ""
+    moved = 0
+    for box in boxes:
+        if box.indent <= top or top < 0:
+            name = labels.number(_OPTIONAL.sub("", box.text))
+            if number and name.startswith(f"{number}."):
+                moved = _DEEPER
+            else:
+                top, number, moved = box.indent, name, 0
+        yield replace(box, indent=box.indent + moved, moved=moved) if moved else box
 
 
 def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
-    """Each top-level task with those below it; a parent is as done as what is below it."""
+    """Each top-level task with those below it; a parent is as done as what is below it.
+
+    Where no task has a number, people have put the tasks into headings.
+    """
+    numbered = any(labels.number(task.text) for task in tasks)
+    found = grouping.families(lines, tasks) if numbered else grouping.nearest(lines, tasks)
     indents = {task.line: task.indent for task in tasks}
-    return tuple(
-        replace(story, tasks=tuple(_effective(story.tasks, indents)))
-        for story in grouping.families(lines, tasks)
-    )
+    return tuple(replace(story, tasks=tuple(_effective(story.tasks, indents))) for story in found)
 
 
-def _effective(tasks: Sequence[Task], indents: dict[int, int]) -> Iterator[Task]:
-    for at, task in enumerate(tasks):
-        below = []
-        for other in tasks[at + 1 :]:
-            if indents[other.line] <= indents[task.line]:
-                break
-            below.append(other)
-        yield replace(task, done=all(other.done for other in below)) if below else task
+def _is_below(indent: int, indents: dict[int, int], task: Task) -> bool:
+    return indents[task.line] > indent
+
+
+def _effective(tasks: Sequence[Task], indents: dict[int, int]) -> list[Task]:
+    """From the last to the first, so that what is below counts as it was found to be."""
+    found = list(tasks)
+    for at in reversed(range(len(found))):
+        deeper = partial(_is_below, indents[found[at].line], indents)
+        below = list(takewhile(deeper, found[at + 1 :]))
+        if below:
+            found[at] = replace(found[at], done=all(other.done for other in below))
+    return found
 
 
 def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stories, list[Remark]]:
-    del groups
+    if stories is not groups:
+        stories = tuple(map(_piece, stories))
     owner = {task.id: story.id for story in stories for task in story.tasks}
     waits: dict[str, list[str]] = {story.id: [] for story in stories}
     for name, others in _waves("\n".join(lines), owner):
@@ -71,6 +112,17 @@ def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stor
         why = f"The order between tasks does not hold for whole groups ({circle}); the file's does."
         return stories, [Remark(1, why)]
     return tuple(told), []
+
+
+def _piece(story: Story) -> Story:
+    """A single task, with the boxes above it that are finished with it: it is as done as it says.
+
+    What stands beside it may be finished later, as waves have it, and does not open it again.
+    """
+    own = story.tasks[-1]
+    if own.line != story.line:  # the whole change
+        return story
+    return replace(story, tasks=tuple(replace(task, done=own.done) for task in story.tasks))
 
 
 def _waves(text: str, owner: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
@@ -105,7 +157,15 @@ def _ids(wave: object) -> Iterator[str]:
             yield str(found).strip().removesuffix(".")
 
 
-RULES = Rules(refuses=_refuses, group=_group, tell=_tell)
+def _numbers(text: str) -> list[str]:
+    """The numbers in a list, with those that `1.2-1.4` leaves out."""
+    whole = _RANGE.sub(
+        lambda m: " ".join(f"{m[1]}.{n}" for n in range(int(m[2]), int(m[3]) + 1)), text
+    )
+    return _NUMBERS.findall(whole)
+
+
+RULES = Rules(select=_select, group=_group, tell=_tell)
 
 
 def recognises(root: Path, change: str) -> bool:
@@ -132,7 +192,7 @@ class Kiro(ChecklistSource):
         pointers = [*spec_folders.documents(self._root, self._home, _DOCUMENTS)]
         pointers += spec_folders.documents(self._root, STEERING, (".",))
         text = "\n".join(f"{task.text}\n{task.detail}" for task in story.tasks)
-        wanted = [n for match in _REQUIREMENTS.finditer(text) for n in _NUMBERS.findall(match[1])]
+        wanted = [n for match in _REQUIREMENTS.finditer(text) for n in _numbers(match[1])]
         return StoryContext(tuple(pointers), tuple(self._criteria(dict.fromkeys(wanted))))
 
     def _criteria(self, wanted: Iterable[str]) -> Iterator[str]:

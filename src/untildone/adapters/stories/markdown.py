@@ -1,14 +1,17 @@
 """Stories of a Markdown file with boxes: a plan, a to-do list, any file that is named."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from untildone.adapters.stories import outline
-from untildone.adapters.stories.checklist import Rules
+from untildone.adapters.stories import grouping, outline
+from untildone.adapters.stories.checklist import Rules, Stories
 from untildone.adapters.stories.checklist_file import ChecklistFile
 from untildone.adapters.stories.checklist_source import ChecklistSource
 from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options, counted
+from untildone.adapters.stories.task_lines import TaskLine
 from untildone.domain.errors import StoriesError
+from untildone.domain.story import Remark
 
 NAME = "markdown"
 # Looked for in this order; the name of the change is that of the file.
@@ -21,14 +24,40 @@ FILES = {
     ".ralph/@fix_plan.md": "fix_plan",
     "IMPLEMENTATION_PLAN.md": "implementation_plan",
 }
+
+
+def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
+    """Numbered headings say which of them are stories; otherwise each is one that has tasks.
+
+    A lone number is that of a chapter (`## 7. Plan`), with all the work in it.
+    """
+    numbers = {heading.line for heading in outline.headings(lines) if heading.number}
+    found = grouping.stories(lines, tasks)
+    if sum(story.line in numbers for story in found) > 1:
+        return found
+    return grouping.nearest(lines, tasks)
+
+
+def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stories, list[Remark]]:
+    """What a sign means in a file of this kind, only its author knows; so it is told."""
+    del lines, groups
+    marked = [task for story in stories for task in story.tasks if task.mark and not task.asks]
+    return stories, [Remark(task.line, f"`[{task.mark}]` counts as open.") for task in marked]
+
+
 # Such files are documents for people: a box in an example is no work to do.
-RULES = Rules(hidden=outline.hidden)
+RULES = Rules(hidden=outline.hidden, group=_group, tell=_tell)
 
 
 def _path(root: Path, change: str) -> str:
     """The first file of this name that has a box in it."""
     paths = [path for path, name in FILES.items() if name == change]
     return next((path for path in paths if _has_boxes(root, path, change)), "")
+
+
+def _without_boxes(root: Path, change: str) -> str:
+    """The first file of this name, so that somebody who asks for it is told what it lacks."""
+    return next((p for p, name in FILES.items() if name == change and (root / p).is_file()), "")
 
 
 def _has_boxes(root: Path, path: str, change: str) -> bool:
@@ -63,7 +92,7 @@ class Markdown(ChecklistSource):
     """The story source for one Markdown file."""
 
     def __init__(self, root: Path, change: str, options: Options = NO_OPTIONS) -> None:
-        path = options.file or _path(root, change)
+        path = options.file or _path(root, change) or _without_boxes(root, change)
         if not path:
             raise StoriesError(
                 f"No Markdown file with boxes goes by this name: {change}",

@@ -14,7 +14,7 @@ from untildone.domain.value import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A task that is to be written as done, or as open again with the mark it had before."""
+    """A task that is to be written as done or as open; `mark` is the word that it had before."""
 
     story: Story
     task: Task
@@ -34,9 +34,13 @@ class Document(Protocol):
 
 
 class MarkedSource(ABC):
-    """A StorySource over documents."""
+    """A StorySource over documents.
+
+    `OURS`: nobody else works on them during a call, so that what was done there stays done.
+    """
 
     NAME = ""
+    OURS = True
 
     @property
     def name(self) -> str:
@@ -56,6 +60,8 @@ class MarkedSource(ABC):
         document = self.open()
         current = claims.found_again(story, document.book)
         taken = claims.of_others(current, before, document.book)
+        if self.OURS:
+            taken += claims.undone(current, before, document.book)
         done = [Flip(current, task, done=True) for task in current.tasks if not task.done]
         flips = [*done, *map(_taken_back, taken)]
         if flips:
@@ -76,4 +82,4 @@ class MarkedSource(ABC):
 
 
 def _taken_back(claim: claims.Claim) -> Flip:
-    return Flip(claim.story, claim.task, done=False, mark=claim.was.mark)
+    return Flip(claim.story, claim.task, done=claim.was.done, mark=claim.was.mark)

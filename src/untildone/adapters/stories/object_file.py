@@ -1,10 +1,12 @@
 """A source whose stories are objects of one file: found by its name, edited in place."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
 from untildone.adapters.stories import labels
+from untildone.adapters.stories.bulk import unhurried
 from untildone.adapters.stories.json_text import JsonText, NotJson
 from untildone.adapters.stories.kind import Found, Kind, Options, counted
 from untildone.adapters.stories.marked import Flip, MarkedSource
@@ -21,7 +23,9 @@ class Format:
     """Where files of a kind are and how they are read.
 
     `paths` come in the order of their rank, `globs` behind them; `flag` is the field in which a
-    story gets its state where no story of the file has one.
+    story gets its state where no story of the file has one. `shared` are paths that
+    others use too: such a file has to hold what is `telling`, or it is only read when it is named.
+    `titled`: a story is known by its title, so no two may have the same.
     """
 
     name: str
@@ -31,15 +35,30 @@ class Format:
     paths: tuple[str, ...]
     globs: tuple[str, ...]
     suffixes: tuple[str, ...]
+    shared: tuple[str, ...] = ()
+    telling: re.Pattern[bytes] | None = None
+    titled: bool = False
 
-    def files(self, root: Path) -> dict[str, str]:
-        """The files that are there, by the name of their change."""
+    def files(self, root: Path, *, sure: bool = True) -> dict[str, str]:
+        """The files that are there, by the name of their change; all of them if not only `sure`."""
         here = [path for path in self.paths if (root / path).is_file()]
+        here = [path for path in here if not sure or self._tells(root, path)]
         here += [p.relative_to(root).as_posix() for g in self.globs for p in sorted(root.glob(g))]
         found: dict[str, str] = {}
         for path in here:
-            found.setdefault(labels.slug(Path(path).stem), path)
+            name = labels.slug(Path(path).stem)
+            if name in found:  # the folder tells it from the other
+                name = labels.slug(f"{Path(path).parent.name}-{Path(path).stem}")
+            found.setdefault(name, path)
         return found
+
+    def _tells(self, root: Path, path: str) -> bool:
+        if self.telling is None or path not in self.shared:
+            return True
+        try:
+            return bool(self.telling.search((root / path).read_bytes()))
+        except OSError:
+            return True  # that it cannot be read is told when it is opened
 
     def find(self, root: Path) -> tuple[Found, ...]:
         """Every file of the kind with its counts, also a broken one."""
@@ -50,7 +69,7 @@ class Format:
 
     def make(self, root: Path, change: str, options: Options) -> "ObjectFile":
         """The file that was named, that is called like the change, or the first there is."""
-        here = self.files(root)
+        here = {**self.files(root), **self.files(root, sure=False)}
         path = options.file or here.get(change) or next(iter(here.values()), self.paths[0])
         return ObjectFile(self, root, change, path)
 
@@ -89,7 +108,8 @@ class ObjectDocument:
     def __init__(self, form: Format, file: StoryFile, data: bytes) -> None:
         self._file = file
         self._text = form.text(data)
-        self._reading = Reading(self._text, self._text.root(), flag=form.flag)
+        root = self._text.root()
+        self._reading = Reading(self._text, root, flag=form.flag, titled=form.titled)
         self.book = StoryBook(
             change=file.change,
             source=form.name,
@@ -114,7 +134,8 @@ class ObjectDocument:
 def read(form: Format, file: StoryFile, data: bytes) -> ObjectDocument:
     """The stories of these bytes; what cannot be read is an error that names its line."""
     try:
-        return ObjectDocument(form, file, data)
+        with unhurried():
+            return ObjectDocument(form, file, data)
     except NotJson as error:
         raise StoriesError(
             f"{file.path}:{error.line}: {error.why}",

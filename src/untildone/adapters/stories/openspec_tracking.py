@@ -55,7 +55,7 @@ def _named(path: Path) -> str:
 
 
 def _tracked(path: Path) -> str:
-    """The pattern of the artifact that the apply phase tracks, else of the one called `tasks`."""
+    """What the apply phase tracks; if it does not say, what the artifact called `tasks` makes."""
     from untildone.adapters.stories.json_text import NotJson  # noqa: PLC0415 - few projects
     from untildone.adapters.stories.yaml_text import YamlText  # noqa: PLC0415 - have a schema
 
@@ -68,8 +68,8 @@ def _tracked(path: Path) -> str:
     apply, listed = schema.get("apply"), schema.get("artifacts")
     artifacts = [a for a in listed if isinstance(a, dict)] if isinstance(listed, list) else []
     tracks = apply.get("tracks") if isinstance(apply, dict) else None
-    key, value = ("generates", tracks) if tracks is not None else ("id", "tasks")
-    found = next((a.get("generates") for a in artifacts if a.get(key) == value), "")
+    made = next((a.get("generates") for a in artifacts if a.get("id") == "tasks"), "")
+    found = made if tracks is None else tracks
     inside = isinstance(found, str) and not found.startswith("/") and ".." not in found.split("/")
     return str(found) if inside else ""
 

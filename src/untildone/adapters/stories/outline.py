@@ -13,6 +13,7 @@ _QUOTE = r"[ \t>]*"
 _ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+(?:\[.?\][ \t]+)?)"
 _FENCE = re.compile(rf"{_QUOTE}(?P<item>{_ITEM}*)(?P<mark>`{{3,}}(?=[^`]*$)|~{{3,}})(?P<rest>.*)$")
 _FIRST_GROUP_LEVEL = 2
+NO_LEVEL = 0  # of which there is no heading, so that every task belongs to the nearest one
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,21 @@ def group_level(items: Sequence[Item]) -> int | None:
             told = True
     numbered = [h.level for h in with_tasks.values() if h.number]
     return min(numbered or [h.level for h in with_tasks.values()], default=None)
+
+
+def parents(items: Sequence[Item]) -> dict[int, Heading]:
+    """The heading right above each heading, by the line of the lower one; the title is none."""
+    inside: list[Heading] = []
+    found = {}
+    for item in items:
+        if not isinstance(item, Heading):
+            continue
+        while inside and inside[-1].level >= item.level:
+            inside.pop()
+        if inside and inside[-1].level >= _FIRST_GROUP_LEVEL:
+            found[item.line] = inside[-1]
+        inside.append(item)
+    return found
 
 
 def groups(items: Sequence[Item], level: int) -> Iterator[tuple[Heading | None, list[TaskLine]]]:

@@ -97,8 +97,11 @@ class Listing:
 class OutsideSource(MarkedSource):
     """A source outside the worktree: putting back the files does not put back what is there.
 
-    So a claim that could not be taken back is remembered, and comes before the next look.
+    So a claim that could not be taken back is remembered, and comes before the next look. A person
+    may have opened an issue again: it is left open.
     """
+
+    OURS = False
 
     def __init__(self, root: Path, change: str) -> None:
         self.root = root

@@ -1,8 +1,12 @@
 """Stories of a `prd.json`, in the dialects of the loops that use one."""
 
+import re
+
 from untildone.adapters.stories.json_text import JsonText
 from untildone.adapters.stories.object_file import Format
 
+# Programs that learn from data keep the names of their columns in a file called so.
+_TELLING = re.compile(rb'"(?:passes|status|state|completed|complete|done|features)"\s*:')
 FORMAT = Format(
     name="prd-json",
     title="Stories in prd.json",
@@ -18,5 +22,7 @@ FORMAT = Format(
     ),
     globs=(".agents/tasks/prd-*.json", "tasks/prd-*.json"),
     suffixes=(".json",),
+    shared=("feature_list.json",),
+    telling=_TELLING,
 )
 SOURCE = FORMAT.kind()

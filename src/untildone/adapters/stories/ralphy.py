@@ -1,8 +1,15 @@
 """Stories of a ralphy task list in YAML."""
 
+import re
+
 from untildone.adapters.stories.object_file import Format
 from untildone.adapters.stories.yaml_text import YamlText
 
+# Ansible, Tekton, CrewAI and others call their files so too.
+_KEYS = rb"completed|passes|parallel_group|title|priority|status|depends_on"
+_TELLING = re.compile(
+    rb"^[ \t]*(?:(?:-[ \t]+)?[\"']?(?:" + _KEYS + rb")[\"']?|-[ \t]+id)[ \t]*:", re.MULTILINE
+)
 FORMAT = Format(
     name="ralphy",
     title="Tasks in tasks.yaml",
@@ -11,5 +18,8 @@ FORMAT = Format(
     paths=("tasks.yaml", "tasks.yml", ".ralphy/tasks.yaml", "prd.yaml"),
     globs=(),
     suffixes=(".yaml", ".yml"),
+    shared=("tasks.yaml", "tasks.yml"),
+    telling=_TELLING,
+    titled=True,
 )
 SOURCE = FORMAT.kind()

@@ -6,55 +6,51 @@ of both.
 """
 
 import re
-from itertools import accumulate, chain
 
-from untildone.domain.story import Story, Task
+from untildone.domain.story import Story, Task, Unread
 
-_TITLE = r"[A-Za-z](?:[\w ,.:()/-]*[\w.)])?"
+_TITLE = r"[A-Za-z][\w ,.:()/-]*+(?<=[\w.)])"
 _HEAD = re.compile(rf"(?:# {_TITLE}\n+)?")
-_GROUP = re.compile(rf"## ([0-9]{{1,9}})\. ({_TITLE})\n(\n*)((?:- \[[^\n]*\n)+)(\n*)")
-_SIGNS = len("## " + ". " + "\n")
-_TASK = re.compile(
-    r"^- \[([ xX])\] (([0-9]{1,9}(?:\.[0-9]{1,9}){1,7}) [!-~][ -~]*)(?<! )\n", re.MULTILINE
-)
-_FENCES = (b"```", b"~~~")
+_BOX = r"- \[[ xX]\] [0-9]{1,9}(?:\.[0-9]{1,9}){1,7}+ [!-~][ -~]*+(?<! )\n"
+_GROUP = re.compile(rf"^## ([0-9]{{1,9}})\. ({_TITLE})(\n++(?:{_BOX})++\n*+)", re.MULTILINE)
+_MARK = len("- [")
+_TEXT = len("- [ ] ")
+_WIDE = re.compile("  ")  # two texts that are equal but for their blanks are the same task
 
 
 def stories(data: bytes) -> tuple[Story, ...] | None:
     """The stories of a file of this kind; None if it has anything else in it."""
-    if not data.startswith(b"#") or not data.isascii() or any(mark in data for mark in _FENCES):
+    if not data.startswith(b"#") or not data.isascii():
         return None
     text = data.decode("ascii")
+    if _WIDE.search(text):
+        return None
     text = text if text.endswith("\n") else f"{text}\n"
     head = _HEAD.match(text)
     start = head.end() if head else 0
-    groups = _GROUP.findall(text, start)
-    length = start + sum(map(len, chain.from_iterable(groups))) + _SIGNS * len(groups)
-    tasks = _TASK.findall(text, start)
-    counts = [block.count("\n") for _, _, _, block, _ in groups]
-    if length != len(text) or len(tasks) != sum(counts):
-        return None
-    return tuple(_made(groups, counts, tasks, text.count("\n", 0, start) + 1))
+    line = text.count("\n", 0, start) + 1
+    found = []
+    for number, title, block in _GROUP.findall(text, start):
+        rows = block.split("\n")
+        total = len(rows) - rows.count("")
+        complete = total - block.count("\n- [ ]")
+        if len(set(_open(block) if complete else rows)) <= total:
+            return None
+        found.append(Story(number, title, Unread(_tasks, block, line, total, complete), (), line))
+        line += len(rows) - 1
+    return tuple(found) if line == text.count("\n") + 1 else None
 
 
-def _made(
-    groups: list[tuple[str, ...]], counts: list[int], tasks: list[tuple[str, ...]], line: int
-) -> list[Story]:
-    headings = []
-    lines: list[int] = []
-    for (_, _, gap, _, tail), count in zip(groups, counts, strict=True):
-        headings.append(line)
-        line += 1 + len(gap)
-        lines += range(line, line + count)
-        line += count + len(tail)
-    boxes = [
-        Task(name, text, mark != " ", at)
-        for (mark, text, name), at in zip(tasks, lines, strict=True)
-    ]
-    ends = accumulate(counts)
-    return [
-        Story(number, title, tuple(boxes[end - count : end]), (), at)
-        for (number, title, _, _, _), count, end, at in zip(
-            groups, counts, ends, headings, strict=True
-        )
-    ]
+def _tasks(block: str, line: int) -> tuple[Task, ...]:
+    rows = [(at, row) for at, row in enumerate(block.split("\n"), start=line) if row]
+    return tuple(
+        [
+            Task(row[_TEXT : row.index(" ", _TEXT)], row[_TEXT:], row[_MARK] != " ", at)
+            for at, row in rows
+        ]
+    )
+
+
+def _open(block: str) -> list[str]:
+    """The lines of a block with no box ticked: equal tasks are equal whatever their state."""
+    return block.replace("- [x]", "- [ ]").replace("- [X]", "- [ ]").split("\n")

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from untildone.adapters.stories import grouping, spec_folders
@@ -13,6 +13,7 @@ from untildone.adapters.stories.checklist_file import ChecklistFile
 from untildone.adapters.stories.checklist_source import ChecklistSource
 from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options
 from untildone.adapters.stories.task_lines import TaskLine
+from untildone.domain.schedule import wrong
 from untildone.domain.story import Remark, Story, StoryContext
 
 NAME = "speckit"
@@ -25,18 +26,30 @@ _PHASE = re.compile(r"Phase\s+([0-9]+(?:\.[0-9]+)*[a-z]?)\b", re.IGNORECASE)
 _PRIORITY = re.compile(r"\bPriority:\s*P([0-9]{1,3})\b", re.IGNORECASE)
 _PARALLEL = re.compile(r"[^\[]{0,12}\[P\]")
 _OF_STORY = re.compile(r"\[US[0-9]+\]")
-_DEPENDS = re.compile(r"depends on ((?:T[0-9]{3,}[a-z]?(?:,? and |, ?|/| & )?)+)", re.IGNORECASE)
+_DEPENDS = re.compile(
+    r"depends on ((?:T[0-9]{3,}[a-z]?(?:,? and |, ?|/| ?[&+] ?)?)+)", re.IGNORECASE
+)
 _TASK_ID = re.compile(r"T[0-9]{3,}[a-z]?")
 _MUST_HOLD = re.compile(
-    r"\*\*(Independent Test|Checkpoint)\*\*:?\s*(.+)|\*\*(Checkpoint):\*\*\s*(.+)"
+    r"\*\*(Independent Test|Checkpoint)(?:[ \t]*\([^()]*\))?(?:\*\*:?|:[ \t]*\*\*)[ \t]*(.+)",
+    re.IGNORECASE,
 )
+_ENDS_IT = re.compile(r"$|[-*+>|#]|```|---|[0-9]+[.)]\s")
 _MOST_EDGES = 50_000
 
 
-def _refuses(task: TaskLine) -> str:
-    if _ID.match(task.text):
-        return ""
-    return "A box without a number like T001 is a note and not counted."
+def _select(lines: Sequence[str], boxes: Sequence[TaskLine]) -> tuple[list[TaskLine], list[Remark]]:
+    """The boxes with a number; in a file that has no such number at all, every box."""
+    if not any(_ID.match(box.text) for box in boxes) and not any(map(_UNBOXED.match, lines)):
+        refused = [Remark(b.line, "A letter in the box is no state.") for b in boxes if _legend(b)]
+        return [box for box in boxes if not _legend(box)], refused
+    why = "A box without a number like T001 is a note and not counted."
+    refused = [Remark(box.line, why) for box in boxes if not _ID.match(box.text)]
+    return [box for box in boxes if _ID.match(box.text)], refused
+
+
+def _legend(box: TaskLine) -> bool:
+    return box.mark.isalnum() and box.mark not in "xX"
 
 
 def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
@@ -52,7 +65,10 @@ def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
 
 def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stories, list[Remark]]:
     waits = _waits(groups)
-    told = stories if len(groups) != 1 and len(stories) == 1 else _dependent(groups, stories, waits)
+    told = stories
+    remarks: list[Remark] = []
+    if len(groups) == 1 or len(stories) != 1:
+        told, remarks = _dependent(groups, stories, waits)
     edges = [*(group.line for group in groups), len(lines) + 1]
     must = {start: tuple(_must_hold(lines[start : end - 1])) for start, end in pairwise(edges)}
     unboxed = [
@@ -60,13 +76,15 @@ def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stor
         for number, line in enumerate(lines, start=1)
         if "T" in line and _UNBOXED.match(line)
     ]
-    return tuple(_with_words(story, must.get(story.line, ())) for story in told), unboxed
+    told = tuple(_with_words(story, must.get(story.line, ())) for story in told)
+    return told, [*unboxed, *remarks]
 
 
 def _must_hold(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
+    for at, line in enumerate(lines):
         if match := _MUST_HOLD.match(line.strip()):
-            yield f"{match[1]}: {match[2].strip()}"
+            rest = takewhile(lambda more: not _ENDS_IT.match(more.strip()), lines[at + 1 :])
+            yield f"{match[1]}: {' '.join([match[2], *map(str.strip, rest)]).strip()}"
 
 
 def _with_words(story: Story, must: tuple[str, ...]) -> Story:
@@ -97,8 +115,13 @@ def _waits(groups: Stories) -> list[range]:
     return found
 
 
-def _dependent(groups: Stories, stories: Stories, waits: Sequence[range]) -> Stories:
-    """What each story waits for: the phases before its own, and what its text names."""
+def _dependent(
+    groups: Stories, stories: Stories, waits: Sequence[range]
+) -> tuple[Stories, list[Remark]]:
+    """What each story waits for: the phases before its own, and what its text names.
+
+    Texts order single tasks; whole phases cannot always be put in such an order.
+    """
     phase_of = {task.line: at for at, group in enumerate(groups) for task in group.tasks}
     members: list[list[str]] = [[] for _ in groups]
     owner: dict[str, str] = {}
@@ -106,19 +129,32 @@ def _dependent(groups: Stories, stories: Stories, waits: Sequence[range]) -> Sto
         members[phase_of[story.tasks[-1].line]].append(story.id)
         owner.update((match[1], story.id) for t in story.tasks if (match := _ID.match(t.text)))
     edges = sum(len(members[at]) * len(members[b]) for at, w in enumerate(waits) for b in w)
-    told = []
+    phased, told = [], []
     for story in stories:
         before = waits[phase_of[story.tasks[-1].line]] if edges <= _MOST_EDGES else ()
         names = [name for at in before for name in members[at]]
-        for task in story.tasks:
-            for match in _DEPENDS.finditer(task.text):
-                names += [owner.get(name, name) for name in _TASK_ID.findall(match[1])]
-        names = [name for name in dict.fromkeys(names) if name != story.id]
-        told.append(replace(story, depends_on=tuple(names)))
-    return tuple(told)
+        phased.append(_waiting(story, names))
+        named = [name for task in story.tasks for name in _named(task.text)]
+        told.append(_waiting(story, [*names, *(owner.get(name, name) for name in named)]))
+    circle = next((why for _, why in wrong(told) if "wait for each other" in why), "")
+    if circle and len(stories) < sum(len(story.tasks) for story in stories):
+        why = (
+            f"What the tasks depend on does not hold for whole phases ({circle}); the file's does."
+        )
+        return tuple(phased), [Remark(1, why)]
+    return tuple(told), []
 
 
-RULES = Rules(refuses=_refuses, group=_group, tell=_tell)
+def _named(text: str) -> list[str]:
+    return [name for match in _DEPENDS.finditer(text) for name in _TASK_ID.findall(match[1])]
+
+
+def _waiting(story: Story, names: Sequence[str]) -> Story:
+    first = tuple(name for name in dict.fromkeys(names) if name != story.id)
+    return replace(story, depends_on=first)
+
+
+RULES = Rules(select=_select, group=_group, tell=_tell)
 
 
 def recognises(root: Path, change: str) -> bool:

@@ -1,32 +1,26 @@
 """Stories that are objects of a JSON or YAML document: the dialects of `prd.json` and its kin."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from untildone.adapters.stories import fields, labels
 from untildone.adapters.stories.json_text import Edit, Json, Place
 from untildone.adapters.stories.marked import Flip
+from untildone.adapters.stories.object_states import FIELDS, State, States, state_of
 from untildone.domain.story import Remark, Story, Task
 from untildone.domain.value import dataclass
 
 LISTS = ("userStories", "user_stories", "stories", "units", "features", "tasks", "items", "phases")
 PHASES = "phases"
-FLAGS = ("passes", "completed", "complete", "done")
-STATUS = "status"
 IDS = ("id", "storyId", "story_id", "key")
 TITLES = ("title", "name", "story", "summary", "task", "feature", "description")
 ACCEPTANCE = ("acceptanceCriteria", "acceptance_criteria", "acceptance", "criteria")
 DEPENDENCIES = ("dependsOn", "depends_on", "dependencies", "blockedBy", "blocked_by")
 GROUP = "parallel_group"
 _USED = {
-    *(*FLAGS, STATUS, *IDS, *ACCEPTANCE, *DEPENDENCIES, GROUP),
+    *(*FIELDS, *IDS, *ACCEPTANCE, *DEPENDENCIES, GROUP),
     *("priority", "inProgress", "completionNotes", "createdAt", "updatedAt", "parallel"),
 }
-_DONE = {"done", "complete", "completed", "closed", "passed", "passes", "finished", "verified"}
-_DROPPED = {"cancelled", "canceled", "skipped", "wontfix", "wont_do", "dropped", "obsolete"}
-# Somebody has to say that these may start.
-_HELD = {"blocked", "deferred", "on_hold", "waiting", "needs_human"}
 
 
 class Tree(Protocol):
@@ -41,26 +35,30 @@ class Tree(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object that is a story; `name` is its key where it has one instead of an id."""
+    """One object that is a story; `name` is its key where it has one instead of an id.
+
+    `phase` is the id of the phase it stands in, and `after` what that phase waits for.
+    """
 
     place: Place
     value: Mapping[str, Json]
     line: int
     phase: str = ""
     name: str = ""
+    after: tuple[str, ...] = ()
 
 
 class Reading:
     """All stories of a document, and the edits that change their states."""
 
-    def __init__(self, tree: Tree, root: Place, *, flag: str) -> None:
+    def __init__(self, tree: Tree, root: Place, *, flag: str, titled: bool = False) -> None:
         self._tree = tree
-        self._flag = flag
+        self._titled = titled
         self.ignored: list[Remark] = []
         self.problems: list[Remark] = []
         entries = list(self._entries(root))
-        self._states = [_State.of(entry.value) for entry in entries]
-        self._entries_by_key: dict[tuple[str, str], tuple[Entry, _State]] = {}
+        self._states = States([state_of(entry.value) for entry in entries], flag)
+        self._entries_by_key: dict[tuple[str, str], tuple[Entry, State]] = {}
         self.stories = self._stories(entries)
         if not entries:
             line = tree.line(root.start)
@@ -73,7 +71,8 @@ class Reading:
         """What has to be written for these states."""
         for flip in flips:
             entry, state = self._entries_by_key[flip.story.key]
-            wanted = self._done(state) if flip.done else self._open(state, flip.mark)
+            write = self._states.done if flip.done else self._states.open
+            wanted = write(state, flip.mark)
             here = self._tree.members(entry.place)
             for key, value in wanted.items():
                 if key not in here:
@@ -107,13 +106,15 @@ class Reading:
         for number, phase in enumerate(self._listed(phases), start=1):
             inner = self._tree.members(phase.place)
             name = fields.first(phase.value, IDS) or phase.name or str(number)
-            key = next((k for k in LISTS if k in inner and inner[k].value), "")
-            if key and isinstance(inner[key].value, list | dict):
-                yield from self._listed(inner[key], name)
+            key = next((k for k in LISTS if k in inner and _objects(inner[k].value)), "")
+            if key:
+                yield from self._listed(inner[key], name, _waits(phase.value))
             else:
                 yield phase
 
-    def _listed(self, place: Place, phase: str = "") -> Iterator[Entry]:
+    def _listed(
+        self, place: Place, phase: str = "", after: tuple[str, ...] = ()
+    ) -> Iterator[Entry]:
         items: Iterator[tuple[str, Place]]
         if isinstance(place.value, list):
             items = (("", item) for item in self._tree.elements(place))
@@ -124,7 +125,7 @@ class Reading:
         for name, item in items:
             line = self._tree.line(item.start)
             if isinstance(item.value, dict):
-                yield Entry(item, item.value, line, phase, name)
+                yield Entry(item, item.value, line, phase, name, after)
             else:
                 why = "An entry that is no object cannot hold a state, so it is not a story."
                 self.ignored.append(Remark(line, why))
@@ -132,16 +133,25 @@ class Reading:
     def _stories(self, entries: Sequence[Entry]) -> tuple[Story, ...]:
         seen: dict[str, int] = {}
         named: list[tuple[str, str]] = []
-        aliases: dict[str, str] = {}
+        aliases: dict[str, list[str]] = {}
+        phases: dict[str, list[str]] = {}
+        titles: dict[str, int] = {}
         for entry in entries:
             raw, title = _raw_id(entry), _title(entry)
             name = _id(raw, title, seen)
+            first = titles.setdefault(title, entry.line) if not raw else entry.line
+            if self._titled and first != entry.line:
+                why = f"Lines {first} and {entry.line} start stories with the same title: {title}"
+                self.problems.append(Remark(entry.line, why))
             named.append((name, title or name))
             for alias in (title, raw, name):
-                aliases.setdefault(alias, name)
+                aliases.setdefault(alias, [name])
+            if entry.phase:
+                phases.setdefault(entry.phase, []).append(name)
+        aliases = phases | aliases
         grouped = any(entry.value.get(GROUP) for entry in entries)
         found = []
-        for entry, names, state in zip(entries, named, self._states, strict=True):
+        for entry, names, state in zip(entries, named, self._states.all, strict=True):
             story = self._story(entry, names, state, aliases, grouped=grouped)
             self._entries_by_key.setdefault(story.key, (entry, state))
             found.append(story)
@@ -151,8 +161,8 @@ class Reading:
         self,
         entry: Entry,
         names: tuple[str, str],
-        state: "_State",
-        aliases: dict[str, str],
+        state: State,
+        aliases: Mapping[str, list[str]],
         *,
         grouped: bool,
     ) -> Story:
@@ -161,15 +171,13 @@ class Reading:
         if state.remarks or state.problems:
             self.ignored += [Remark(entry.line, f"Story {name}: {why}") for why in state.remarks]
             self.problems += [Remark(entry.line, f"Story {name}: {why}") for why in state.problems]
-        asks = not state.done and _bare(str(state.raw.get(STATUS))) in _HELD
-        task = Task(name, title, state.done, entry.line, mark=json.dumps(state.raw), asks=asks)
-        wanted = next((fields.ids(value[key]) for key in DEPENDENCIES if value.get(key)), ())
+        task = Task(name, title, state.done, entry.line, mark=state.mark, asks=state.asks)
         group = fields.priority(value.get(GROUP)) or 0
         return Story(
             id=name,
             title=title,
             tasks=(task,),
-            depends_on=tuple(aliases.get(each, fields.story_id(each)) for each in wanted),
+            depends_on=_needed(entry, aliases),
             line=entry.line,
             body=fields.body(value, _told(value, title)),
             acceptance=next((a for key in ACCEPTANCE if (a := fields.texts(value.get(key)))), ()),
@@ -177,72 +185,25 @@ class Reading:
             parallel=group > 0 or value.get("parallel") is True,
         )
 
-    def _done(self, state: "_State") -> dict[str, Json]:
-        wanted: dict[str, Json] = {}
-        for key in state.raw or self._usual():
-            wanted[key] = True if key in FLAGS else self._word(state.raw.get(key), done=True)
-        return wanted
 
-    def _open(self, state: "_State", mark: str) -> dict[str, Json]:
-        before: dict[str, Json] = json.loads(mark) if mark else {}
-        wanted: dict[str, Json] = {}
-        for key in state.raw:
-            word = False if key in FLAGS else self._word(state.raw.get(key), done=False)
-            wanted[key] = before.get(key, word)
-        return wanted
-
-    def _usual(self) -> list[str]:
-        """The fields in which this document's other stories have their state."""
-        return next((list(state.raw) for state in self._states if state.raw), [self._flag])
-
-    def _word(self, now: Json, *, done: bool) -> str:
-        """The word that this document uses for the state, written as its other words are."""
-        words = [str(s.raw[STATUS]) for s in self._states if s.raw.get(STATUS)]
-        known = [word for word in words if (_bare(word) in _DONE) is done]
-        plain = [word for word in known if _bare(word) not in _DROPPED]
-        if plain:
-            return plain[0]
-        word = "done" if done else "open"
-        like = str(now) if now else (words or [""])[0]
-        return word.upper() if like.isupper() else word.title() if like[:1].isupper() else word
+def _waits(value: Mapping[str, Json]) -> tuple[str, ...]:
+    return next((fields.ids(value[key]) for key in DEPENDENCIES if value.get(key)), ())
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What an object's own fields say about it being done, as they were written."""
-
-    done: bool
-    raw: dict[str, Json]
-    remarks: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, value: Mapping[str, Json]) -> "_State":
-        raw: dict[str, Json] = {}
-        says: dict[str, bool] = {}
-        remarks: list[str] = []
-        problems: list[str] = []
-        for key in FLAGS:
-            if key in value and (key != "done" or isinstance(value[key], bool)):
-                raw[key], says[key] = value[key], value[key] is True
-                if not isinstance(value[key], bool | None):
-                    problems.append(f"`{key}` has to be true or false, without quotes.")
-        if STATUS in value:
-            word = value[STATUS]
-            raw[STATUS], says[STATUS] = word, isinstance(word, str) and _bare(word) in _DONE
-            if isinstance(word, str) and _bare(word) in _DROPPED:
-                says = dict.fromkeys(says, True)
-                remarks.append(f"It counts as done, because its status is: {fields.text(word)}")
-            elif not isinstance(word, str | None):
-                problems.append("`status` has to be a word.")
-        if len(set(says.values())) > 1:
-            told = ", ".join(f"`{key}`" for key, yes in says.items() if yes)
-            remarks.append(f"It counts as open: only {told} says that it is done.")
-        return cls(bool(says) and all(says.values()), raw, tuple(remarks), tuple(problems))
+def _needed(entry: Entry, aliases: Mapping[str, list[str]]) -> tuple[str, ...]:
+    """The stories that it waits for; a phase stands for all of its own."""
+    found: dict[str, None] = {}
+    for each in (*entry.after, *_waits(entry.value)):
+        beside = f"{entry.phase}.{each}" if entry.phase and each.isdigit() else each
+        known = aliases.get(beside) or aliases.get(each) or [fields.story_id(each)]
+        found.update(dict.fromkeys(known))
+    return tuple(found)
 
 
-def _bare(word: str) -> str:
-    return word.strip().lower().replace("-", "_").replace(" ", "_").replace("'", "")
+def _objects(value: Json) -> bool:
+    """There are entries that can be stories."""
+    inside = value.values() if isinstance(value, dict) else value
+    return isinstance(inside, Iterable) and any(isinstance(item, dict) for item in inside)
 
 
 def _raw_id(entry: Entry) -> str:

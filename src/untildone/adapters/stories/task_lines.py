@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
+from functools import partial
 
 from untildone.domain.value import dataclass
 
@@ -24,13 +25,23 @@ _TAB = 4
 
 @dataclass(frozen=True, slots=True)
 class TaskLine:
-    """A counted checkbox: where it stands and what it says."""
+    """A counted checkbox: where it stands and what it says.
+
+    `indent` says what it belongs to. That is the column it starts at, but for a task that belongs
+    to another by its number alone: `moved` is how much deeper than it stands it is then.
+    """
 
     line: int
     indent: int
     done: bool
     text: str
     mark: str = ""
+    moved: int = 0
+
+    @property
+    def column(self) -> int:
+        """Where it starts in its line."""
+        return self.indent - self.moved
 
 
 def split(data: bytes) -> list[str]:
@@ -77,14 +88,9 @@ def tick(data: bytes, lines: Collection[int]) -> bytes:
     return _flip(data, lines, _ticked)
 
 
-def untick(data: bytes, lines: Collection[int]) -> bytes:
-    """Put a blank in place of the x in the boxes of these lines; every other byte stays."""
-    return _flip(data, lines, _unticked)
-
-
-def ask(data: bytes, lines: Collection[int]) -> bytes:
-    """Put the question mark back in the ticked boxes of these lines; every other byte stays."""
-    return _flip(data, lines, _asking)
+def untick(data: bytes, lines: Collection[int], mark: str = " ") -> bytes:
+    """Put this mark in place of the x in the boxes of these lines; every other byte stays."""
+    return _flip(data, lines, partial(_unticked, sign=mark.encode()))
 
 
 def _flip(data: bytes, lines: Collection[int], change: Callable[[bytes, bytes], bytes]) -> bytes:
@@ -118,14 +124,9 @@ def _ticked(box: bytes, after: bytes) -> bytes:
     return b"x" + box[len(first_blank) :] + after
 
 
-def _unticked(box: bytes, after: bytes) -> bytes:
+def _unticked(box: bytes, after: bytes, sign: bytes) -> bytes:
     blank_before, mark, blank_behind = _parts(box)
-    return blank_before + (b" " if mark in (b"x", b"X") else mark) + blank_behind + after
-
-
-def _asking(box: bytes, after: bytes) -> bytes:
-    blank_before, mark, blank_behind = _parts(box)
-    return blank_before + (b"?" if mark in (b"x", b"X") else mark) + blank_behind + after
+    return blank_before + (sign if mark in (b"x", b"X") else mark) + blank_behind + after
 
 
 def _parts(box: bytes) -> tuple[bytes, bytes, bytes]:

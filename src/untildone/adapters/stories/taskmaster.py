@@ -1,10 +1,11 @@
 """Stories of Task Master: the tasks of one tag in its `tasks.json`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from pathlib import Path
 
 from untildone.adapters.stories import fields, labels
+from untildone.adapters.stories.bulk import unhurried
 from untildone.adapters.stories.json_text import Edit, Json, JsonText, NotJson, Place
 from untildone.adapters.stories.kind import Found, Kind, Options, counted
 from untildone.adapters.stories.marked import Flip, MarkedSource
@@ -20,7 +21,9 @@ _DONE = ("done", "completed")
 _OPEN = ("pending", "in-progress")
 _HELD = ("blocked", "deferred", "review")
 _DROPPED = "cancelled"
-_USED = ("id", "title", "status", "dependencies", "priority", "subtasks", "updatedAt", "parentId")
+_USED = frozenset(
+    ("id", "title", "status", "dependencies", "priority", "subtasks", "updatedAt", "parentId")
+)
 
 
 class TaskMaster(MarkedSource):
@@ -48,6 +51,7 @@ class TaskDocument:
         self._problems: list[Remark] = []
         root = self._text.root()
         tag, tasks = self._tasks(root, current)
+        self._over = _finished_parts(tasks.value) if tasks else frozenset()
         stories = tuple(self._stories(tasks)) if tasks else ()
         if not stories:
             line = self._text.line(tasks.start if tasks else root.start)
@@ -74,7 +78,7 @@ class TaskDocument:
     def _edits(self, flips: Iterable[Flip]) -> Iterator[Edit]:
         for flip in flips:
             place = self._places[flip.story.key, flip.task.id]
-            word = "done" if flip.done else flip.mark or "pending"
+            word = flip.mark or ("done" if flip.done else "pending")
             status = self._text.members(place).get("status")
             if status is None:
                 yield self._text.inserted(place, "status", word)
@@ -107,7 +111,7 @@ class TaskDocument:
         title = fields.title(fields.first(value, ("title", "description"))) or raw or "(no text)"
         name = fields.story_id(raw) if raw else labels.slug(title)
         own = self._task(name, title, value, line)
-        tasks, needed = [own], list(_parents(value.get("dependencies")))
+        tasks, needed = [own], list(_parents(value.get("dependencies"), self._over))
         inner = self._text.members(place)["subtasks"] if value.get("subtasks") else None
         key = (name, " ".join(title.split()))
         self._places.setdefault((key, name), place)
@@ -120,7 +124,7 @@ class TaskDocument:
             self._places.setdefault((key, number), sub)
             tasks.append(self._task(number, f"{number} {heading}", sub.value, where, own))
             # A bare number is a sibling; a dotted one may belong to another task.
-            needed += _parents(sub.value.get("dependencies"), dotted=True)
+            needed += _parents(sub.value.get("dependencies"), self._over, dotted=True)
         return Story(
             id=name,
             title=title,
@@ -135,8 +139,11 @@ class TaskDocument:
         self, name: str, text: str, value: Mapping[str, Json], line: int, own: Task | None = None
     ) -> Task:
         """A task or subtask; with a finished task its subtasks are finished too."""
-        word = fields.text(value.get("status")) or "pending"
-        if word == _DROPPED:
+        said = value.get("status")
+        word = fields.text(said) or "pending"
+        if not isinstance(said, str | None):
+            self._problems.append(Remark(line, f"Task {name}: `status` has to be a word."))
+        elif word == _DROPPED:
             self._ignored.append(Remark(line, f"Task {name} counts as done: it is {word}."))
         elif word not in (*_DONE, *_OPEN, *_HELD):
             known = ", ".join((*_OPEN, _DONE[0], *_HELD, _DROPPED))
@@ -152,7 +159,8 @@ class TaskDocument:
 def read(file: StoryFile, data: bytes, current: str) -> TaskDocument:
     """The tasks of these bytes; what cannot be read is an error that names its line."""
     try:
-        return TaskDocument(file, data, current)
+        with unhurried():
+            return TaskDocument(file, data, current)
     except NotJson as error:
         raise StoriesError(
             f"{file.path}:{error.line}: {error.why}",
@@ -211,15 +219,37 @@ def _path(root: Path) -> str:
     return next((path for path in FILES if (root / path).is_file()), "")
 
 
-def _parents(value: Json, *, dotted: bool = False) -> Iterator[str]:
+def _parents(value: Json, over: Set[str], *, dotted: bool = False) -> Iterator[str]:
+    """The tasks that are waited for; nobody waits for a subtask that is over."""
     for name in fields.ids(value):
         task, dot, _ = name.partition(".")
-        if dot or not dotted:
+        if (dot or not dotted) and name not in over:
             yield fields.story_id(task)
+
+
+def _finished_parts(tasks: Json) -> frozenset[str]:
+    """The numbers of the subtasks that are done, such as `1.2`."""
+    return frozenset(
+        f"{fields.text(task.get('id'))}.{fields.text(part.get('id'))}"
+        for task in _objects(tasks)
+        for part in _objects(task.get("subtasks"))
+        if fields.text(part.get("status")) in (*_DONE, _DROPPED)
+    )
+
+
+def _objects(value: Json) -> list[dict[str, Json]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
 
 
-SOURCE = Kind(name=NAME, title="Task Master's tags", make=make, find=find, recognises=recognises)
+SOURCE = Kind(
+    name=NAME,
+    title="Task Master's tags",
+    make=make,
+    find=find,
+    recognises=recognises,
+    suffixes=(".json",),
+)

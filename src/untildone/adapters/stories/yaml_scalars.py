@@ -3,13 +3,17 @@
 import json
 import re
 
-from untildone.adapters.stories.json_text import Json, Place
+from untildone.adapters.stories.json_text import Json, Place, plain
 from untildone.domain.value import dataclass
 
 _DEEPEST = 20
 _BLANKS = re.compile(r"[ \t]*")
-_DOUBLE = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_DOUBLE = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _SINGLE = re.compile(r"'(?:[^']|'')*+'")
+# A line end is a blank, empty lines are line ends; in double quotes a line end can be escaped.
+_FOLD = r"[ \t]*\r?\n(?P<empty>(?:[ \t]*\r?\n)*)[ \t]*"
+_SINGLE_FOLD = re.compile(_FOLD)
+_DOUBLE_FOLD = re.compile(rf"(?P<nothing>\\\r?\n[ \t]*)|(?P<sign>\\.)|{_FOLD}")
 _COMMENT = re.compile(r"(?:^|[ \t])#|$")
 _FLOW_END = re.compile(r"[,\[\]{}]|:(?=[ \t,\[\]{}]|$)|[ \t]#|$")
 _INT = re.compile(r"[-+]?[0-9]{1,15}")
@@ -26,7 +30,7 @@ _WORDS: dict[str, Json] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-INDICATORS = "&*!|>%@`,]}?"
+INDICATORS = "&*!|>%`,]}?"
 
 
 class Unread(ValueError):
@@ -78,6 +82,29 @@ def quoted(text: str, at: int) -> tuple[str, int]:
         raise Unread("An escape in these quotes is not read.") from None
 
 
+def ends_here(text: str, at: int) -> bool:
+    """The quotes that begin here end on this line."""
+    return bool((_DOUBLE if text[at] == '"' else _SINGLE).match(text, at))
+
+
+def quoted_lines(text: str, at: int, end: int) -> tuple[str, int]:
+    """A scalar in quotes that goes over several lines, and where it ends."""
+    match = (_DOUBLE if text[at] == '"' else _SINGLE).match(text, at, end)
+    if match is None:
+        raise Unread("Quotes that do not end are not read.")
+    if text[at] == "'":
+        inside = _SINGLE_FOLD.sub(lambda m: "\n" * m["empty"].count("\n") or " ", match[0])
+    else:
+        inside = _DOUBLE_FOLD.sub(_unfolded, match[0])
+    return quoted(inside, 0)[0], match.end()
+
+
+def _unfolded(found: re.Match[str]) -> str:
+    if found["empty"] is None:
+        return found["sign"] or ""
+    return "\\n" * found["empty"].count("\n") or " "
+
+
 def rest_is_comment(text: str, at: int) -> bool:
     """Nothing but a comment follows."""
     end = _blanks(text, at)
@@ -113,7 +140,7 @@ def flow(text: str, at: int, depth: int = 0) -> Scanned:
         if not is_list:
             key, cursor = _flow_key(text, cursor)
             if key in keyed:
-                raise Unread(f"The key `{key}` stands here twice.")
+                raise Unread(f"The key `{plain(key)}` stands here twice.")
         item = _flow_value(text, cursor, depth)
         inner |= item.inner
         if is_list:

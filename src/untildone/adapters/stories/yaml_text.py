@@ -1,15 +1,15 @@
 """The part of YAML that story files are written in: values with their places, edited in place.
 
-Read: block mappings and sequences, plain and quoted scalars, block scalars, lists and objects in
-brackets that end on their line, comments. Anything else (anchors, aliases, tags, merge keys,
-several documents, tabs as indentation) is an error that names its line, so that nothing is ever
-read other than it was meant.
+Read: block mappings and sequences, plain and quoted scalars (also over several lines), block
+scalars, lists and objects in brackets that end on their line, comments. Anything else (anchors,
+aliases, tags, merge keys, several documents, tabs as indentation) is an error that names its line,
+so that nothing is ever read other than it was meant.
 """
 
 import re
 
 from untildone.adapters.stories import yaml_scalars
-from untildone.adapters.stories.json_text import Edit, Json, NotJson, Place, PlacedText
+from untildone.adapters.stories.json_text import Edit, Json, NotJson, Place, PlacedText, plain
 from untildone.adapters.stories.yaml_scalars import Scanned, Unread
 from untildone.domain.value import dataclass
 
@@ -167,7 +167,7 @@ class YamlText(PlacedText):
                 raise Unread("A line in this place has to be `key: value`.")
             key, at = found
             if key in members:
-                raise Unread(f"The key `{key}` stands here twice.")
+                raise Unread(f"The key `{plain(key)}` stands here twice.")
             if key == "<<":
                 raise Unread("A merge key is not read.")
             members[key] = self._member(line, at, column, depth)
@@ -198,6 +198,8 @@ class YamlText(PlacedText):
         return Place(None, empty, empty)
 
     def _scalar(self, line: _Line, at: int, parent: int) -> Place:
+        if line.text[at] in "\"'" and not yaml_scalars.ends_here(line.text, at):
+            return self._across(line, at, parent)
         found = yaml_scalars.scalar(line.text, at)
         place = self._moved(found, line.start)
         self._at += 1
@@ -213,6 +215,23 @@ class YamlText(PlacedText):
             line = more
             self._at += 1
         return place
+
+    def _across(self, line: _Line, at: int, parent: int) -> Place:
+        """A text in quotes that goes on below, as programs write long ones."""
+        start = line.start + at
+        value, end = yaml_scalars.quoted_lines(self.text, start, self._end)
+        first = line.number - self._raw[0].number + 1
+        for below in self._raw[first:]:
+            if below.start >= end:
+                break
+            if below.text.strip(" \t") and below.indent <= parent:
+                raise Unread("Quotes that do not end are not read.")
+            line = below
+        if not yaml_scalars.rest_is_comment(line.text, end - line.start):
+            raise Unread("There is more text behind the end of the value.")
+        while self._at < len(self._lines) and self._lines[self._at].start < end:
+            self._at += 1
+        return Place(value, start, end)
 
     def _folded(self, line: _Line, at: int, parent: int) -> Place:
         match = _BLOCK.fullmatch(line.text, at)

@@ -98,7 +98,9 @@ def _loop_text(loop: dict[str, object]) -> str:
     if dead or loop.get("phase") == "waiting_budget":
         over = loop.get("budget_reached")
         more = f" --budget {over['enough']}" if isinstance(over, dict) else ""
-        rows.append(f"  next: untildone resume {loop['change_id']}{more}")
+        # A start that was cut short, or a run that was cleaned up, has nothing to go on from.
+        verb = "resume" if loop.get("backup_ref") and loop.get("choice") != "cleanup" else "run"
+        rows.append(f"  next: untildone {verb} {loop['change_id']}{more}")
     elif loop.get("phase") == "awaiting_person":
         rows.append(f"  next: untildone done {loop['change_id']}")
     elif loop.get("phase") == "awaiting_choice":

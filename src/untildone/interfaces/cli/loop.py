@@ -187,8 +187,8 @@ def loop_options(command: F) -> F:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("change", required=False, default="", shell_complete=change_names)
-@click.option("--task", default="", help="A run without stories: the plain loop over this text.")
+@click.argument("change", required=False, shell_complete=change_names)
+@click.option("--task", help="A run without stories: the plain loop over this text.")
 @click.option(
     "--task-file", type=click.Path(dir_okay=False, path_type=Path), help="Task from a file."
 )
@@ -202,8 +202,8 @@ def loop_options(command: F) -> F:
 )
 @loop_options
 def run(
-    change: str,
-    task: str,
+    change: str | None,
+    task: str | None,
     task_file: Path | None,
     include_flagged: bool,  # noqa: FBT001 - click
     dry_run: bool,  # noqa: FBT001 - click
@@ -218,10 +218,12 @@ def run(
             task = task_file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"The task file cannot be read: {error}") from error
+    _refuse_blank(("change", change), ("task", task))
     view = _view_flags(flags)
     repository = here()
     settings = settings_module.load(repository.place.top, os.environ, flags)
-    wanted = Wanted(change, task, "", include_flagged, settings.source_file)
+    where = (settings.source_file, settings.source)
+    wanted = Wanted(change or "", task or "", "", include_flagged, *where)
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
     session = session_for(repository, settings.on_complete, view)
@@ -245,6 +247,17 @@ def resume(change: str, **flags: Any) -> int:  # noqa: ANN401 - click
     known = repository.latest(change)
     session = session_for(repository, settings.on_complete or _chosen(known), view)
     return tell(session.resume(settings, flags, change), view)
+
+
+def _refuse_blank(*given: tuple[str, str | None]) -> None:
+    """An empty variable of a script must not start another run than the one that was meant."""
+    for name, text in given:
+        if text is not None and not text.strip():
+            raise UserError(
+                f"The {name} is given, but empty",
+                state="Nothing was changed.",
+                hint="untildone run --help",
+            )
 
 
 def _for_one(view: dict[str, bool], wanted: Wanted, action: Callable[[Wanted], R]) -> R:

@@ -46,9 +46,10 @@ def stories(
     repository = here()
     settings = load(repository.place.top, os.environ, flags)
     try:
-        name = pick_change(repository, Wanted(change, source_file=settings.source_file))
+        wanted = Wanted(change, source_file=settings.source_file, source=settings.source)
+        name = pick_change(repository, wanted)
     except SeveralChanges:
-        _list(inspect.changes_json(repository), as_json=as_json)
+        _list(inspect.changes_json(repository, settings.source), as_json=as_json)
         return 0
     book = inspect.stories(repository, name, settings.source, options_of(settings))
     if graph:
@@ -56,7 +57,7 @@ def stories(
 
         click.echo(flowchart(book), nl=False)
     elif as_json:
-        listed = {} if change else {"changes": inspect.changes_json(repository)}
+        listed = {} if change else {"changes": inspect.changes_json(repository, settings.source)}
         click.echo(json.dumps(inspect.book_json(book) | listed, ensure_ascii=False))
     else:
         click.echo(_table(book))

@@ -1,0 +1,284 @@
+"""A GitHub on loopback for the real `gh`: it is its http proxy, and answers in GitHub's place."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+import traceback
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+# `gh` speaks plain http with this host and with no other.
+HOST = "github.localhost"
+REPOSITORY = "ada/night"
+REMOTE = f"http://{HOST}/{REPOSITORY}.git"
+TOKEN = "scripted"
+PAGE = 100
+_NAME = re.compile(r"\b(?:query|mutation)\s+(\w+)")
+_WORD = re.compile(r'(\w+):(?:"((?:[^"\\]|\\.)*)"|(\S+))')
+_PROXY = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """An issue or a pull request; `blocked_by` holds `#number` or `owner/name#number`."""
+
+    number: int
+    title: str
+    labels: tuple[str, ...] = ()
+    body: str = ""
+    state: str = "OPEN"
+    reason: str | None = None
+    milestone: str = ""
+    blocked_by: tuple[str, ...] = ()
+    pull: bool = False
+    comments: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """What mutations call it."""
+        return f"T_{self.number}"
+
+
+class FakeGitHub:
+    """A context manager around the server, with one repository in it."""
+
+    def __init__(self, tickets: Iterable[Ticket]) -> None:
+        self.faults: list[str] = []
+        self._tickets = {ticket.number: ticket for ticket in tickets}
+        self._asked: list[str] = []
+        self._down = 0
+        self._lock = threading.Lock()
+        self._http = _Http(("127.0.0.1", 0), _Handler)
+        self._http.owner = self
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> FakeGitHub:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._thread.join(10)
+        self._http.server_close()
+        assert self.faults == [], "the server was asked what it does not know"
+
+    @property
+    def env(self) -> dict[str, str | None]:
+        """What makes `gh` talk to this server, and to nothing else."""
+        url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        return {"GH_HOST": HOST, "GH_TOKEN": TOKEN, **dict.fromkeys(_PROXY, url)}
+
+    def ticket(self, number: int) -> Ticket:
+        """It as it is now."""
+        with self._lock:
+            return self._tickets[number]
+
+    def asked(self, name: str = "") -> list[str]:
+        """The names of the questions so far, or how often one was asked."""
+        with self._lock:
+            return [each for each in self._asked if name in ("", each)]
+
+    def refuse(self, times: int) -> None:
+        """Answer so many changes of an issue with a bad gateway."""
+        with self._lock:
+            self._down = times
+
+    def answer(self, query: str, variables: Json) -> tuple[int, Json]:
+        """The answer to one question; what is not known is a fault."""
+        found = _NAME.search(query)
+        name = found[1] if found else query
+        with self._lock:
+            self._asked.append(name)
+            if query.startswith("mutation") and self._down:
+                self._down -= 1
+                return 502, {"message": "Bad Gateway"}
+            if name not in _ANSWERS:
+                self.faults.append(query)
+                return 200, {"errors": [{"message": f"unknown: {name}"}]}
+            return 200, _ANSWERS[name](self, variables)
+
+    def milestones(self) -> list[Json]:
+        """What the repository has."""
+        with self._lock:
+            titles = {ticket.milestone for ticket in self._tickets.values() if ticket.milestone}
+        return [{"number": n, "title": title} for n, title in enumerate(sorted(titles), 1)]
+
+    # the questions
+
+    def _search_types(self, variables: Json) -> Json:
+        names = ("ISSUE", "ISSUE_ADVANCED", "REPOSITORY", "USER", "DISCUSSION")
+        return {"data": {"SearchType": {"enumValues": [{"name": name} for name in names]}}}
+
+    def _search(self, variables: Json) -> Json:
+        words = [
+            (m[1], (m[2] or m[3]).replace('\\"', '"')) for m in _WORD.finditer(variables["query"])
+        ]
+        assert ("repo", REPOSITORY) in words, variables
+        found = [t for t in self._tickets.values() if all(_fits(t, *word) for word in words)]
+        told = [self._told(t) for t in sorted(found, key=lambda t: -t.number)]
+        page = _page(told, variables.get("after"), variables["limit"])
+        search = {"issueCount": len(found), **page}
+        return {"data": {"repository": {"hasIssuesEnabled": True}, "search": search}}
+
+    def _by_number(self, variables: Json) -> Json:
+        number = variables["number"]
+        found = self._tickets.get(number)
+        told = self._told(found) if found else None
+        answer: Json = {"data": {"repository": {"hasIssuesEnabled": True, "issue": told}}}
+        if not found:
+            said = f"Could not resolve to an issue or pull request with the number of {number}."
+            error = {"type": "NOT_FOUND", "path": ["repository", "issue"], "message": said}
+            answer["errors"] = [error]
+        return answer
+
+    def _labels(self, variables: Json) -> Json:
+        names = sorted({name for ticket in self._tickets.values() for name in ticket.labels})
+        rows = [{"name": name} for name in names]
+        page = _page(rows, variables.get("endCursor"), variables["limit"])
+        return {"data": {"repository": {"labels": {"totalCount": len(names), **page}}}}
+
+    def _comment(self, variables: Json) -> Json:
+        ticket = self._of(variables["input"]["subjectId"])
+        text = variables["input"]["body"]
+        self._tickets[ticket.number] = replace(ticket, comments=(*ticket.comments, text))
+        node = {"url": f"http://{HOST}/{REPOSITORY}/issues/{ticket.number}#issuecomment-1"}
+        return {"data": {"addComment": {"commentEdge": {"node": node}}}}
+
+    def _close(self, variables: Json) -> Json:
+        ticket = self._of(variables["input"]["issueId"])
+        self._tickets[ticket.number] = replace(ticket, state="CLOSED", reason="COMPLETED")
+        return {"data": {"closeIssue": {"issue": {"id": ticket.id}}}}
+
+    def _reopen(self, variables: Json) -> Json:
+        ticket = self._of(variables["input"]["issueId"])
+        self._tickets[ticket.number] = replace(ticket, state="OPEN", reason="REOPENED")
+        return {"data": {"reopenIssue": {"issue": {"id": ticket.id}}}}
+
+    def _of(self, name: str) -> Ticket:
+        return next(ticket for ticket in self._tickets.values() if ticket.id == name)
+
+    def _told(self, ticket: Ticket) -> Json:
+        labels = [
+            {"id": f"L_{name}", "name": name, "description": f"All of {name}", "color": "ededed"}
+            for name in ticket.labels
+        ]
+        links = [self._link(name) for name in ticket.blocked_by]
+        milestone = {"number": 1, "title": ticket.milestone, "description": "", "dueOn": None}
+        return {
+            "__typename": "PullRequest" if ticket.pull else "Issue",
+            "id": ticket.id,
+            "number": ticket.number,
+            "title": ticket.title,
+            "body": ticket.body,
+            "state": ticket.state,
+            "stateReason": ticket.reason,
+            "url": f"http://{HOST}/{REPOSITORY}/issues/{ticket.number}",
+            "labels": {"nodes": labels, "totalCount": len(labels)},
+            "milestone": milestone if ticket.milestone else None,
+            "blockedBy": {"nodes": links, "totalCount": len(links)},
+        }
+
+    def _link(self, name: str) -> Json:
+        where, _, number = name.partition("#")
+        known = None if where else self._tickets.get(int(number))
+        return {
+            "id": f"T_{number}",
+            "number": int(number),
+            "title": known.title if known else "Elsewhere",
+            "url": f"http://{HOST}/{where or REPOSITORY}/issues/{number}",
+            "state": known.state if known else "OPEN",
+            "repository": {"nameWithOwner": where or REPOSITORY},
+        }
+
+
+_ANSWERS: dict[str, Callable[[FakeGitHub, Json], Json]] = {
+    "SearchType_enumValues": FakeGitHub._search_types,
+    "IssueSearch": FakeGitHub._search,
+    "IssueByNumber": FakeGitHub._by_number,
+    "LabelList": FakeGitHub._labels,
+    "CommentCreate": FakeGitHub._comment,
+    "IssueClose": FakeGitHub._close,
+    "IssueReopen": FakeGitHub._reopen,
+}
+
+
+def _fits(ticket: Ticket, key: str, value: str) -> bool:
+    match key:
+        case "label":
+            wanted = {name.lower() for name in (value, *value.split(","))}
+            return bool(wanted & {name.lower() for name in ticket.labels})
+        case "milestone":
+            return ticket.milestone.lower() == value.lower()
+        case "type":
+            return ticket.pull == (value == "pr")
+        case _:
+            return True
+
+
+def _page(rows: list[Json], after: str | None, limit: int) -> Json:
+    begin = int(after or 0)
+    end = begin + min(limit, PAGE)
+    more = {"hasNextPage": end < len(rows), "endCursor": str(end)}
+    return {"nodes": rows[begin:end], "pageInfo": more}
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    owner: FakeGitHub
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client may go away; anything else is a fault of the server, for its end."""
+        if not isinstance(sys.exception(), ConnectionError):
+            self.owner.faults.append(traceback.format_exc())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+    server: _Http
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing on standard error."""
+
+    def do_POST(self) -> None:
+        body: Json = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        if self.path != f"http://api.{HOST}/graphql":
+            return self._lost()
+        if not self._is_known():
+            return self._send(401, {"message": "Bad credentials"})
+        return self._send(*self.server.owner.answer(body["query"], body.get("variables") or {}))
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != f"http://api.{HOST}/repos/{REPOSITORY}/milestones":
+            return self._lost()
+        if not self._is_known():
+            return self._send(401, {"message": "Bad credentials"})
+        return self._send(200, self.server.owner.milestones())
+
+    def do_CONNECT(self) -> None:
+        self._lost()
+
+    def _is_known(self) -> bool:
+        return self.headers.get("authorization") == f"token {TOKEN}"
+
+    def _lost(self) -> None:
+        self.server.owner.faults.append(f"{self.command} {self.path}")
+        self._send(404, {"message": "Not Found"})
+
+    def _send(self, status: int, value: object) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json; charset=utf-8")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
