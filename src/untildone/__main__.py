@@ -4,6 +4,8 @@ import sys
 
 from untildone import __version__
 
+_FEWER_COLLECTIONS = 20_000  # nearly nothing of what is loaded at the start is garbage
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
@@ -18,8 +20,11 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if args == ["status", "--json"] and _quick_status():
         return 0
+    import gc
+
     from untildone.interfaces.cli.main import main as cli
 
+    gc.set_threshold(_FEWER_COLLECTIONS)
     return cli(args)
 
 

@@ -62,12 +62,12 @@ class UsageMeter:
         return reported, warnings
 
     def _recorded(self, session_id: str) -> Usage | None:
-        from untildone.adapters.prices import load  # noqa: PLC0415 - few calls come here
-        from untildone.domain.spending import add  # noqa: PLC0415
-
         entries = self._sessions.entries(session_id)
         if not any(entry.tokens for entry in entries):
             return None
+        from untildone.adapters.prices import load  # noqa: PLC0415 - few calls come here
+        from untildone.domain.spending import add  # noqa: PLC0415
+
         total = add(entries, load().of)
         most = max(entries, key=lambda entry: entry.tokens)
         # Half a cost would look like a whole one.

@@ -248,6 +248,9 @@ PROMISES: dict[str, tuple[list[object], Promise | None]] = {
     "inline in the final message": ([says("Hi."), says(f"x {DONE}", "m2")], COMPLETE),
     "inline, then a tool": ([says(f"x {DONE}"), block_event([TOOL], "m2")], None),
     "over two blocks": ([says("<promise>COMP"), says("LETE</promise>")], COMPLETE),
+    "at the end of a block, more of the message behind": ([says(DONE), says("Bye.")], COMPLETE),
+    "between two blocks of the message": ([says("Hi."), says(DONE), says("Bye.")], COMPLETE),
+    "inline in a block, more of the message behind": ([says(f"x {DONE}"), says("Bye.")], None),
     "in a block of its own": (
         [says("Text."), block_event([TOOL]), says(DONE), says("Bye.", "m2")],
         COMPLETE,

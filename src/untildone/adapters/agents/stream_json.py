@@ -55,6 +55,7 @@ class StreamReader(EventReader):
         self._rejected: Trouble | None = None
         self._refused = False
         self._question = ""
+        self._promised = False
 
     def _reading(self, stderr_tail: bytes) -> Reading:
         error = self._error(stderr_tail)
@@ -131,6 +132,10 @@ class StreamReader(EventReader):
         notices: list[Notice] = []
         for block in _blocks(message.get("content")):
             text = string(block.get("text")) if block.get("type") == "text" else ""
+            if self._promised or text.lstrip().startswith("<promise>"):
+                # A block is shown by itself, so a promise at its edge is not inside a line.
+                self._say(string(message.get("id")), "")
+            self._promised = text.rstrip().endswith("</promise>")
             notices += self._say(string(message.get("id")), text)
             if block.get("type") == "tool_use":
                 notices.append(tool(block.get("name"), block.get("input")))
