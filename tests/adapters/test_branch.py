@@ -199,6 +199,22 @@ def test_after_a_crash_while_saving(repo: Worktree) -> None:
     assert (ours.saved_as(base, "1", 2), ours.saved_as(base, "2", 1)) == ("", "")
 
 
+@pytest.mark.parametrize("moved_on", [False, True])
+def test_head_follows_a_commit_that_a_kill_kept_it_from(repo: Worktree, moved_on: bool) -> None:
+    checkpoint, opened = repo.open()
+    base = opened.checkpoint
+    repo.write("work.txt", "x\n")
+    commit = checkpoint.save(0, base, MESSAGE, only_changes=False).commit
+    # As an agent had left it that detached HEAD, or as the user who went elsewhere since.
+    (repo.top / ".git/HEAD").write_text(f"{base}\n")
+    if moved_on:
+        repo.sh("checkout", "-q", "-f", "feature/x")
+    assert repo.checkpoint().saved_as(base, "1", 1) == commit
+    assert repo.sh("branch", "--show-current") == ("feature/x" if moved_on else "ralph/demo")
+    if not moved_on:
+        assert repo.checkpoint().adopt(commit) == (commit, ())
+
+
 def test_edits_by_hand_are_adopted(repo: Worktree) -> None:
     _, opened = repo.open()
     base = opened.checkpoint

@@ -78,7 +78,7 @@ def test_cleanup_onto_a_moved_branch(repo: Worktree) -> None:
     assert repo.origin == Origin("feature/x", commit)
     assert repo.files()["theirs.txt"] == "theirs\n"
     assert sorted(repo.sh("status", "--porcelain").splitlines()) == [
-        *(" M a.txt", "?? new.txt", "?? staged.txt", "?? untracked.txt"),
+        *(" M a.txt", "?? new.txt", "?? untracked.txt", "A  staged.txt"),
     ]
 
 

@@ -4,11 +4,13 @@ import os
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.adapters.worktree import Worktree, made, shell_git
 from untildone.adapters.git import Change, Git
+from untildone.adapters.git_door import GitDoor
 
 # Git's own words in a name: `add -v` prints it as two lines.
 TWO_LINES = "a.txt'\nadd 'b.txt"
@@ -67,6 +69,15 @@ def committed(repo: Worktree) -> None:
     repo.sh("commit", "-qm", "m")
 
 
+def packed(repo: Worktree, paths: list[str]) -> None:
+    """As after a clone: no object is a file of its own."""
+    for path in paths:
+        repo.write(path, f"{path}\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-qm", "all")
+    repo.sh("repack", "-adq")
+
+
 DEEDS: dict[str, Callable[[Worktree], object]] = {
     "nothing": lambda repo: None,
     "an edit": lambda repo: repo.write("a.txt", "edited\n"),
@@ -104,36 +115,43 @@ DEEDS: dict[str, Callable[[Worktree], object]] = {
 }
 
 
-def story(repo: Worktree, deed: Callable[[Worktree], object], *, again: bool) -> tuple[str, ...]:
-    """Save a first story, then one with this deed, by the same process or by a new one."""
+def story(
+    repo: Worktree, deed: Callable[[Worktree], object], *, again: bool, before: bool = True
+) -> tuple[str, ...]:
+    """Save a story with this deed, by the same process or by a new one; `before` it another."""
     repo.write(".gitignore", "*.tmp\n")
     repo.write("build.tmp", "mine\n")
     repo.write("b.txt", "b\n")
     repo.write(TWO_LINES, "odd\n")
     repo.write("d/only.txt", "d\n")
     checkpoint, opened = repo.open()
+    last = opened.checkpoint
     repo.write("first.txt", "1\n")
-    checkpoint.stand(opened.checkpoint, "1")
-    first = checkpoint.save(0, opened.checkpoint, "checkpoint: 1\n", only_changes=False)
-    checkpoint.stand(first.checkpoint, "2")
+    if before:
+        checkpoint.stand(last, "1")
+        last = checkpoint.save(0, last, "checkpoint: 1\n", only_changes=False).checkpoint
+    checkpoint.stand(last, "2")
     deed(repo)
     if again:
         checkpoint = repo.checkpoint()
-    checkpoint.commits(first.checkpoint)
-    second = checkpoint.save(0, first.checkpoint, "checkpoint: 2\n", only_changes=False)
+    checkpoint.commits(last)
+    second = checkpoint.save(0, last, "checkpoint: 2\n", only_changes=False)
     repo.sh("fsck", "--strict")
     tree = repo.sh("rev-parse", f"{second.checkpoint}^{{tree}}")
     return tree, repo.sh("status", "--porcelain"), *second.remarks
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["a later story", "the first story"])
 @pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
-def test_it_makes_no_difference(tmp_path: Path, deed: Callable[[Worktree], object]) -> None:
-    quick = story(made(tmp_path / "quick"), deed, again=False)
-    full = story(made(tmp_path / "full"), deed, again=True)
+def test_it_makes_no_difference(
+    tmp_path: Path, deed: Callable[[Worktree], object], *, before: bool
+) -> None:
+    quick = story(made(tmp_path / "quick"), deed, again=False, before=before)
+    full = story(made(tmp_path / "full"), deed, again=True, before=before)
     assert quick == full
 
 
-@pytest.mark.parametrize(("deed", "looks"), [("a new file", 1), ("a look by git", 2)])
+@pytest.mark.parametrize(("deed", "looks"), [("a new file", 0), ("a look by git", 1)])
 def test_trees_are_compared_when_needed(
     repo: Worktree, deed: str, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +166,8 @@ def test_any_run_of_ordinary_stories_is_saved_as_git_would(repo: Worktree, seed:
     drawn = random.Random(seed)
     folders = ["", "d/", "d/e/", "d.e/", "d0/", "long/er/way/"]
     paths = [f"{folder}{name}" for folder in folders for name in ("a", "a.b", "a0", "ü b")]
+    if seed % 2:
+        packed(repo, paths)
     checkpoint, opened = repo.open()
     last = opened.checkpoint
     for n in range(15):
@@ -190,6 +210,30 @@ def test_git_makes_the_tree_when_the_change_is_not_ordinary(
     monkeypatch.setattr(Git, "write_tree", noted)
     story(repo, from_here, again=False)
     assert len(seen) == asked
+
+
+def test_trees_in_a_pack_are_asked_for_at_once(
+    repo: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed(repo, ["d/a", "d/e/b", "f/c", "g"])
+    checkpoint, opened = repo.open()
+    for path in ("d/e/b", "f/c", "f/new/x"):
+        repo.write(path, "edited\n")
+    checkpoint.stand(opened.checkpoint, "1")
+    asked: list[str] = []
+    ask = GitDoor.ask
+
+    def noted(self: GitDoor, *args: str, **more: Any) -> object:
+        asked.append(args[0])
+        return ask(self, *args, **more)
+
+    monkeypatch.setattr(GitDoor, "ask", noted)
+    saved = checkpoint.save(0, opened.checkpoint, "checkpoint: 1\n", only_changes=False)
+    assert asked == ["add", "cat-file", "update-ref"]
+    monkeypatch.undo()
+    repo.sh("fsck", "--strict")
+    repo.sh("diff", "--exit-code", saved.checkpoint)
+    assert repo.sh("status", "--porcelain") == ""
 
 
 def _counted(real: Callable[..., tuple[Change, ...]], seen: list[str]) -> Callable[..., object]:

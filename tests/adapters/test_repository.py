@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,18 @@ def test_what_an_agent_drops_is_excluded_once(repo: Worktree) -> None:
     repo.write(".aider.tags.cache.v4/x", "x")
     assert repo.sh("status", "--porcelain") == ""
     assert (repo.place.common_dir / "info/exclude").read_text().count("/.aider*") == 1
+
+
+def test_loops_in_two_worktrees_exclude_their_files_at_once(repo: Worktree, tmp_path: Path) -> None:
+    repo.sh("worktree", "add", "-q", "-b", "other", str(tmp_path / "other"))
+    places = [repo.place, discover(repo.processes, tmp_path / "other")]
+    path = repo.place.common_dir / "info" / "exclude"
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(50):
+            path.unlink(missing_ok=True)
+            list(pool.map(exclude_own_files, places))
+            assert EXCLUDE_LINE in path.read_text()
+    assert not list(path.parent.glob("*.untildone"))
 
 
 def test_own_files_are_excluded_once(repo: Worktree) -> None:

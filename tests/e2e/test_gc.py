@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
+STAMP = re.compile(r"\d{8}T\d{12}")
+FORM = "%Y%m%dT%H%M%S%f"
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d")
 
 
@@ -52,7 +54,9 @@ def age(bench: Bench, run_id: str, days: int) -> str:
     for name, commit in bench.refs("refs/ralph/").items():
         if f"Untildone-Run: {run_id}" in bench.git("log", "-1", "--format=%B", commit):
             bench.git("update-ref", "-d", name)
-            aged_name = re.sub(r"\d{8}T\d{12}", f"{began:%Y%m%dT%H%M%S}999999", name)
+            aged_name = STAMP.sub(
+                lambda m: f"{datetime.strptime(f'{m[0]}Z', f'{FORM}%z') - back:{FORM}}", name
+            )
             aged_commit = older(bench, commit, run_id, aged, then)
             bench.git("update-ref", aged_name.replace(run_id, aged), aged_commit)
     return aged

@@ -160,6 +160,50 @@ def test_hazard_07_agent_removes_the_git_folder(bench: Bench, promise: Actions, 
     assert before.items() <= {**bench.contents(), TASKS: before[TASKS]}.items()
 
 
+# What an attempt may have done beside files when its loop is killed.
+MESS = {
+    "nested repository": "git init -q nested && touch nested/x",
+    "nested repository with a commit": "git init -q nested && cd nested && touch x && git add x"
+    " && git commit -qm x && cd ..",
+    "no index": "rm .git/index",
+    "stash": "echo mine >> README.md && git stash -q",
+    "branches": "git branch -D theirs && git update-ref refs/heads/feature/x HEAD",
+    "ignore rules": "echo junk >> .gitignore && touch junk && git add -A && git commit -qm junk",
+    "bisect": "git bisect start HEAD HEAD~1",
+}
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("mess", MESS)
+def test_hazard_07_restore_when_the_loop_was_killed(
+    bench: Bench, mess: str, checkpoint: str
+) -> None:
+    bench.only_stories(1, 2)
+    bench.git("branch", "theirs")
+    bench.write("README.md", "stashed\n")
+    bench.git("stash", "-q")
+    bench.write("README.md", "staged\n")
+    bench.git("add", "README.md")
+    bench.write("loose.txt", "the user's new file\n")
+    before, folder = _all_but_ours(bench), set(os.listdir(bench.repo / ".git"))
+    bench.plan({2: [["sh", f"{MESS[mess]}; touch messy"], ["sleep", 600]]})
+    live = bench.begin("--checkpoint", checkpoint)
+    until(bench.path("messy").exists, what="the mess")
+    live.signal(signal.SIGKILL)
+    live.wait()
+    bench.run("restore", "demo").ok()
+    assert _all_but_ours(bench) == before
+    made = set(os.listdir(bench.repo / ".git")) - folder
+    assert made <= {"untildone", "ORIG_HEAD", "packed-refs"}
+    bench.git("fsck", "--no-dangling")
+
+
+def _all_but_ours(bench: Bench) -> dict[str, object]:
+    found = bench.snapshot(runtime=False)
+    ours = ("refs/ralph/", "refs/bisect/")
+    return found | {"refs": {k: v for k, v in found["refs"].items() if not k.startswith(ours)}}
+
+
 @pytest.mark.parametrize("words", ["resume demo", "finish demo cleanup", "restore demo"])
 def test_hazard_07_index_broken_and_the_loop_killed(bench: Bench, words: str) -> None:
     bench.only_stories(1, 2)

@@ -67,6 +67,25 @@ def test_hazard_18_original_branch_moved_without_a_conflict(bench: Bench) -> Non
     assert (bench.branch(), bench.sha()) == ("feature/x", tip)
     texts = [bench.read(name) for name in ("README.md", "upstream.txt", "loose.txt", "work-1.txt")]
     assert texts == ["loop\n", "upstream\n", "loose\n", "work 1\n"]
+    assert bench.git("diff", "--cached", "--name-status") == "M\tsrc/app.py"
+    assert bench.git("show", ":src/app.py") == "staged"
+    assert_nothing_lost(bench, users)
+
+
+def test_hazard_18_moved_branch_has_another_version_of_what_was_staged(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.write("README.md", "staged\n")
+    bench.git("add", "README.md")
+    bench.write("README.md", "upstream\n")
+    users = users_bytes(bench)
+    bench.plan()
+    bench.loop().ok()
+    upstream(bench, "README.md", "upstream\n")
+    said = bench.run("finish", "demo", "cleanup").ok().stdout
+    assert "changed what you had staged: README.md" in said
+    (index,) = (f"{name}^2" for name in bench.refs("refs/ralph/backup/"))
+    assert (bench.git("show", f"{index}:README.md"), index in said) == ("staged", True)
+    assert (bench.staged(), bench.read("README.md")) == ("", "upstream\n")
     assert_nothing_lost(bench, users)
 
 

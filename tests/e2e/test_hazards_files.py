@@ -70,6 +70,35 @@ def test_hazard_08_nested_repository_of_the_user(bench: Bench, *, committed: boo
     assert bench.contents() == {k: v for k, v in before.items() if not k.startswith(".claude")}
 
 
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("end", ["keep", "cleanup"])
+def test_hazard_08_restore_takes_repositories_of_finished_stories_away(
+    bench: Bench, checkpoint: str, end: str
+) -> None:
+    bench.only_stories(1)
+    bench.write("README.md", "staged\n")
+    bench.git("add", "README.md")
+    before = bench.snapshot(runtime=False)
+    make = "git init -q app && cd app && echo app > app.txt && git add . && git commit -qm app"
+    bench.plan({1: [["sh", f"{make} && echo more > more.txt"], *COMPLETES]})
+    bench.loop("--checkpoint", checkpoint, "--on-complete", end).ok()
+    bench.run("restore", "demo").ok()
+    after = bench.snapshot(runtime=False)
+    assert after | {"refs": before["refs"]} == before
+    (kept,) = bench.repo.glob(".git/untildone/runs/*/aside/*-app")
+    assert bench.git("log", "--format=%s", cwd=kept) == "app"
+
+
+def test_hazard_07_restore_without_an_index(bench: Bench) -> None:
+    bench.only_stories(1)
+    before = bench.snapshot(runtime=False)
+    bench.plan()
+    bench.loop().ok()
+    bench.path(".git/index").unlink()
+    bench.run("restore", "demo").ok()
+    assert bench.snapshot(runtime=False) | {"refs": before["refs"]} == before
+
+
 def with_submodule(bench: Bench) -> Path:
     """A clean submodule `lib` with one commit."""
     lib = bench.root / "lib"
@@ -129,6 +158,19 @@ def test_hazard_09_submodule_edited_by_an_agent(bench: Bench, deed: str) -> None
         assert bench.git("show", "refs/ralph/attempts/demo/1/1:lib.txt", cwd=lib) == "edit 1"
     assert_nothing_lost(bench, users, lib)
     bench.git("cat-file", "-e", f"{start}:lib.txt", cwd=lib)
+
+
+def test_hazard_09_submodule_where_git_knows_no_identity(bench: Bench) -> None:
+    """The identity may be a setting of the repository around it, which a submodule does not see."""
+    bench.only_stories(1)
+    lib = with_submodule(bench)
+    (bench.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
+    bench.git("config", "user.name", "Me")
+    bench.git("config", "user.email", "me@here.invalid")
+    bench.plan({1: [["write", "lib/lib.txt", "edit\n"], *FAILS]})
+    bench.loop().ok()
+    assert bench.git("show", "refs/ralph/attempts/demo/1/1:lib.txt", cwd=lib) == "edit"
+    assert bench.read("lib/lib.txt") == "lib\n"
 
 
 ODD = (

@@ -13,7 +13,7 @@ from tests.e2e.bench_repo import DONE, TASKS, fails, tasks_text
 from tests.e2e.hazard_ledger import assert_nothing_lost, index_of, users_bytes
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench
+    from tests.e2e.bench_repo import Actions, Bench
 
 pytestmark = pytest.mark.e2e
 
@@ -161,6 +161,35 @@ def test_hazard_12_sparse_checkout(bench: Bench, cone: str) -> None:
     assert_nothing_lost(bench, users)
 
 
+@pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
+def test_hazard_12_files_outside_a_sparse_checkout_stay_on_disk(
+    bench: Bench, checkpoint: str
+) -> None:
+    """Git's own `read-tree -u` takes them away, whoever made them."""
+    bench.only_stories(1)
+    bench.write("big/data.txt", "outside the cone\n")
+    bench.write("big/more.txt", "outside the cone\n")
+    bench.commit("big")
+    bench.git("sparse-checkout", "set", "--cone", "src", "openspec")
+    bench.write("big/data.txt", "the user's edit\n")
+    bench.write("big/mine.txt", "the user's\n")
+    bench.write("loose/mine.txt", "the user's\n")
+    before = bench.contents()
+    made: Actions = [["write", "big/work.txt", "work\n"]]
+    bench.plan({1: [["sh", "rm -rf big loose"], *fails()], 2: [*made, *DONE]})
+    bench.loop("--checkpoint", checkpoint).ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files
+    assert {"big/data.txt", "big/mine.txt", "loose/mine.txt"} <= first.files.keys()
+    assert "big/more.txt" not in first.files
+    bench.run("finish", "demo", "cleanup").ok()
+    after = bench.contents()
+    assert {name: text for name, text in before.items() if name != TASKS}.items() <= after.items()
+    assert bench.read("big/work.txt") == "work\n"
+    bench.run("restore", "demo").ok()
+    assert bench.contents() == before
+
+
 def test_hazard_13_branch_checked_out_in_another_worktree_is_refused(bench: Bench) -> None:
     bench.git("worktree", "add", "-q", "-b", "ralph/demo", str(bench.root / "two"))
     before = bench.snapshot()
@@ -189,6 +218,51 @@ def test_hazard_13_loops_in_two_worktrees_leave_each_other_alone(bench: Bench) -
     assert bench.subjects("beside..ralph/other") == ["initial state", "checkpoint: 1"]
     assert (bench.git("stash", "list"), (two / "beside.txt").exists()) == (stashes, True)
     assert_nothing_lost(bench, users)
+
+
+def test_hazard_13_stash_run_of_the_change_in_another_worktree_is_refused(bench: Bench) -> None:
+    two = bench.root / "two"
+    bench.git("worktree", "add", "-q", "-b", "beside", str(two))
+    bench.write("loose.txt", "loose\n")
+    bench.plan({2: [["wait", bench.gate("go")], *DONE]})
+    live = bench.begin("--checkpoint", "stash")
+    bench.wait_call(2)
+    before = bench.snapshot(runtime=False)
+    for checkpoint in ("stash", "branch", "worktree"):
+        result = bench.loop("--checkpoint", checkpoint, cwd=two).ok(2)
+        assert str(bench.repo) in result.stderr
+    assert (bench.snapshot(runtime=False), len(bench.calls())) == (before, 2)
+    bench.open_gate("go")
+    live.wait().ok()
+    bench.loop("--checkpoint", "stash", cwd=two).ok()
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+def test_hazard_13_restore_leaves_the_branch_of_another_worktree(
+    bench: Bench, checkpoint: str
+) -> None:
+    two = bench.root / "two"
+    bench.git("worktree", "add", "-q", "-b", "beside", str(two))
+    bench.plan()
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    bench.loop(cwd=two).ok()
+    tip = bench.sha("ralph/demo")
+    bench.run("restore", "demo").ok()
+    assert (bench.sha("ralph/demo"), bench.branch(two), bench.status(two)) == (
+        *(tip, "ralph/demo"),
+        [],
+    )
+    bench.run("undo").ok()
+    assert bench.path("work-1.txt").exists()
+
+
+def test_hazard_13_restore_to_a_branch_that_is_in_use_elsewhere_is_refused(bench: Bench) -> None:
+    bench.plan()
+    bench.loop().ok()
+    bench.git("worktree", "add", "-q", str(bench.root / "two"), "feature/x")
+    before = bench.snapshot(runtime=False)
+    assert str(bench.root / "two") in bench.run("restore", "demo").ok(2).stderr
+    assert bench.snapshot(runtime=False) == before
 
 
 HOOKS = (

@@ -81,6 +81,36 @@ def test_S001_R1_S1_slow_git_does_not_block_status_nor_a_signal(bench: Bench) ->
     assert live.wait(5).code == 130
 
 
+@pytest.mark.parametrize("verb", ["add", "write-tree", "update-ref", "symbolic-ref"])
+def test_S001_R1_S1_signal_in_the_midst_of_the_start(bench: Bench, verb: str) -> None:
+    """The last call of its kind is slow; whatever it is, the code is the signal's own."""
+    mark, log = bench.root / "slow", bench.root / "asked"
+    real = bench.git("--exec-path") + "/git"
+    slow = f"touch {mark}; sleep 3"
+    text = (
+        "#!/bin/sh\n"
+        f'case " $* " in *" {verb} "*) echo >> {log}; [ $(wc -l < {log}) != {{}} ] || {{{{ {slow}; '
+        f'}}}} ;; esac\nexec {real} "$@"\n'
+    )
+    bench.plan({1: [["wait", bench.gate("go")], *DONE]})
+    bench.program("git", text.format(0))
+    live = bench.begin()
+    bench.wait_call(1)
+    count = len(log.read_text().splitlines())
+    live.signal(signal.SIGINT)
+    live.wait().ok(130)
+    bench.run("restore", "demo").ok()
+    log.unlink(missing_ok=True)
+    mark.unlink(missing_ok=True)
+    bench.program("git", text.format(count))
+    live = bench.begin()
+    until(mark.exists, what="the slow git call")
+    live.signal(signal.SIGINT)
+    result = live.wait().ok(130)
+    assert [event["status"] for event in result.named("finished")] == ["stopped"]
+    assert len(bench.calls()) == 1
+
+
 def test_S001_R1_S2_checkpoint_holds_every_kind_of_change(bench: Bench) -> None:
     bench.write("old.txt", "old\n")
     bench.commit("old")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -215,6 +216,31 @@ def test_S003_K1_impossible_put_back_is_an_error_and_the_stash_is_kept(bench: Be
     bench.run("resume", "demo", "--json").ok()
     assert bench.calls()[1].files == bench.calls()[0].files
     assert entries(bench) == []
+
+
+def test_S003_K1_folder_that_cannot_be_moved_is_an_error_and_the_stash_is_kept(
+    bench: Bench,
+) -> None:
+    folder = bench.path("README.md")
+    make_dirty(bench)
+    stuck = "rm README.md && mkdir README.md && touch README.md/x && chattr +i README.md"
+    can = shutil.which("chattr")
+    if not can or subprocess.run([can, "+i", folder], check=False).returncode:
+        pytest.skip("no file here can be made immutable")
+    subprocess.run(["chattr", "-i", folder], check=True)
+    bench.plan({1: [["sh", stuck], *fails()]})
+    try:
+        result = bench.loop(*STASH).ok(3)
+    finally:
+        subprocess.run(["chattr", "-i", folder], check=False)
+    error = result.one("error")
+    assert "README.md" in error["message"]
+    assert "git read-tree" in error["message"]
+    assert result.one("complete")["reason"] == "error"
+    assert entries(bench) == ["ralph:demo:1"]
+    bench.plan()
+    bench.run("resume", "demo", "--json").ok()
+    assert bench.calls()[1].files == bench.calls()[0].files
 
 
 def test_S003_K1_what_git_cannot_record_is_put_back_too(bench: Bench) -> None:

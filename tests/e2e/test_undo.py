@@ -97,6 +97,16 @@ def test_undo_of_keep_opens_the_choice_again(bench: Bench) -> None:
     assert (shown["status"], shown["phase"]) == ("done", "awaiting_choice")
 
 
+def test_undo_of_keep_in_a_worktree_of_its_own(bench: Bench) -> None:
+    bench.loop("--checkpoint", "worktree", "--on-complete", "keep").ok()
+    linked = bench.repo.with_name(f"{bench.repo.name}-ralph-demo")
+    assert f"cd {linked} && untildone undo" in bench.run("undo").ok(2).stderr
+    undone = bench.run("undo", "--json", cwd=linked).ok().json()["undone"]["name"]
+    assert (undone, bench.state(linked)["phase"]) == ("keep", "awaiting_choice")
+    bench.run("finish", "demo", "cleanup").ok()
+    assert (bench.branch(), linked.exists()) == ("feature/x", False)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_undo_of_a_checkpoint_opens_its_story_again(bench: Bench, variant: str) -> None:
     stopped(bench, {2: DONE}, variant)

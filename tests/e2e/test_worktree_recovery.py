@@ -333,15 +333,30 @@ def test_doctor_leaves_a_run_that_can_be_resumed(bench: Bench) -> None:
     assert (_doctor(bench), _fix(bench), linked(bench).exists()) == ([], [], True)
 
 
+def test_doctor_ends_the_agent_of_a_killed_loop(bench: Bench) -> None:
+    bench.plan({2: SLEEP})
+    live = begin(bench)
+    bench.wait_call(2)
+    live.kill_unguarded()
+    rows = bench.run("doctor", "--json").json()["rows"]
+    assert "processes" in {row["check"] for row in rows}
+    (said,) = _fix(bench)
+    assert "left running were ended" in said
+    assert (bench.processes(), linked(bench).exists()) == ([], True)
+    bench.plan()
+    bench.run("resume", "demo", "--json").ok()
+
+
 def test_doctor_gives_a_run_up_and_puts_its_worktree_away(bench: Bench) -> None:
     before = users_own(bench)
     bench.plan({2: SLEEP})
     live = begin(bench)
     bench.wait_call(2)
-    live.signal(signal.SIGKILL)
-    live.wait()
+    live.kill_unguarded()
     tip = bench.sha("ralph/demo")
-    given, away = _fix(bench, "--abandon", "demo")[-2:]
+    ended, given, away = _fix(bench, "--abandon", "demo")
+    assert "left running were ended" in ended
+    assert bench.processes() == []
     assert "given up" in given
     (kept,) = put_away(bench)
     assert str(kept) in away

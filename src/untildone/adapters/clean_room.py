@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +29,8 @@ class CleanRoom:
     def make(self, tree: str, parent: str) -> str:
         """Check the tree out as a commit on `parent`; returns where."""
         self.remove()
+        import tempfile  # noqa: PLC0415 - few runs need it
+
         folder = Path(tempfile.gettempdir()) / self._name
         own = folder / ".git"
         commit = self._git.commit_tree(tree, [parent], "what is checked\n")

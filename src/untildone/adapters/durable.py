@@ -35,6 +35,11 @@ def replace_file(
         raise
 
 
+def shared_draft(path: Path, worktree: str) -> Path:
+    """Where a file that all worktrees share is drafted: loops in two of them may both write it."""
+    return path.with_name(f"{path.name}.{worktree}.untildone")
+
+
 def move_file(source: Path, target: Path) -> None:
     """Move a file: at any instant, a power cut included, it is whole under one of its names."""
     target.parent.mkdir(parents=True, exist_ok=True)

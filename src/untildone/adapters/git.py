@@ -144,6 +144,18 @@ class Git(GitDoor):
         """Paths of a commit whose last part is `name`."""
         return tuple(p for p in self.files_at(commit) if p.rpartition("/")[2] == name)
 
+    def trees_at(self, commit: str, folders: Iterable[bytes]) -> dict[str, bytes]:
+        """What git stores of these folders of a commit, by the names of their trees."""
+        asked = [b"%s:%s\n" % (commit.encode(), folder) for folder in folders]
+        rest, found = self.do("cat-file", "--batch", stdin=b"".join(asked)), {}
+        while rest:
+            head, _, rest = rest.partition(b"\n")
+            if head.endswith(b" missing"):
+                continue
+            name, _, size = head.split(b" ")
+            found[name.decode()], rest = rest[: int(size)], rest[int(size) + 1 :]
+        return found
+
     def content(self, commit: str, path: str) -> bytes:
         """The bytes of a file in a commit."""
         return self.do("cat-file", "blob", f"{commit}:{path}")

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,9 @@ FLAGS = (
 OWN_AUTHOR = (
     *("author.name", "author.email", "committer.name", "committer.email", "i18n.commitencoding"),
 )
+# An identity from which git would take nothing away.
+_PLAIN_NAME = re.compile(r"\w(?:[\w .-]*\w)?")
+_PLAIN_EMAIL = re.compile(r"\w[\w.+-]*@[\w.-]*\w")
 FALLBACK_IDENTITY = {
     "GIT_AUTHOR_NAME": "untildone",
     "GIT_AUTHOR_EMAIL": "untildone@localhost",
@@ -116,11 +120,16 @@ class GitDoor:
 
     def use_fallback_identity_if_none(self) -> None:
         """Commit as the user, or as ourselves where git knows no identity."""
+        odd = any(self.config(name) for name in OWN_AUTHOR)
+        name, email = self.config("user.name"), self.config("user.email")
+        if not odd and _PLAIN_NAME.fullmatch(name) and _PLAIN_EMAIL.fullmatch(email):
+            self._who = f"{name} <{email}>"
+            return
         answer = self.ask("var", "GIT_COMMITTER_IDENT")
         if not answer.ok:
             self._environment |= FALLBACK_IDENTITY
             answer = self.ask("var", "GIT_COMMITTER_IDENT")
-        if not any(self.config(name) for name in OWN_AUTHOR):
+        if not odd:
             self._who = os.fsdecode(answer.stdout).strip().rsplit(" ", 2)[0]
 
     def config(self, name: str) -> str:

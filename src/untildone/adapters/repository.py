@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from untildone.adapters.clock import monotonic, pause
-from untildone.adapters.durable import replace_file
+from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
 from untildone.adapters.git_files import has_no_refs
@@ -225,7 +225,7 @@ def exclude_own_files(place: Place, droppings: Iterable[str] = ()) -> None:
         return
     gap = b"" if not text or text.endswith(b"\n") else b"\n"
     ours = b"\n".join([b"# untildone's own file", *missing, b""])
-    replace_file(path, [text, gap, ours], path.with_name("exclude.untildone"))
+    replace_file(path, [text, gap, ours], shared_draft(path, place.git_dir.name))
 
 
 def _refuse_homes(place: Place) -> None:

@@ -57,7 +57,7 @@ def restore(driver: Driver, run: Run) -> tuple[str, ...]:
     if user_of(driver.repository.place) and run.choice is Choice.CLEANUP:
         run = _after_cleanup(driver, run)
     repo = driver.repository
-    run = driver.recovered(run).run
+    run = _settled(driver, run)
     if run.origin is None:
         raise UserError("This run never touched anything; there is nothing to restore")
     loop = driver.loop(run, run.origin)
@@ -65,13 +65,23 @@ def restore(driver: Driver, run: Run) -> tuple[str, ...]:
     if isinstance(workspace, LinkedCheckpoint):
         stored = workspace.discard()
     else:
-        stored = build_closing(repo, run.plan).restore(run.origin, run.backup_ref)
+        closing, branch = build_closing(repo, run.plan), run.plan.checkpoint != "stash"
+        stored = closing.restore(run.origin, run.backup_ref, branch=branch)
     if run.plan.checkpoint == "stash":
         forget(repo.git(), run.plan.change_id, run.plan.run_id)
     if not run.abandoned:
         loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
     driver.put_away(loop.run)
     return stored
+
+
+def _settled(driver: Driver, run: Run) -> Run:
+    """An attempt that was cut short is put back first: it may have moved more than files."""
+    loop = driver.recovered(run)
+    if any(lane.iteration for lane in loop.run.lanes) and not loop.run.ended:
+        loop.record(f.StopRequested(Stop(StopHow.NOW)))
+        driver.drive(loop)
+    return loop.run
 
 
 def _after_cleanup(driver: Driver, run: Run) -> Run:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from untildone.adapters.git_files import has_no_refs
 from untildone.adapters.linked_worktree import user_of
 from untildone.adapters.repository import head_of, preflight
 from untildone.adapters.run_folder import new_run_id
@@ -39,6 +40,7 @@ def ready(
     """A new run with everything checked; whatever is wrong is an error before the first change."""
     git = repo.git(asking.signalled)
     origin = preflight(git, repo.place, change)
+    _refuse_elsewhere(repo, change)
     run_id = new_run_id(repo.home, repo.clock.now())
     prepared = prepare(repo.place.top, settings, wanted, change, run_id)
     idle = _nothing_to_do(prepared)
@@ -55,6 +57,13 @@ def ready(
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
     warnings = (*prepared.warnings, *remarks)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
+
+
+def _refuse_elsewhere(repo: Repository, change: str) -> None:
+    if not has_no_refs(repo.place.common_dir, "refs/ralph/work"):
+        from untildone.wiring.traces import refuse_elsewhere
+
+        refuse_elsewhere(repo, change)
 
 
 def branch_of_run(repo: Repository) -> str:
@@ -163,7 +172,8 @@ def all_done(change: str) -> str:
 def _nothing_to_do(prepared: Prepared) -> str:
     plan = prepared.plan
     if prepared.open_stories == 0:
-        return all_done(plan.change_id)
+        later = f" Nor archived: `openspec archive {plan.change_id}` does that without a run."
+        return all_done(plan.change_id) + later * plan.archive
     if plan.plain and prepared.source and _all_ticked(prepared.source):
         return "Every box of tasks.md is ticked; nothing was changed. `--done manual` runs anyway."
     return ""

@@ -1,13 +1,16 @@
 """What a stash run leaves outside its folder: entries in the stash list, private commits."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from untildone.adapters.checkpoints.stash import archive_work, work_ref
 from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry
 from untildone.adapters.git_door import Place
+from untildone.domain.errors import UserError
 from untildone.domain.run import Choice, Run
 from untildone.domain.value import dataclass
 from untildone.wiring.repository import Repository, at
+from untildone.wiring.worktrees import top_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ def leftovers(repository: Repository) -> list[Traces]:
     return [
         Traces(change, entries.count(change), change in commits)
         for change in sorted({*entries, *commits})
-        if not any(map(_in_use, _newest(repository, change)))
+        if not any(_in_use(run) for _, run in _newest(repository, change))
     ]
 
 
@@ -45,13 +48,30 @@ def clear(repository: Repository) -> Iterator[str]:
         yield from archive_work(git, traces.change, repository.stamp())
 
 
-def _newest(repository: Repository, change: str) -> Iterator[Run]:
-    """The newest run of the change in each worktree: the stash list is common to all of them."""
+def refuse_elsewhere(repository: Repository, change: str) -> None:
+    """Stash list and private commits are common to all worktrees: one unfinished run at a time."""
+    common = repository.place.common_dir
+    for git_dir, run in _newest(repository, change, but=repository.place.git_dir):
+        top = git_dir.parent if git_dir == common else top_of(git_dir)
+        if _in_use(run) and run.resumable and top.exists():
+            raise UserError(
+                f"The run of `{change}` in another worktree has not ended: {top}",
+                state="Nothing was changed.",
+                hint=f"cd {top} && untildone status",
+            )
+
+
+def _newest(
+    repository: Repository, change: str, but: Path | None = None
+) -> Iterator[tuple[Path, Run]]:
+    """The newest run of the change in each worktree, by git folder; `but` one of them."""
     common = repository.place.common_dir
     for git_dir in (common, *sorted((common / "worktrees").glob("*"))):
+        if git_dir == but:
+            continue
         run = at(Place(repository.place.top, git_dir, common)).latest(change)
         if run:
-            yield run
+            yield git_dir, run
 
 
 def _in_use(run: Run) -> bool:

@@ -9,6 +9,7 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import Run
 from untildone.wiring.build import build_closing
 from untildone.wiring.repository import Repository
+from untildone.wiring.worktrees import others
 
 
 def operations(repository: Repository) -> list[Operation]:
@@ -56,7 +57,11 @@ def _newest(repository: Repository, known: list[Operation]) -> tuple[Operation, 
         undoing = Undoing(closing, repository.place, repository.stamp())
         if undoing.was_carried_out(operation) or operation is known[-1]:
             return operation, undoing
-    raise UserError("There is nothing to undo in this worktree", hint="untildone status")
+    own = (o.place.top for o in others(repository) if o.place.top.exists() and operations(o))
+    hints = (f"cd {top} && untildone undo" for top in own)
+    raise UserError(
+        "There is nothing to undo in this worktree", hint=next(hints, "untildone status")
+    )
 
 
 def _refuse_open(run: Run | None) -> None:

@@ -47,12 +47,13 @@ def _holds(other: Repository, change: str, *, tidy: bool) -> bool:
 def others(repo: Repository) -> Iterator[Repository]:
     """The worktrees that were made for runs of this one, also where the folder is gone."""
     for git_dir in sorted((repo.place.common_dir / "worktrees").glob("*/")):
-        place = Place(_top(git_dir), git_dir, repo.place.common_dir)
+        place = Place(top_of(git_dir), git_dir, repo.place.common_dir)
         if user_of(place) == repo.place.top:
             yield at(place)
 
 
-def _top(git_dir: Path) -> Path:
+def top_of(git_dir: Path) -> Path:
+    """The top folder of a linked worktree, by its git folder."""
     pointer = git_dir / "gitdir"
     if not pointer.exists():
         return git_dir / "nowhere"  # git was killed while it made the worktree

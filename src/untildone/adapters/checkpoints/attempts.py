@@ -6,6 +6,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.kept import keep, kept_folder
 from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
+from untildone.adapters.checkpoints.sparse import write_out
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.process import Captured
@@ -80,6 +81,7 @@ class Attempts:
             # A file changed after the snapshot, and git refuses to lose it: look again.
             snapshot = self._snapshots.take(checkpoint, with_hidden=True)
             self.store(ref, snapshot, checkpoint, [])
+        write_out(self._git, self._place.top, self._folder)
         self._snapshots.raw.put_back(checkpoint)
         self._snapshots.submodules.put_back(ref)
         self._remove_new_empty_folders(since)

@@ -30,6 +30,7 @@ class BranchCheckpoint(Workspace):
         git.update_refs(stored.updates, why)
         git.point_head(self._branch, why)
         install_index(self._place, stored.index)
+        self._snapshots.opened(stored.opened.checkpoint)
         return stored.opened
 
     def reopened(self, origin: Origin) -> Opened | None:
@@ -138,6 +139,19 @@ class BranchCheckpoint(Workspace):
         self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, commit or parent, remarks, snapshot.tree)
+
+    def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
+        """The commit of this attempt, if it was made; then HEAD, which came last, follows it."""
+        commit = super().saved_as(checkpoint, story_id, attempt)
+        if commit and self._head_was_next(commit):
+            self._head_on_branch()
+        return commit
+
+    def _head_was_next(self, commit: str) -> bool:
+        """HEAD is where the agent had left it and the index that of the commit: nobody moved on."""
+        head = self._head_commit(self._refs.now())
+        same = self._git.ask("diff-index", "--cached", "--quiet", commit).ok
+        return same and head in self._git.parents(commit)
 
     def astray(self, checkpoint: str) -> str:
         """Why saving this work would drop finished stories, or nothing."""

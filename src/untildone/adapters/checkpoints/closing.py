@@ -1,14 +1,16 @@
 """The end of a run: cleanup, restore, and bringing back a saved attempt."""
 
 import json
+import os
 import shutil
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePath
 
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.kept import give_back, kept_of
 from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.snapshot import Snapshots
+from untildone.adapters.checkpoints.sparse import write_out
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.operations import Operation, OperationLog, Stand
@@ -71,8 +73,11 @@ class Closing:
         self._head_to(origin, f"untildone: cleanup {self._change}")
         return self._finish_cleanup(origin)
 
-    def restore(self, origin: Origin, backup_ref: str) -> tuple[str, ...]:
-        """HEAD, index, files and branch exactly as before the run; returns where all is stored."""
+    def restore(self, origin: Origin, backup_ref: str, *, branch: bool = True) -> tuple[str, ...]:
+        """HEAD, index, files and branch exactly as before the run; returns where all is stored.
+
+        A run without a `branch` of its own leaves an earlier `ralph/CHANGE` alone.
+        """
         git = self.git
         backup = git.resolve(backup_ref)
         if not backup:
@@ -80,10 +85,18 @@ class Closing:
                 f"The backup of this run is gone: {backup_ref}",
                 hint=f"git for-each-ref refs/ralph/archive/{self._change}",
             )
+        if origin.branch and (other := self._elsewhere(f"refs/heads/{origin.branch}")):
+            raise UserError(
+                f"The original branch `{origin.branch}` is checked out in another worktree: "
+                f"{other}",
+                state="Nothing was changed.",
+                hint=f"git -C {other} checkout --detach",
+            )
         index = self._copied_index()
         kept = [self.store_current("restore", git.resolve("HEAD"))]
         updates: list[RefUpdate] = []
-        before: dict[str, str] = {self._ref: git.resolve(self._ref)}
+        own = {self._ref: git.resolve(self._ref)}
+        before = own if branch and not self._elsewhere(self._ref) else {}
         if origin.branch:
             name = f"refs/heads/{origin.branch}"
             now = git.resolve(name)
@@ -94,17 +107,17 @@ class Closing:
             updates.append((name, origin.commit, now))
             before[name] = now
         was = Stand(head_ref(self._place), before, git.resolve(kept[0]), index)
-        back = {self._ref: "", **{ref: new for ref, new, _ in updates if ref in before}}
+        moved = {ref: new for ref, new, _ in updates if new}
+        back = {ref: moved.get(ref, "") for ref in before}
         self._note("restore", was, Stand(origin.head, back, backup, USERS_INDEX))
-        self.to_tree(git.tree_of(kept[0]), git.tree_of(backup))
+        self.to_tree(git.tree_of(kept[0]), git.tree_of(backup), index)
         if updates:
             git.update_refs(updates, f"untildone: restore {self._change}")
         self._head_to(origin, f"untildone: restore {self._change}")
         self._users_index(git.resolve(f"{backup_ref}^2"))
-        branch = git.resolve(self._ref)
-        if branch:
+        if tip := before.get(self._ref):
             ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-branch"
-            drop: list[RefUpdate] = [(ref, branch, None), (self._ref, "", branch)]
+            drop: list[RefUpdate] = [(ref, tip, None), (self._ref, "", tip)]
             git.update_refs(drop, f"untildone: restore {self._change}")
             kept.append(ref)
         return tuple(kept)
@@ -128,7 +141,7 @@ class Closing:
         here, files = head_ref(self._place), git.resolve(stored)
         after = Stand(here, {}, git.commit_tree(tree, [files], "attempt brought back\n"))
         self._note("attempt --restore", Stand(here, {}, files, copy), after)
-        self.to_tree(now, tree)
+        self.to_tree(now, tree, copy)
         install_index(self._place, self.folder / copy)
         label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
         kept = kept_of(self.folder.parent, label, git.message(commit))
@@ -139,6 +152,12 @@ class Closing:
 
     def _on_branch(self) -> bool:
         return head_of(self._place.git_dir)[0] == self._branch
+
+    def _elsewhere(self, ref: str) -> str:
+        """The other worktree that has this branch checked out."""
+        found = self.git.refs(ref).get(ref)
+        top = found.worktree if found else ""
+        return "" if not top or Path(top).resolve() == self._place.top.resolve() else top
 
     def _check_origin(self, origin: Origin) -> None:
         state = f"Nothing was changed and `{self._branch}` is kept."
@@ -151,15 +170,13 @@ class Closing:
         if not origin.branch:
             return
         name = f"refs/heads/{origin.branch}"
-        refs = self.git.refs(name)
-        if name not in refs:
+        if not self.git.resolve(name):
             raise CloseRefused(
                 f"The original branch is gone: {origin.branch}",
                 state=state,
                 hint=f"git branch {origin.branch} {origin.commit[:12]}",
             )
-        elsewhere = refs[name].worktree
-        if elsewhere and Path(elsewhere).resolve() != self._place.top.resolve():
+        if elsewhere := self._elsewhere(name):
             raise CloseRefused(
                 f"The original branch `{origin.branch}` is checked out in another worktree: "
                 f"{elsewhere}",
@@ -191,19 +208,20 @@ class Closing:
                 state=state,
                 hint=hint,
             )
+        write_out(self.git, self._place.top, self.folder)
         return merged
 
     def _finish_cleanup(self, origin: Origin) -> tuple[str, ...]:
-        marker = json.loads(self._marker.read_text())
+        marker, notes = json.loads(self._marker.read_text()), list[str]()
         if marker["moved"]:
-            self.git.reset_index("HEAD")
+            notes += self._stage_again()
         else:
             self._users_index(origin.commit)
         if self.git.resolve(self._ref):
             updates: list[RefUpdate] = [(self._ref, "", marker["tip"])]
             self.git.update_refs(updates, f"untildone: cleanup {self._change}")
         self._marker.replace(self._done)
-        return _kept(marker)
+        return (*_kept(marker), *notes)
 
     def _head_to(self, origin: Origin, why: str) -> None:
         if origin.branch:
@@ -221,8 +239,21 @@ class Closing:
         else:
             self.git.reset_index(fallback)
 
+    def _stage_again(self) -> Iterator[str]:
+        """What the user had staged, on top of the moved branch; what does not fit is named."""
+        git, staged = self.git, f"refs/ralph/backup/{self._change}/{self._run_id}^2"
+        some = git.resolve(staged) and git.tree_of(staged) != git.tree_of(f"{staged}^1")
+        merged, conflicts = git.merged_tree("HEAD", staged) if some else ("HEAD", ())
+        git.reset_index("HEAD" if conflicts else merged)
+        if conflicts:
+            files = ", ".join(dict.fromkeys(conflicts))
+            yield f"The moved original branch changed what you had staged: {files}"
+            yield f"It is not staged again, the index before the run is stored as: {staged}"
+
     def _copied_index(self) -> str:
         name = f"index.{self._stamp()}"
+        if not (self._place.git_dir / "index").exists():
+            self.git.fill_index("HEAD")
         shutil.copy2(self._place.git_dir / "index", self.folder / name)
         return name
 
@@ -239,15 +270,32 @@ class Closing:
         self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
         return ref
 
-    def to_tree(self, now: str, tree: str) -> None:
-        """Bring files and index from one tree, which is stored, to another."""
-        for path in self.snapshots.in_the_way(now, tree):
+    def to_tree(self, now: str, tree: str, index: str) -> None:
+        """Bring files and index from one tree, which is stored, to another.
+
+        If that cannot be done, the copy of the index comes back.
+        """
+        for path in (*self.snapshots.in_the_way(now, tree), *self._leaving(now, tree)):
             self.snapshots.move_aside(self._place.top / path)
         answer = self.git.checkout_tree(tree)
         if not answer.ok:
+            install_index(self._place, self.folder / index)
             failed = git_failed(("read-tree",), answer)
             raise StepError(failed.message, state="What was there is stored under refs/ralph.")
+        write_out(self.git, self._place.top, self.folder)
         self.snapshots.raw.put_back(tree)
+
+    def _leaving(self, now: str, tree: str) -> tuple[str, ...]:
+        """Repositories inside this one of which nothing stays: git takes their files for ours."""
+        gone = [change.path for change in self.git.diff_trees(now, tree) if change.status == "D"]
+        above = {str(folder) for path in gone for folder in PurePath(path).parents} - {"."}
+        found: list[str] = []
+        for path in sorted(above):
+            inner = any(path.startswith(f"{outer}/") for outer in found)
+            if not inner and os.path.lexists(self._place.top / path / ".git"):
+                stays = self.git.do("ls-tree", "-z", tree, "--", f"{path}/")
+                found += [] if stays else [path]
+        return tuple(found)
 
 
 def _kept(marker: dict[str, str]) -> tuple[str, ...]:

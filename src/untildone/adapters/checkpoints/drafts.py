@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from untildone.adapters.checkpoints.own_trees import OwnTrees
+from untildone.adapters.checkpoints.own_trees import OwnTrees, Trees
 from untildone.adapters.durable import move_file
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
-from untildone.adapters.git_files import Stamp, entries_in_index, stamp
+from untildone.adapters.git_files import Stamp, entries_in_index, stamp, store_object
 
 
 class Drafts:
@@ -57,24 +57,35 @@ class Drafts:
         """Whether the draft began with the index of this checkpoint, as we had installed it."""
         return self._untouched and commit == self._base
 
-    def tree_after(self, said: bytes) -> str:
-        """The tree of the draft, by what `git add -v` has said; empty where git has to tell."""
+    def trees_after(self, said: bytes) -> Trees | None:
+        """The draft as trees, by what `git add -v` has said; None where git has to tell."""
         grown = entries_in_index(self.index) - self._entries
-        return self._trees.tree_after(self._base, said, grown) if self._entries >= 0 else ""
+        return self._trees.trees_after(self._base, said, grown) if self._entries >= 0 else None
+
+    def opened(self, commit: str) -> None:
+        """The index in its place now is our own, of this first checkpoint."""
+        self._installed, self._base = stamp(self._git.index_of(self._place)), commit
 
     def became(self, commit: str) -> None:
         """What was installed last is now this checkpoint."""
         self._base = commit
 
-    def install_all(self) -> None:
-        """Put every object and the index into the repository, as `install` does."""
+    def install_all(self, trees: Trees | None) -> None:
+        """Put every object and the index into the repository, as `install` does.
+
+        Trees of our own come after what they name: a kill leaves no tree with a part missing.
+        """
         names = [
             f"{folder.name}{name}"
             for folder in os.scandir(self._objects)
             if len(folder.name) == 2
             for name in os.listdir(folder.path)  # noqa: PTH208
         ]
-        self.install(names, complete=True)
+        for name in names:
+            self._store(name)
+        for name, body in trees.bodies.items() if trees else ():
+            store_object(self._stored, "tree", body, len(name))
+        self._install_index(complete=True)
         for folder in {name[:2] for name in names}:
             os.rmdir(f"{self._objects}/{folder}")  # noqa: PTH106
 
@@ -85,6 +96,9 @@ class Drafts:
         """
         for name in objects:
             self._store(name)
+        self._install_index(complete=complete)
+
+    def _install_index(self, *, complete: bool) -> None:
         index = self._git.index_of(self._place)
         lock = index.with_name("index.lock")
         lock.touch(exist_ok=False)  # git's own protocol: who makes the lock may replace the index

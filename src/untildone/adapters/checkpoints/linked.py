@@ -7,6 +7,7 @@ from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.opening import Opening
 from untildone.adapters.checkpoints.snapshot import Snapshots
+from untildone.adapters.checkpoints.sparse import write_out
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place
 from untildone.adapters.git_files import content
@@ -40,6 +41,7 @@ class LinkedCheckpoint(BranchCheckpoint):
         (self._folder / "initial").write_text(stored.opened.checkpoint)
         self._git.update_refs(stored.updates, why)
         self._git.do("read-tree", "--reset", "-u", stored.opened.checkpoint)
+        write_out(self._git, self._place.top, self._folder)
         self._git.point_head(self._branch, why)  # last: it says that all files are there
         return stored.opened
 
@@ -55,6 +57,7 @@ class LinkedCheckpoint(BranchCheckpoint):
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """Cleanup brings the work into the user's tree; keep leaves it where it is."""
         if choice is Choice.KEEP:
+            super().close(choice, origin)
             return (f"The work is on `{self._branch}` in: {self._place.top}",)
         tip = self._git.resolve(self._ref)
         if tip:
@@ -125,6 +128,7 @@ class LinkedCheckpoint(BranchCheckpoint):
         if not answer.ok:
             said = answer.stderr.decode(errors="replace").strip()
             raise CloseRefused(f"Your files changed meanwhile: {said}", state=state)
+        write_out(git, self._user.top, self._folder, index)
         index.unlink()
 
     def _note_cleanup(self, before: str, after: str) -> None:

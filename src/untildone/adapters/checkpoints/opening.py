@@ -9,7 +9,7 @@ from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place
 from untildone.adapters.git_files import content
 from untildone.adapters.operations import Stand
-from untildone.domain.errors import StepError, UserError
+from untildone.domain.errors import Interrupted, StepError, UserError
 from untildone.domain.fact import Opened
 from untildone.domain.run import Origin
 from untildone.domain.value import dataclass
@@ -68,6 +68,8 @@ class Opening:
     def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...]]:
         try:
             return self._snapshots.add_users_files(work, staged)
+        except Interrupted:
+            raise
         except StepError as error:
             raise UserError(
                 f"Git cannot record the files as they are. {error.message}",

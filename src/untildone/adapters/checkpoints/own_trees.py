@@ -3,11 +3,12 @@
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from untildone.adapters.git import Git
-from untildone.adapters.git_files import entries_of_tree, loose_object, object_name, store_object
+from untildone.adapters.git_files import entries_of_tree, loose_object, object_name
+from untildone.domain.errors import StepError
 from untildone.domain.value import dataclass
 
 Entry = tuple[bytes, bytes]
@@ -34,6 +35,14 @@ class _Folder:
     folders: dict[bytes, "_Folder"]
 
 
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """A tree that is not stored yet, with the new ones below it by name."""
+
+    top: str
+    bodies: dict[str, bytes]
+
+
 class OwnTrees:
     """Makes trees from what `git add -v` has said, and only if nothing speaks against it.
 
@@ -47,17 +56,18 @@ class OwnTrees:
         self._stored = stored
         self._drafted = drafted
 
-    def tree_after(self, base: str, said: bytes, grown: int) -> str:
-        """The tree of the base with these changes; empty where git has to be asked."""
+    def trees_after(self, base: str, said: bytes, grown: int) -> Trees | None:
+        """The tree of the base with these changes; None where git has to be asked."""
         if any(self._git.config(name) == value for name, value in _ODD_SETTINGS):
-            return ""
+            return None
+        bodies: dict[str, bytes] = {}
         try:
             root = self._changes(filter(None, said.split(b"\n")), len(base))
-            head = self._loose(base).partition(b"\n")[0].removeprefix(b"tree ")
-            name, more = self._rebuilt(head.decode(), root)
-        except (_NotOurs, OSError):
-            return ""
-        return name if more == grown else ""
+            before = _Before(self._git, self._stored, base, root)
+            top, more = _rebuilt(before, before.top(), root, bodies)
+        except (_NotOurs, OSError, StepError):
+            return None
+        return Trees(top, bodies) if top and more == grown else None
 
     def _changes(self, lines: Iterable[bytes], digits: int) -> _Folder:
         root = _Folder({}, {})
@@ -87,45 +97,79 @@ class OwnTrees:
             raise _NotOurs  # converted, changed since, or the repository had it before
         return (b"100755" if mode & stat.S_IXUSR else b"100644"), bytes.fromhex(name)
 
-    def _rebuilt(self, old: str, folder: _Folder) -> tuple[str, int]:
-        """The name of the folder's new tree (empty without files) and by how many it has grown."""
-        entries = entries_of_tree(self._loose(old), len(old) // 2) if old else {}
-        grown = 0
-        for name, entry in folder.files.items():
-            before = entries.get(name)
-            if entry is None and (before is None or before[0] == _FOLDER):
-                raise _NotOurs
-            if entry is None:
-                del entries[name]
-                grown -= 1
-        for name, below in folder.folders.items():
-            mode, inner = entries.get(name, (_FOLDER, b""))
-            if mode != _FOLDER:
-                raise _NotOurs
-            rebuilt, more = self._rebuilt(inner.hex(), below)
-            grown += more
-            if rebuilt:
-                entries[name] = (_FOLDER, bytes.fromhex(rebuilt))
-            else:
-                entries.pop(name, None)
-        for name, entry in folder.files.items():
-            if entry is not None:
-                if entries.get(name) == entry or entries.get(name, entry)[0] == _FOLDER:
-                    raise _NotOurs
-                grown += name not in entries
-                entries[name] = entry
-        return self._written(entries), grown
 
-    def _written(self, entries: dict[bytes, Entry]) -> str:
-        if not entries:
-            return ""
-        ordered = sorted(entries.items(), key=lambda e: e[0] + b"/" * (e[1][0] == _FOLDER))
-        body = b"".join(b"%s %s\0%s" % (mode, name, sha) for name, (mode, sha) in ordered)
-        digits = 2 * len(ordered[0][1][1])
-        return store_object(self._drafted, "tree", body, digits)
+class _Before:
+    """The trees of a checkpoint: those that are files are read, all others asked for at once."""
 
-    def _loose(self, name: str) -> bytes:
-        body = loose_object(self._stored, name, _LARGEST)
+    def __init__(self, git: Git, stored: Path, base: str, changed: _Folder) -> None:
+        self._git = git
+        self._stored = stored
+        self._base = base
+        self._changed = changed
+        self._packed: dict[str, bytes] | None = None
+
+    def top(self) -> str:
+        """The name of the topmost one."""
+        body = loose_object(self._stored, self._base, _LARGEST)
         if body is None:
             raise _NotOurs
+        return body.partition(b"\n")[0].removeprefix(b"tree ").decode()
+
+    def tree(self, name: str) -> bytes:
+        """What a tree holds."""
+        body = loose_object(self._stored, name, _LARGEST)
+        if body is None:
+            if self._packed is None:
+                self._packed = self._git.trees_at(self._base, _paths(self._changed))
+            body = self._packed.get(name)
+        if body is None or len(body) > _LARGEST:
+            raise _NotOurs
         return body
+
+
+def _paths(folder: _Folder, path: bytes = b"") -> Iterator[bytes]:
+    yield path
+    for name, below in folder.folders.items():
+        yield from _paths(below, path + b"/" + name if path else name)
+
+
+def _rebuilt(
+    before: _Before, old: str, folder: _Folder, bodies: dict[str, bytes]
+) -> tuple[str, int]:
+    """The name of the folder's new tree (empty without files) and by how many it has grown."""
+    entries = entries_of_tree(before.tree(old), len(old) // 2) if old else {}
+    grown = 0
+    for name, entry in folder.files.items():
+        was = entries.get(name)
+        if entry is None and (was is None or was[0] == _FOLDER):
+            raise _NotOurs
+        if entry is None:
+            del entries[name]
+            grown -= 1
+    for name, below in folder.folders.items():
+        mode, inner = entries.get(name, (_FOLDER, b""))
+        if mode != _FOLDER:
+            raise _NotOurs
+        rebuilt, more = _rebuilt(before, inner.hex(), below, bodies)
+        grown += more
+        if rebuilt:
+            entries[name] = (_FOLDER, bytes.fromhex(rebuilt))
+        else:
+            entries.pop(name, None)
+    for name, entry in folder.files.items():
+        if entry is not None:
+            if entries.get(name) == entry or entries.get(name, entry)[0] == _FOLDER:
+                raise _NotOurs
+            grown += name not in entries
+            entries[name] = entry
+    return _named(entries, bodies), grown
+
+
+def _named(entries: dict[bytes, Entry], bodies: dict[str, bytes]) -> str:
+    if not entries:
+        return ""
+    ordered = sorted(entries.items(), key=lambda e: e[0] + b"/" * (e[1][0] == _FOLDER))
+    body = b"".join(b"%s %s\0%s" % (mode, name, sha) for name, (mode, sha) in ordered)
+    tree = object_name("tree", body, 2 * len(ordered[0][1][1]))
+    bodies[tree] = body
+    return tree

@@ -26,7 +26,11 @@ LOCK_TRIES = 200
 MOST_NESTED = 200
 RULES = (".gitignore", ".gitattributes", ".gitmodules")
 BROKEN_INDEX = ("index file", "bad signature", "bad index")
-LEFT_OPEN = (*IN_PROGRESS, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "sequencer", "AUTO_MERGE")
+LEFT_OPEN = (
+    *(*IN_PROGRESS, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "sequencer", "AUTO_MERGE"),
+    *("REBASE_HEAD", "BISECT_START", "BISECT_NAMES", "BISECT_TERMS", "BISECT_ANCESTORS_OK"),
+    *("BISECT_EXPECTED_REV", "BISECT_FIRST_PARENT", "BISECT_HEAD", "BISECT_RUN"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,11 @@ class Snapshots:
         git.use_fallback_identity_if_none()
         return Snapshots(git, place, folder, guard, state_tracked=tracked)
 
+    def opened(self, commit: str) -> None:
+        """This first checkpoint is in the index, and its files were looked at."""
+        self._drafts.opened(commit)
+        self.watch.looked()
+
     def saved(self, commit: str) -> None:
         """What was taken last is this checkpoint."""
         self._drafts.became(commit)
@@ -115,8 +124,9 @@ class Snapshots:
         orphans, said = self._add_all(draft, base, [flag.path for flag in large])
         ordinary = not (listed or with_hidden or large or orphans) and self._drafts.is_of(base)
         if ordinary and self._nothing_odd(said):
-            tree = self._drafts.tree_after(said) or draft.write_tree()
-            self._install(self._drafts.install_all)
+            trees = self._drafts.trees_after(said)
+            tree = trees.top if trees else draft.write_tree()
+            self._install(lambda: self._drafts.install_all(trees))
             return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
         view = _View(draft, base)
         linked = [c.path for c in view.changes if _is_new_link(c)]
@@ -212,7 +222,11 @@ class Snapshots:
         for k in range(10_000):
             target = aside / f"{k:04d}-{label}"
             if not os.path.lexists(target):
-                shutil.move(path, target)
+                try:
+                    shutil.move(path, target)
+                except OSError as error:
+                    why = f"it cannot be moved out of the way of `git read-tree`: {error}"
+                    raise StepError(f"{path} is not as git expects it, and {why}") from error
                 return target
         raise StepError(f"No room to move a file aside: {aside}")
 

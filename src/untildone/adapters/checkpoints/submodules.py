@@ -3,10 +3,11 @@
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from untildone.adapters.git import Git
-from untildone.adapters.git_door import Place, git_failed
+from untildone.adapters.git_door import FALLBACK_IDENTITY, Place, git_failed
 from untildone.adapters.process import Captured
 
 Note = dict[str, str]
@@ -85,22 +86,25 @@ class Submodules:
         earlier = self._ask(path, "rev-parse", "--verify", "--quiet", ref)
         parents = [seen["commit"], *os.fsdecode(earlier.stdout).split()]
         flags = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
-        commit = self._line(path, "commit-tree", "-m", "submodule", *flags, seen["tree"])
+        # Its settings are its own: the identity of the repository around it is not known there.
+        who = {} if self._ask(path, "var", "GIT_COMMITTER_IDENT").ok else FALLBACK_IDENTITY
+        commit = self._line(path, "commit-tree", "-m", "submodule", *flags, seen["tree"], env=who)
         self._do(path, "update-ref", ref, commit)
 
     def _notes(self) -> dict[str, Note]:
         notes: dict[str, Note] = json.loads(self._file.read_text()) if self._file.exists() else {}
         return notes
 
-    def _ask(self, path: str, *args: str) -> Captured:
+    def _ask(self, path: str, *args: str, env: Mapping[str, str] | None = None) -> Captured:
         # The run's ignore rules are made for the paths of the repository around it.
-        return self._git.ask("-C", path, "-c", "core.excludesFile=", *args, index=self._index)
+        words = ("-C", path, "-c", "core.excludesFile=", *args)
+        return self._git.ask(*words, index=self._index, env=env)
 
-    def _do(self, path: str, *args: str) -> bytes:
-        answer = self._ask(path, *args)
+    def _do(self, path: str, *args: str, env: Mapping[str, str] | None = None) -> bytes:
+        answer = self._ask(path, *args, env=env)
         if not answer.ok:
             raise git_failed(args, answer)
         return answer.stdout
 
-    def _line(self, path: str, *args: str) -> str:
-        return os.fsdecode(self._do(path, *args)).strip()
+    def _line(self, path: str, *args: str, env: Mapping[str, str] | None = None) -> str:
+        return os.fsdecode(self._do(path, *args, env=env)).strip()

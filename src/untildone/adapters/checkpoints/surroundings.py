@@ -8,7 +8,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.elsewhere import was_at
 from untildone.adapters.checkpoints.submodules import Submodules
-from untildone.adapters.durable import replace_file
+from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git, Ref, RefUpdate
 from untildone.adapters.git_door import Place
 from untildone.adapters.repository import git_folder_gone
@@ -19,6 +19,7 @@ HELD = "refs/ralph/stash"
 SHARED = ("config", "info/exclude", "info/attributes")
 KEPT = ("backup", "archive", "attempts", "moved")
 OWN = ("config.worktree", "info/sparse-checkout")
+NO_HOOKS = (".sample", ".untildone")
 
 
 class Surroundings:
@@ -165,7 +166,7 @@ class Surroundings:
         """Git's own files that an attempt must leave alone, hooks included."""
         hooks = self._place.common_dir / "hooks"
         listed = hooks.iterdir() if hooks.is_dir() else ()
-        found = {f"hooks/{path.name}" for path in listed if path.suffix != ".sample"}
+        found = {f"hooks/{path.name}" for path in listed if path.suffix not in NO_HOOKS}
         noted = {name for name in self._settings if name.startswith("hooks/")}
         return [*SHARED, *OWN, *sorted(found | noted)]
 
@@ -186,7 +187,7 @@ class Surroundings:
         path.parent.mkdir(exist_ok=True)
         # In one step: half a `config` would make the whole repository unusable.
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        replace_file(path, [data], path.with_name(f"{path.name}.untildone"), mode)
+        replace_file(path, [data], shared_draft(path, self._place.git_dir.name), mode)
         if name.startswith("hooks/"):
             path.chmod(0o755)
 

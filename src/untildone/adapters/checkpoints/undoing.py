@@ -38,7 +38,7 @@ class Undoing:
     def carry_out(self, operation: Operation, undo: Operation, tree: str) -> None:
         """Files first, then refs, HEAD and index; everything replaced is stored already."""
         git, then = self._git, operation.before
-        self._closing.to_tree(git.tree_of(undo.before.files), tree)
+        self._closing.to_tree(git.tree_of(undo.before.files), tree, undo.before.index)
         why = f"untildone: undo {operation.name} of {operation.change}"
         now = operation.after.refs
         updates = [(ref, old, now[ref]) for ref, old in then.refs.items() if now[ref] != old]

@@ -22,6 +22,11 @@ class Watch:
         self._frozen = frozen
         self._free_bytes: int | None = None
 
+    def looked(self) -> int:
+        """What is here now needs no look at its size: the bytes that the disk has left."""
+        self._free_bytes = shutil.disk_usage(self._top).free
+        return self._free_bytes
+
     def large(self, draft: Git) -> tuple[Flag, ...]:
         """New files over the limit, so that git need not read them.
 
@@ -29,8 +34,8 @@ class Watch:
         by so much that there may be such a file. One that comes in unseen is found by `flagged`.
         """
         before = self._free_bytes
-        self._free_bytes = shutil.disk_usage(self._top).free
-        if before is not None and before - self._free_bytes <= self.guard.limit:
+        free = self.looked()
+        if before is not None and before - free <= self.guard.limit:
             return ()
         try:
             new = draft.untracked_files()
