@@ -20,6 +20,7 @@ RESERVED = {
     "UNTILDONE_ATTEMPT",
     "UNTILDONE_STATE_FILE",
     "UNTILDONE_TASKS_FILE",
+    "UNTILDONE_LOOP",
 }
 FILE_NAME = "untildone.toml"
 INIT_HINT = "`untildone init` writes a file with every key and its meaning"

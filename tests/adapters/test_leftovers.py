@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,12 @@ def lives(pid: int) -> bool:
     )
 
 
-@pytest.fixture
-def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+@contextmanager
+def started(script: str, mark: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with this mark that has said that it is up."""
     with subprocess.Popen(
-        [sys.executable, "-S", "-c", WAIT],
-        env={MARK: "r1"},
+        [sys.executable, "-S", "-c", script],
+        env={MARK: mark},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
@@ -36,13 +38,28 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with started(WAIT, "r1") as process:
+        yield process
+
+
 def test_marked_processes_are_ended(sleeper: subprocess.Popen[bytes], tmp_path: Path) -> None:
     note = tmp_path / "agent.json"
-    assert end_leftovers(note, MARK, "r2") == ()
+    assert end_leftovers(note, (MARK, "r2")) == ()
     assert sleeper.poll() is None
-    (program,) = end_leftovers(note, MARK, "r1")
+    (program,) = end_leftovers(note, (MARK, "r1"))
     assert program.startswith("python")
     assert not lives(sleeper.pid)
+
+
+def test_what_is_below_a_marked_process_is_ended_with_it(tmp_path: Path) -> None:
+    inner = f"[sys.executable, '-S', '-c', {WAIT!r}]"
+    script = f"import subprocess, sys; subprocess.run({inner}, env={{}})"
+    with started(script, "r3") as process:
+        assert len(end_leftovers(tmp_path / "agent.json", (MARK, "r3"))) == 2
+        assert process.stdout
+        assert process.stdout.read() == b""
 
 
 def test_we_and_our_ancestors_are_spared(tmp_path: Path) -> None:
@@ -52,7 +69,7 @@ def test_we_and_our_ancestors_are_spared(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from untildone.adapters.leftovers import end_leftovers, note_agent\n"
         f"note_agent(Path({str(note)!r}), os.getppid())\n"
-        f"print(end_leftovers(Path({str(note)!r}), {MARK!r}, 'family'))\n"
+        f"print(end_leftovers(Path({str(note)!r}), ({MARK!r}, 'family')))\n"
     )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])"
     environment = {**os.environ, MARK: "family"}
@@ -68,11 +85,14 @@ def test_the_noted_agent_is_ended(sleeper: subprocess.Popen[bytes], tmp_path: Pa
     assert json.loads(note.read_text()) == {
         "pid": sleeper.pid,
         "started": started_at(sleeper.pid),
+        "loop": os.getpid(),
     }
-    assert len(end_leftovers(note, MARK, "other")) == 1
+    assert end_leftovers(note, (MARK, "other"), loop=1) == ()
+    assert note.exists()
+    assert len(end_leftovers(note, (MARK, "other"))) == 1
     assert not lives(sleeper.pid)
     assert not note.exists()
-    assert end_leftovers(note, MARK, "other") == ()
+    assert end_leftovers(note, (MARK, "other")) == ()
 
 
 def test_another_process_with_that_number_is_spared(
@@ -81,7 +101,7 @@ def test_another_process_with_that_number_is_spared(
     note = tmp_path / "agent.json"
     for started in (1.0, None):
         note.write_text(json.dumps({"pid": sleeper.pid, "started": started}))
-        assert end_leftovers(note, MARK, "other") == ()
+        assert end_leftovers(note, (MARK, "other")) == ()
     assert sleeper.poll() is None
 
 
@@ -89,7 +109,7 @@ def test_another_process_with_that_number_is_spared(
 def test_a_torn_note_is_passed_over(text: str, tmp_path: Path) -> None:
     note = tmp_path / "agent.json"
     note.write_text(text)
-    assert end_leftovers(note, MARK, "other") == ()
+    assert end_leftovers(note, (MARK, "other")) == ()
 
 
 def test_start_times() -> None:

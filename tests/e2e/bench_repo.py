@@ -200,6 +200,15 @@ class Live:
             while chunk := os.read(pipe.fileno(), 65536):
                 into += chunk
 
+    def kill_unguarded(self) -> None:
+        """SIGKILL for the warden, whose command line is the loop's, and then for the loop."""
+        lines = dict(command_lines())
+        below = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        for warden in (pid for pid in map(int, below) if lines.get(pid) == lines[self.pid]):
+            os.kill(warden, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
+        self.wait()
+
     @property
     def pid(self) -> int:
         """The process id of the command."""

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, Actions, Bench, Live, until
+from tests.e2e.bench_repo import COMPLETE, DONE, Actions, Bench, Live, until
 from tests.e2e.needs import needs_bwrap
 
 pytestmark = pytest.mark.e2e
 
 ESCAPEES = Path(__file__).parent / "escapees.py"
 COUNT = 7
+RESUME = ("resume", "demo", "--json")
 WRITER = "while True: open('noise.txt', 'a').write('x')"
 
 
@@ -67,18 +68,17 @@ def test_none_outlives_a_loop_that_is_told_to_end(
     assert bench.processes() == []
 
 
-def test_those_of_a_killed_loop_are_named_and_ended_at_the_next_start(bench: Bench) -> None:
+def test_none_outlives_a_killed_loop_and_the_next_start_names_them(bench: Bench) -> None:
     live = loose_loop(bench)
-    live.signal(signal.SIGKILL)
-    live.wait()
-    assert len(bench.processes()) >= COUNT
     stranger = subprocess.Popen(
         [sys.executable, "-IS", "-c", "import time; time.sleep(60)"], start_new_session=True
     )
     try:
+        live.signal(signal.SIGKILL)
+        live.wait()
+        none_lives(bench)
         bench.plan()
-        result = bench.run("resume", "demo", "--json").ok()
-        assert bench.processes() == []
+        result = bench.run(*RESUME).ok()
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -87,6 +87,32 @@ def test_those_of_a_killed_loop_are_named_and_ended_at_the_next_start(bench: Ben
     assert f"Ended {COUNT + 1} processes" in line
     assert "agent" in line
     assert "python" in line
+    assert "left running" not in bench.run("status").ok().stderr
+
+
+def test_without_a_warden_the_next_start_ends_and_names_them(bench: Bench) -> None:
+    live = loose_loop(bench)
+    live.kill_unguarded()
+    assert len(bench.processes()) >= COUNT
+    bench.plan()
+    result = bench.run(*RESUME).ok()
+    assert bench.processes() == []
+    assert f"Ended {COUNT + 1} processes" in result.stderr
+
+
+def test_a_loop_that_follows_a_killed_one_at_once_keeps_its_agent(bench: Bench) -> None:
+    bench.plan(default=[*let_loose(bench), ["sleep", 60]])
+    for args in (bench.loop_args(), RESUME, RESUME):
+        live = bench.start(*args)
+        live.wait_event("agent_text")
+        live.signal(signal.SIGKILL)
+        live.wait()
+    bench.plan(default=[["sleep", 0.5], *DONE])
+    bench.run(*RESUME).ok()
+    outcomes = [iteration["outcome"] for iteration in bench.state()["iterations"]]
+    assert outcomes.count("interrupted") == 3
+    assert set(outcomes) == {"interrupted", "complete"}
+    assert bench.processes() == []
 
 
 @needs_bwrap
@@ -95,5 +121,5 @@ def test_none_outlives_a_killed_loop_with_a_sandbox(bench: Bench) -> None:
     live.signal(signal.SIGKILL)
     none_lives(bench)
     bench.plan()
-    result = bench.run("resume", "demo", "--json").ok()
+    result = bench.run(*RESUME).ok()
     assert "left running" not in result.stderr

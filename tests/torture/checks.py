@@ -199,6 +199,13 @@ def changed_files(scene: Scene, expected: dict[str, str]) -> list[Fact]:
     ]
 
 
+def cleaned_up(scene: Scene) -> bool:
+    """The state file says that the run ended with a cleanup."""
+    path = scene.repo / OWN_FILE
+    state = json.loads(path.read_text()) if path.exists() else {}
+    return (state.get("phase"), state.get("choice")) == ("ended", "cleanup")
+
+
 def state_is_valid(scene: Scene) -> list[Fact]:
     """The state file is there with a final word, or not there at all."""
     path = scene.repo / OWN_FILE

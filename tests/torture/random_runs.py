@@ -130,6 +130,8 @@ def _wrong(scene: Scene, case: Case, variant: str) -> list[Fact]:
         code = scene.command(*following, fault=fault)
         if code == 2 and following != args:
             code = scene.command(*args, fault=fault)
+            if code == 2 and checks.cleaned_up(scene):
+                code = 3  # the cleanup was done; what it brought forbids another start as it is
         if code == 2 and fault and fault.mode == "child":
             code = scene.command(*args)  # git was killed before anything was changed: once more
         wrong += checks.repeated(scene, finished, calls)

@@ -228,9 +228,12 @@ class Scene:
         return ("run", "x", "--agent-cmd", str(self.root / "agent"), "--checkpoint", variant, *more)
 
     def calls(self) -> list[AgentCall]:
-        """The agent's own record, in order."""
+        """The agent's own record, in order; one that was ended before it wrote a word has none."""
         folders = sorted((self.root / "calls").iterdir(), key=lambda path: int(path.name))
-        return [_call(folder) for folder in folders if (folder / "story").exists()]
+        return [call for folder in folders if (call := _call(folder)).story]
+
+
+BLOB = 40  # an agent that is ended while it writes may leave half a name
 
 
 def _call(folder: Path) -> AgentCall:
@@ -241,7 +244,7 @@ def _call(folder: Path) -> AgentCall:
     return AgentCall(
         int(folder.name),
         (texts["story"] or "").strip(),
-        frozenset((texts["left"] or "").split()),
+        frozenset(blob for blob in (texts["left"] or "").split() if len(blob) == BLOB),
         (texts["head"] or "").strip(),
         None if texts["promise"] is None else texts["promise"].strip(),
     )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from untildone.adapters.tree import below, end_all
 
+Mark = tuple[str, str]
+
 # Fields of /proc/PID/stat, counted after the program's name.
 STATE, PARENT, STARTED = 0, 1, 19
 
@@ -27,46 +29,58 @@ def started_at(pid: int) -> float | None:
 
 def note_agent(path: Path, pid: int) -> None:
     """Write down which process the agent is, for the next loop if this one is killed."""
-    path.write_text(json.dumps({"pid": pid, "started": started_at(pid)}))
+    noted = {"pid": pid, "started": started_at(pid), "loop": os.getpid()}
+    path.write_text(json.dumps(noted))
 
 
-def end_leftovers(note: Path, name: str, value: str) -> tuple[str, ...]:
+def own_mark() -> Mark:
+    """What the programs of this very loop carry in their environment, and no others."""
+    pid = os.getpid()
+    return "UNTILDONE_LOOP", f"{pid}-{started_at(pid) or 0:.0f}"
+
+
+def end_leftovers(note: Path, mark: Mark, loop: int = 0) -> tuple[str, ...]:
     """End what a killed loop left running; the programs that were ended.
 
-    Only what is known to be ours: the noted agent if it is still that very process, its group and
-    all below it, and (Linux) whatever carries the mark NAME=VALUE in its environment.
+    Only what is known to be ours: the noted agent if it is still that very process (and was called
+    by `loop`, if that is given), its group and all below it, and (Linux) whatever carries the mark
+    in its environment, with all below that.
     """
     spared = _own_family()
-    agent = _noted(note, spared)
+    agent = _noted(note, spared, loop)
     programs: dict[int, str] = {}
 
     def find() -> set[int]:
-        found = {*marked(name, value), *(_alive(agent, *below(agent)) if agent else ())} - spared
+        known = {*marked(mark), *([agent] if agent else ())} - spared
+        found = {*_alive(*known, *(pid for top in known for pid in below(top)))} - spared
         programs.update({pid: _program(pid) for pid in found - programs.keys()})
         return found
 
     _signal_group(agent, signal.SIGSTOP)
     end_all(find)
     _signal_group(agent, signal.SIGKILL)
-    note.unlink(missing_ok=True)
+    if agent or not loop:
+        note.unlink(missing_ok=True)
     return tuple(sorted(programs.values()))
 
 
-def marked(name: str, value: str) -> Iterator[int]:
+def marked(mark: Mark) -> Iterator[int]:
     """Processes with this environment variable (Linux); the dead have none."""
-    mark = f"{name}={value}".encode()
+    pair = "=".join(mark).encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
-            if mark in path.read_bytes().split(b"\0"):
+            if pair in path.read_bytes().split(b"\0"):
                 yield int(path.parent.name)
 
 
-def _noted(path: Path, spared: set[int]) -> int:
+def _noted(path: Path, spared: set[int], loop: int) -> int:
     """The noted agent if it is still that very process and may be ended, else 0."""
     try:
         noted = json.loads(path.read_text())
         pid, started = int(noted["pid"]), noted["started"]
     except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    if loop and noted.get("loop") != loop:
         return 0
     same = started is not None and started_at(pid) == started
     return pid if same and pid not in spared else 0

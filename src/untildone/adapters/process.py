@@ -102,6 +102,10 @@ class Processes:
             pipes.close()
         return Ended(ending, process.returncode, bytes(watch.stderr_tail))
 
+    def spare(self, pid: int) -> None:
+        """Not a program's: it goes on when what programs left behind is ended."""
+        self._mine.add(pid)
+
     def adopt_orphans(self) -> None:
         """Become the parent of every descendant that outlives its own (Linux)."""
         with contextlib.suppress(OSError, AttributeError, ImportError):

@@ -9,6 +9,7 @@ from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.clean_room import CleanRoom
 from untildone.adapters.journal import Journal
+from untildone.adapters.leftovers import own_mark
 from untildone.adapters.protected import ProtectedFiles
 from untildone.adapters.sandbox import Containment
 from untildone.adapters.sessions.watch import SessionWatch
@@ -26,7 +27,7 @@ from untildone.wiring.containment import sandbox_of
 from untildone.wiring.notebooks import notebook_of
 from untildone.wiring.planning import source_of
 from untildone.wiring.registry import dialect
-from untildone.wiring.repository import Repository, at
+from untildone.wiring.repository import AGENT, Repository, at
 from untildone.wiring.worktrees import user_place
 
 
@@ -40,6 +41,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     state.adopt_foreign(views.KNOWN_FIELDS)
     stop_now = repo.inbox.stop_now
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
+    marks |= dict([own_mark()])
     held = Containment(marks, sandbox_of(plan, repo.place))
 
     def speaker(name: str) -> Dialect:
@@ -47,9 +49,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
 
     spent = SessionWatch(plan.agents, top, repo.clock.now)
     return Ports(
-        agent=AgentSession(
-            repo.processes, speaker, held, repo.home / "agent.json", repo.inbox.ends_call
-        ),
+        agent=AgentSession(repo.processes, speaker, held, repo.home / AGENT, repo.inbox.ends_call),
         source=source_of(plan, top),
         checkpoint=_checkpoint(repo, plan, origin),
         verifier=ShellChecks(repo.processes, held, top, stop_now),

@@ -1,6 +1,5 @@
 """Looks for what would keep a loop from working, and clears away what a dead one left."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,16 +17,15 @@ from untildone.domain.plain_text import amount
 from untildone.domain.run import Run, Status
 from untildone.domain.value import dataclass
 from untildone.settings import PROGRAMS, SOURCES, Settings, environment, load
-from untildone.wiring import gc, leftover_worktrees, stale_lock, traces, weight
+from untildone.wiring import gc, leftover_worktrees, stale_lock, strays, traces, weight
 from untildone.wiring.agents import Found, look
 from untildone.wiring.containment import INSTALL
 from untildone.wiring.registry import dialect, installed, program
 from untildone.wiring.repository import Repository, here, read_state
-from untildone.wiring.sources import HINTS, changes, kind
+from untildone.wiring.sources import changes, kind, looked_for
 from untildone.wiring.worktrees import holder
 
 OLDEST_GIT = (2, 38)
-MARK = "UNTILDONE_RUN_ID"
 MUCH = 1024**3
 OK, WARN, BAD = "ok", "warn", "bad"
 
@@ -74,6 +72,7 @@ def mend(repository: Repository, abandon: str) -> list[str]:
         holding = holder(repository, abandon) if abandon else repository
         run = _resumable(holding, abandon) if abandon else None
         said = [*_clear(repository), *stale_lock.move(repository), *_rewrite_state(repository)]
+        said += strays.end_in_worktrees(repository)
         if run and holding is not repository:
             holding.lock.take("doctor")
         if run:
@@ -169,7 +168,7 @@ def _stories(top: Path) -> Iterator[Row]:
             text = f"{title}: `{change.name}` has no usable stories: {change.why}"
             yield Row("stories", WARN, text, f"untildone stories {change.name}")
     if not rows:
-        text = f"No stories were found. Looked for: {', '.join(HINTS)}"
+        text = f"No stories were found. {looked_for()}"
         yield Row("stories", WARN, text, 'untildone run --task "what should be done"')
     for name in SOURCES:
         if why := kind(name).missing():
@@ -210,7 +209,7 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
 
 def _of_dead_loops(repository: Repository) -> Iterator[Row]:
     fix = "untildone doctor --fix"
-    for run_id, count in _strays(repository).items():
+    for run_id, count in strays.everywhere(repository).items():
         text = f"Processes that a killed loop left running ({run_id}): {count}"
         yield Row("processes", WARN, text, fix)
     if not _state_is_right(repository):
@@ -238,28 +237,13 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
         yield Row("worktree of a run", WARN, text, fix)
 
 
-def _strays(repository: Repository) -> Counter[str]:
-    """Processes that carry the mark of a run of this worktree, by run (Linux)."""
-    known = set(run_ids(repository.home)) - {os.environ.get(MARK, "")}
-    found: Counter[str] = Counter()
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            pairs = (os.fsdecode(pair).split("=", 1) for pair in path.read_bytes().split(b"\0"))
-        except OSError:
-            continue
-        found.update({pair[1] for pair in pairs if pair[0] == MARK} & known)
-    return found
-
-
 def _drafts(repository: Repository) -> list[Path]:
     inbox, drafts = repository.inbox.folder, repository.place.top.glob(f"{STATE_FILE}.*.tmp")
     return sorted([*drafts, *inbox.glob("*.json"), *inbox.glob("*.draft")])
 
 
 def _clear(repository: Repository) -> Iterator[str]:
-    for run_id in _strays(repository):
-        ended = repository.end_leftovers(run_id)
-        yield f"Processes that a killed loop had left running were ended: {len(ended)}"
+    yield from strays.end(repository)
     for path in _drafts(repository):
         path.unlink(missing_ok=True)
         yield f"A file that nobody will read was removed: {path}"

@@ -6,6 +6,7 @@ from dataclasses import field
 from untildone.adapters.clean_room import NOTE, sweep
 from untildone.adapters.repository import move_stale_locks
 from untildone.adapters.terminal import Person
+from untildone.adapters.warden import Warden
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
 from untildone.app.orchestrator import Orchestrator
@@ -40,6 +41,7 @@ class Driver:
     at_terminal: bool = False
     warn: Callable[[str], None] = lambda text: None
     _bus: Bus = field(default_factory=Bus)
+    _warden: Warden | None = None
 
     def take_over(self, change: str) -> None:
         """From here on this process is the worktree's loop: nobody else's, and reachable."""
@@ -95,6 +97,14 @@ class Driver:
         for lock in move_stale_locks(repo.place, aside):
             self.warn(f"Moved a lock aside that a killed git command had left: {lock}")
 
+    def guard(self, plan: Plan) -> None:
+        """From here on agents may be called; to be said before `loop`, whose windows have threads.
+
+        A sandbox needs no warden: it ends with this process.
+        """
+        if not plan.contained:
+            self._warden = self.repository.post_warden()
+
     def loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> Orchestrator:
         """The loop over this run, with its ports and windows."""
         for window in self.windows:
@@ -115,6 +125,9 @@ class Driver:
             run = self._cut_short(loop)
         finally:
             self._bus.flush()
+            if self._warden:
+                self._warden.dismiss()
+                self._warden = None
         self.put_away(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
@@ -141,5 +154,6 @@ class Driver:
         state = self.repository.state_file()
         state.adopt_foreign(views.KNOWN_FIELDS)
         state.write(self.repository.head(shown), shown.iterations)
-        loop.tell(Event("finished", {"choice": None, "status": shown.status}))
+        if not loop.run.ended:  # between two calls the request itself was the end
+            loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))
         return shown

@@ -96,6 +96,7 @@ class Session(Driver):
             return Ended(0, run, all_done(plan.change_id))
         settings, unchecked = with_detected(settings, top)
         refuse_spent(run, given_budgets(flags), top)
+        self.guard(plan)
         loop = self.recovered(run)
         self.refuse_cut_short(loop.run)
         new_plan = plan_to_go_on(self.repository, loop.run, settings, flags)
@@ -118,6 +119,7 @@ class Session(Driver):
         plan = prepared.plan
         if stopped := self._signalled_early():
             return stopped
+        self.guard(plan)
         started = f.Started(plan)
         run = begin(started, repo.clock.now())
         try:

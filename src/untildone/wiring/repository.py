@@ -14,13 +14,14 @@ from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
 from untildone.adapters.inbox import Inbox
 from untildone.adapters.journal import Journal
-from untildone.adapters.leftovers import end_leftovers, started_at
+from untildone.adapters.leftovers import end_leftovers, own_mark, started_at
 from untildone.adapters.lock import WorktreeLock
 from untildone.adapters.process import Processes
 from untildone.adapters.repository import STATE_FILE, discover, home
 from untildone.adapters.run_folder import RunFolder, change_of, run_ids
 from untildone.adapters.state_file import StateFile
 from untildone.adapters.wake import Wake
+from untildone.adapters.warden import Warden, post, read_report
 from untildone.app import views
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
@@ -30,6 +31,9 @@ from untildone.domain.machine import apply
 from untildone.domain.run import Run
 from untildone.domain.value import dataclass
 from untildone.glance import is_unfinished
+
+AGENT = "agent.json"  # the agent that runs now
+ENDED = "ended.json"  # what a warden has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +124,19 @@ class Repository:
         return after
 
     def end_leftovers(self, run_id: str) -> tuple[str, ...]:
-        """End what an earlier, killed loop left running, only what is ours; their programs."""
-        return end_leftovers(self.home / "agent.json", "UNTILDONE_RUN_ID", run_id)
+        """End what an earlier, killed loop left running, only what is ours; their programs.
+
+        Those that its warden has ended in the meantime are among them.
+        """
+        left = end_leftovers(self.home / AGENT, ("UNTILDONE_RUN_ID", run_id))
+        return (*read_report(self.home / ENDED), *left)
+
+    def post_warden(self) -> Warden | None:
+        """Have somebody end the agent if this process, the loop, is killed."""
+        warden = post(self.home / AGENT, own_mark(), self.home / ENDED)
+        if warden:
+            self.processes.spare(warden.pid)
+        return warden
 
 
 def no_run(repository: Repository, change: str) -> UserError:
