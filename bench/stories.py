@@ -1,5 +1,6 @@
 """A file of 10,000 stories: the price of loading it, and of picking the next one."""
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -7,53 +8,93 @@ from pathlib import Path
 
 from bench.result import Result, Rule
 from bench.scene import Stage
-from untildone.adapters.stories import checklist
+from untildone.adapters.stories import checklist, object_file, prd_json
 from untildone.adapters.stories.checklist_file import ChecklistFile
+from untildone.adapters.stories.object_file import ObjectFile
 from untildone.domain.story import Story, StoryBook, Task
 
 STORIES = 10_000
 LATE = 9_000
 ROUNDS = 7
+NEWLINE = b"\n"
 TASK = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s*\[\s*([^\]\s]?)\s*\]\s*(.*)")
 
 
 def stories_10k(stage: Stage) -> list[Result]:
     """CPU of a load against reading the file and one match per line; of a pick, early and late."""
     rounds = 3 if stage.quick else ROUNDS
-    path = stage.folder / "tasks.md"
-    path.write_bytes(_file(STORIES))
-    source = ChecklistFile(stage.folder, path.name, "many", "tasks-md")
-    load = _best(rounds, lambda: _load(source), checklist.parse.cache_clear)
-    bare = _best(rounds, lambda: _bare(path))
     first = min(_pick(_chained(0)) for _ in range(rounds))
     late = min(_pick(_chained(LATE)) for _ in range(rounds))
-    note = f"{STORIES} stories of two tasks, best of {rounds}"
     of = f"story {LATE} / the first of {STORIES} that wait for others, with the index of the book"
     return [
-        Result("stories_10k, load", load * 1000, bare * 1000, "ms", Rule.RATIO, 3.0, note=note),
+        _loaded(stage, "load", _usual(), rounds),
+        _loaded(stage, "load with details", _detailed(), rounds),
+        _loaded(stage, "load of prd.json", _objects(), rounds),
         Result("stories_10k, pick", late * 1000, first * 1000, "ms", Rule.RATIO, 1.5, note=of),
     ]
 
 
-def _file(count: int) -> bytes:
+def _loaded(stage: Stage, name: str, data: bytes, rounds: int) -> Result:
+    """Only the usual file has a bar; the others are there for comparison."""
+    path = stage.folder / ("prd.json" if data.startswith(b"{") else "tasks.md")
+    path.write_bytes(data)
+    source: ChecklistFile | ObjectFile
+    if path.suffix == ".md":
+        source = ChecklistFile(stage.folder, path.name, "many", "tasks-md")
+    else:
+        source = ObjectFile(prd_json.FORMAT, stage.folder, "many", path.name)
+    load = _best(rounds, lambda: _load(source), _forget) * 1000
+    bare = _best(rounds, lambda: _bare(path)) * 1000
+    note = f"{STORIES} stories in {data.count(NEWLINE)} lines, best of {rounds}"
+    rule = Rule.RATIO if name == "load" else Rule.SHOWN
+    return Result(f"stories_10k, {name}", load, bare, "ms", rule, 3.0, note=note)
+
+
+def _forget() -> None:
+    checklist.parse.cache_clear()
+    object_file.read.cache_clear()
+
+
+def _usual() -> bytes:
     rows = []
-    for n in range(1, count + 1):
+    for n in range(1, STORIES + 1):
         rows.append(f"## {n}. Story number {n}\n")
         rows += [f"- [ ] {n}.{k} Do part {k} in `src/file_{n}.py`\n" for k in (1, 2)]
         rows.append("\n")
     return "".join(rows).encode()
 
 
-def _load(source: ChecklistFile) -> None:
+def _detailed() -> bytes:
+    """Lines of every kind: text below the heading, details below a task, nested tasks."""
+    return "".join(
+        f"## {n}. Story number {n}\n\nWhat it is **about**.\n\n- [x] {n}.1 Do the first part\n"
+        f"  - how it is done\n  - [ ] nested\n- [ ] Do the rest – without a number\n\n"
+        for n in range(1, STORIES + 1)
+    ).encode()
+
+
+def _objects() -> bytes:
+    stories = [
+        {
+            "id": f"US-{n:05}",
+            "title": f"Story number {n}",
+            "description": f"As a user I want part {n}.",
+            "acceptanceCriteria": ["It works", "It is tested"],
+            "priority": n,
+            "passes": False,
+        }
+        for n in range(1, STORIES + 1)
+    ]
+    return json.dumps({"project": "many", "userStories": stories}, indent=2).encode()
+
+
+def _load(source: ChecklistFile | ObjectFile) -> None:
     assert len(source.load().stories) == STORIES
 
 
 def _bare(path: Path) -> None:
-    found = 0
     for line in path.read_bytes().decode("utf-8", "replace").split("\n"):
-        if TASK.match(line):
-            found += 1
-    assert found == 2 * STORIES
+        TASK.match(line)
 
 
 def _chained(done: int) -> StoryBook:
