@@ -205,6 +205,24 @@ def test_kill_9_during_cleanup(bench: Bench, words: str, when: str, command: str
     assert len(bench.calls()) == 3
 
 
+@pytest.mark.parametrize("command", ["run", "resume", "finish", "restore", "logs"])
+def test_kill_9_between_the_last_two_steps_of_putting_away(bench: Bench, command: str) -> None:
+    bench.plan()
+    loop(bench, "--on-complete", "cleanup").ok()
+    (files,) = put_away(bench)
+    # The run's record has moved, git's own notes about the worktree have not.
+    (files.parent / "worktree.git").rename(bench.repo / ".git/worktrees/repo-ralph-demo")
+    assert _worktrees(bench) == 2
+    if command == "run":
+        loop(bench).ok()
+    else:
+        words = (command, "demo", "cleanup") if command == "finish" else (command, "demo")
+        assert bench.run(*words).code in (0, 2)
+    assert (_worktrees(bench), _doctor(bench)) == (1, [])
+    assert put_away(bench) == [files]
+    assert (files.parent / "worktree.git").is_dir()
+
+
 # -- getting things back -------------------------------------------------------------------------
 
 

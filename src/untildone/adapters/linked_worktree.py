@@ -5,12 +5,14 @@ import os
 import shutil
 from pathlib import Path
 
+from untildone.adapters.durable import replace_file
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
 from untildone.adapters.repository import home, slug
 from untildone.domain.errors import UserError
 
 NOTE = "made_for"
+RETIRING = "retiring"
 LOCK_REASON = "untildone made it for: "
 
 
@@ -105,6 +107,8 @@ def retire(linked: Place, user: Place, run_id: str) -> str:
     own, runs = home(linked) / "runs", home(user) / "runs"
     for folder in (own / run_id, runs):
         folder.mkdir(parents=True, exist_ok=True)
+    note = home(linked) / RETIRING
+    replace_file(note, [run_id.encode()], note.with_suffix(".draft"))
     moved = _move_files(linked.top, own / run_id / "worktree")
     for folder in sorted(own.iterdir()):
         if not (runs / folder.name).exists():
@@ -112,6 +116,12 @@ def retire(linked: Place, user: Place, run_id: str) -> str:
     linked.git_dir.rename(runs / run_id / "worktree.git")
     kept = runs / run_id / "worktree" if moved else linked.top
     return f"The worktree of the run is put away, with ignored files and all, in: {kept}"
+
+
+def retiring(linked: Place) -> str:
+    """The run with which a worktree was being put away when a death came; nothing else."""
+    note = home(linked) / RETIRING
+    return note.read_text() if note.exists() else ""
 
 
 def _move_files(top: Path, kept: Path) -> bool:

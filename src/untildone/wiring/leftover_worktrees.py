@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from untildone.adapters.linked_worktree import retire
+from untildone.adapters.linked_worktree import retire, retiring
 from untildone.adapters.run_folder import new_run_id
 from untildone.domain.run import Run
 from untildone.wiring.repository import Repository
@@ -48,7 +48,7 @@ def sweep(repo: Repository) -> Iterator[str]:
             if run:
                 yield put_away(other, run)
             else:
-                name = new_run_id(repo.home, repo.clock.now())
+                name = retiring(other.place) or new_run_id(repo.home, repo.clock.now())
                 yield retire(other.place, repo.place, name)
         finally:
             other.lock.release()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from untildone.adapters.git_door import Place
-from untildone.adapters.linked_worktree import make, note_user, retire, user_of
+from untildone.adapters.linked_worktree import make, note_user, retire, retiring, user_of
 from untildone.domain.errors import UserError
 from untildone.domain.run import Choice, Origin, Run
 from untildone.wiring.repository import Repository, at, here
@@ -22,7 +22,7 @@ def holder(repo: Repository, change: str, *, tidy: bool = True) -> Repository:
     Without a change: the only one that was made, if this worktree has no open run of its own.
     One that is of no use any more is put away if `tidy`.
     """
-    made = [other for other in others(repo) if _holds(other, change, tidy=tidy)]
+    made = [other for other in others(repo) if _holds(other, change, repo.place if tidy else None)]
     own = repo.latest() if made and not change else None
     unclear = not change and (len(made) > 1 or (own and not has_ended(own)))
     found = repo if unclear or not made else made[0]
@@ -35,12 +35,15 @@ def holder(repo: Repository, change: str, *, tidy: bool = True) -> Repository:
     )
 
 
-def _holds(other: Repository, change: str, *, tidy: bool) -> bool:
-    run = other.latest(change)
-    if run and has_ended(run) and not other.alive():
-        if tidy:
-            put_away(other, run)  # a death came before it could be
+def _holds(other: Repository, change: str, user: Place | None) -> bool:
+    """Whether a run is there; one that is of no use, where a death came first, goes to the user."""
+    run, dead = other.latest(change), not other.alive()
+    if run and dead and has_ended(run):
+        if user:
+            put_away(other, run)
         return False
+    if user and dead and not run and (run_id := retiring(other.place)):
+        retire(other.place, user, run_id)
     return run is not None
 
 
