@@ -64,7 +64,13 @@ class Scene:
 
     def run(self, *more: str) -> Result:
         """The loop over the change to its end, with this program as the agent."""
-        return self.start(*more).wait(PATIENCE)
+        live = self.start(*more)
+        try:
+            return live.wait(PATIENCE)
+        except AssertionError as error:
+            logs = sorted(self.bench.repo.glob(".git/untildone/runs/*/logs/*.log"))
+            tails = [path.read_bytes()[-2000:].decode(errors="replace") for path in logs]
+            raise AssertionError("\n".join((str(error), *tails))) from None
 
     def start(self, *more: str, login: bool = False) -> Live:
         """The loop in the background; `login` for the token of a subscription."""

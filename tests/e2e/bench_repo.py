@@ -256,12 +256,28 @@ class Live:
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {timeout} s\n{self.text()}") from None
+            seen = f"{self.text()}\n{self._processes()}"
+            raise AssertionError(f"still running after {timeout} s\n{seen}") from None
         for thread in self._threads:
             thread.join(5)
         return Result(
             self.process.returncode, self.stdout, bytes(self._err).decode(errors="replace")
         )
+
+    def _processes(self) -> str:
+        """Its processes, what they wait for and whether they work, for a failure message."""
+        early, lines = process_stats(), dict(command_lines())
+        time.sleep(5)
+        rows, mine = [], {self.pid}
+        for pid, (parent, state, ticks) in sorted(process_stats().items()):
+            if pid in mine or parent in mine:
+                mine.add(pid)
+                more = ticks - early[pid][2] if pid in early else ticks
+                with contextlib.suppress(OSError):
+                    waits = Path(f"/proc/{pid}/wchan").read_text()
+                    work = f"{ticks} ticks, {more} in the last 5 s"
+                    rows.append(f"{pid} {state} {waits} {work}: {lines.get(pid, [])[:3]}")
+        return "\n".join(rows)
 
     def close(self) -> None:
         """Kill it if it still lives."""
@@ -680,6 +696,16 @@ class Bench:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def process_stats() -> dict[int, tuple[int, str, int]]:
+    """Parent, state and processor time of every process."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            rest = path.read_text().rpartition(")")[2].split()
+            found[int(path.parent.name)] = int(rest[1]), rest[0], int(rest[11]) + int(rest[12])
+    return found
 
 
 def command_lines() -> Iterator[tuple[int, list[str]]]:
