@@ -108,16 +108,19 @@ def effects(template: Scene, variant: str, root: Path) -> list[tuple[str, str]]:
     return [(kind, Path(what).name) for kind, what in rows]
 
 
-def points(variant: str, found: list[tuple[str, str]]) -> Iterator[Point]:
-    """Every effect in every mode; the ways to recover take turns."""
+def points(
+    variant: str, found: list[tuple[str, str]], *, all_ways: bool = False
+) -> Iterator[Point]:
+    """Every effect in every mode; the ways to recover take turns, unless all are wanted."""
     hits = [(1, "before", 0.0, *found[0])] if found else []
     for at, (kind, what) in enumerate(found, 1):
         asks = kind == "git" and what in QUESTIONS
         for mode, delay in MODES["question" if asks else kind]:
             hits.append((at, mode, delay, kind, what))
     for turn, (at, mode, delay, kind, what) in enumerate(hits):
-        recovery = RECOVERIES[turn % len(RECOVERIES)]
-        yield Point(variant, Fault(at, mode, delay), kind, what, recovery)
+        turns = RECOVERIES if all_ways else (RECOVERIES[turn % len(RECOVERIES)],)
+        for recovery in turns:
+            yield Point(variant, Fault(at, mode, delay), kind, what, recovery)
 
 
 def hit(template: Path, point: Point) -> Outcome:
@@ -199,14 +202,16 @@ def final_state(scene: Scene, start: Start) -> list[Fact]:
     return wrong
 
 
-def torture(variant: str, every: int, jobs: int) -> tuple[Counter[str], int]:
+def torture(
+    variant: str, every: int, jobs: int, *, all_ways: bool = False
+) -> tuple[Counter[str], int]:
     """All points of a variant (or every n-th): counts, and how many are bad."""
     counts: Counter[str] = Counter()
     bad = 0
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         template = made(Path(folder) / "template")
         found = effects(template, variant, Path(folder) / "watched")
-        chosen = list(points(variant, found))[::every]
+        chosen = list(points(variant, found, all_ways=all_ways))[::every]
         with ProcessPoolExecutor(jobs) as pool:
             for outcome in pool.map(hit, [template.root] * len(chosen), chosen, chunksize=4):
                 counts["kills"] += outcome.killed
@@ -226,11 +231,13 @@ def main() -> int:
     parser.add_argument("--variant", choices=VARIANTS, action="append")
     parser.add_argument("--sample", type=int, default=1, help="take every N-th point")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--all-ways", action="store_true", help="recover in every way from each")
     options = parser.parse_args()
     bad = 0
     for variant in options.variant or VARIANTS:
         began = time.monotonic()
-        counts, failed = torture(variant, options.sample, options.jobs)
+        how = options.sample, options.jobs
+        counts, failed = torture(variant, *how, all_ways=options.all_ways)
         bad += failed
         if not counts:
             print(f"{variant}: this command does not know `--checkpoint {variant}`, skipped")
