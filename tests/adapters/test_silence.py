@@ -12,12 +12,25 @@ from untildone.adapters.silence import newest_write
 from untildone.domain.agent import Ending
 
 BUSY = "import time\nend = time.monotonic() + 2.5\nwhile time.monotonic() < end: pass\n"
+# About two hundredths of one processor, as an agent that waits for a model that never answers.
+POLLS = """
+import time
+while True:
+    end = time.thread_time() + 0.004
+    while time.thread_time() < end: pass
+    time.sleep(0.2)
+"""
 WRITES = "for i in 1 2 3 4 5 6 7 8; do sleep 0.3; echo $i > note; done"
 
 
 def test_one_that_computes_in_silence_is_not_ended(processes: Processes, tmp_path: Path) -> None:
     ended = processes.run(py(BUSY, tmp_path, idle_s=1.0), print, never)
     assert (ended.ending, ended.exit_code) == (Ending.EXITED, 0)
+
+
+def test_one_that_only_polls_is_ended(processes: Processes, tmp_path: Path) -> None:
+    ended = processes.run(py(POLLS, tmp_path, idle_s=4.0, timeout_s=9.0), print, never)
+    assert ended.ending is Ending.IDLE_TIMEOUT
 
 
 def test_the_work_of_its_children_counts(processes: Processes, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from tests.e2e.hazard_ledger import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.e2e.bench_repo import Actions, Bench
 
 pytestmark = pytest.mark.e2e
@@ -319,6 +321,69 @@ def test_hazard_26_planted_program_does_not_run_in_our_commands(
     assert bench.read(".git/config") == config
     assert not bench.path(".git/info/attributes").exists()
     assert not os.access(bench.path(".git/hooks/post-index-change"), os.X_OK)
+
+
+# Git's folders of settings, turned into something else. `{outside}` is a folder of the user's.
+TWISTS = {
+    "hooks_are_a_link_to_outside": "rm -rf .git/hooks && ln -s {outside} .git/hooks",
+    "hooks_are_gone": "rm -rf .git/hooks",
+    "hooks_are_a_file": "rm -rf .git/hooks && touch .git/hooks",
+    "hook_is_a_folder": "rm .git/hooks/pre-push && mkdir .git/hooks/pre-push .git/hooks/more",
+    "hook_is_a_link": "ln -sf {outside}/one.txt .git/hooks/pre-push",
+    "hook_is_endless": "ln -s /dev/zero .git/hooks/pre-commit",
+    "hook_is_off": "chmod -x .git/hooks/pre-push && chmod +x .git/hooks/off",
+    "info_is_a_link_to_outside": "rm -rf .git/info && ln -s {outside} .git/info",
+    "exclude_is_a_pipe": "rm .git/info/exclude && mkfifo .git/info/exclude",
+    "config_is_a_link": "cp .git/config {outside}/c && ln -sf {outside}/c .git/config",
+}
+
+
+def _modes_and_bytes(*folders: Path) -> dict[str, tuple[int, bytes]]:
+    """All files but git's own examples of hooks."""
+    found = (path for folder in folders for path in folder.iterdir() if path.is_file())
+    files = (path for path in found if path.suffix != ".sample")
+    return {str(path): (path.lstat().st_mode, path.read_bytes()) for path in files}
+
+
+@pytest.mark.parametrize("promise", ["failed", "complete"])
+@pytest.mark.parametrize("twist", TWISTS)
+def test_hazard_15_settings_turned_into_something_else(
+    bench: Bench, twist: str, promise: str
+) -> None:
+    git, outside = bench.path(".git"), bench.root / "outside"
+    outside.mkdir()
+    (outside / "one.txt").write_text("one\n")
+    (git / "hooks").mkdir(exist_ok=True)
+    for name, mode in {"pre-push": 0o755, "off": 0o644}.items():
+        (git / "hooks" / name).write_text("#!/bin/sh\n")
+        (git / "hooks" / name).chmod(mode)
+    bench.write(".git/info/exclude", "private.txt\n")
+    bench.only_stories(1, 2)
+    before, files = _modes_and_bytes(git / "hooks"), _modes_and_bytes(outside)
+    config = _modes_and_bytes(git)[str(git / "config")]
+    deed = ["sh", TWISTS[twist].replace("{outside}", str(outside))]
+    bench.plan({1: [deed, *(FAILS if promise == "failed" else COMPLETES)]})
+    result = bench.loop().ok()
+    assert "it was put back" in warnings(result)
+    assert _modes_and_bytes(git / "hooks") == before
+    assert [path.is_symlink() for path in (git / "hooks", git / "info")] == [False, False]
+    assert not (git / "hooks/more").exists()
+    assert (git / "info/exclude").read_text().startswith("private.txt\n")
+    assert _modes_and_bytes(git)[str(git / "config")] == config
+    assert files.items() <= _modes_and_bytes(outside).items()
+
+
+def test_hazard_15_hooks_that_are_a_link_of_the_users(bench: Bench) -> None:
+    hooks, outside = bench.path(".git/hooks"), bench.root / "shared-hooks"
+    shutil.rmtree(hooks, ignore_errors=True)
+    outside.mkdir()
+    (outside / "pre-push").write_text("#!/bin/sh\n")
+    hooks.symlink_to(outside)
+    came_later = ["sh", f"echo later > {outside}/commit-msg && rm .git/hooks && mkdir .git/hooks"]
+    bench.plan({1: [came_later, *FAILS]})
+    bench.loop().ok()
+    assert hooks.readlink() == outside
+    assert sorted(path.name for path in outside.iterdir()) == ["commit-msg", "pre-push"]
 
 
 def test_hazard_06_story_that_changes_nothing_or_is_all_committed_is_done(bench: Bench) -> None:

@@ -3,10 +3,10 @@
 import json
 import math
 import os
-import stat
 from pathlib import Path
 
 from untildone.adapters.checkpoints.elsewhere import was_at
+from untildone.adapters.checkpoints.git_settings import GitSettings, recalled, seen, told
 from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git, Ref, RefUpdate
@@ -16,10 +16,7 @@ from untildone.adapters.repository import git_folder_gone
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
 HELD = "refs/ralph/stash"
-SHARED = ("config", "info/exclude", "info/attributes")
 KEPT = ("backup", "archive", "attempts", "moved")
-OWN = ("config.worktree", "info/sparse-checkout")
-NO_HOOKS = (".sample", ".untildone")
 
 
 class Surroundings:
@@ -37,21 +34,22 @@ class Surroundings:
         self._note = folder / "before.json"
         self._written = ""
         self._refs: dict[str, Ref] | None = None
-        self._settings: dict[str, bytes | None] = {}
+        self._settings = GitSettings(place, folder)
+        self._log = place.common_dir / STASH_LOG
+        self._known_log: bytes | None = None
         self._recall()
 
     def note(self, refs: dict[str, Ref]) -> None:
         """Remember refs, settings and submodules as they are before the agent starts."""
         self._submodules.note()
         self._refs = {name: ref for name, ref in refs.items() if self._is_watched(name)}
-        self._settings = {name: self._read(name) for name in (*self._names(), STASH_LOG)}
+        self._settings.note()
+        self._known_log = seen(self._log).data
         text = json.dumps(
             {
                 "refs": {name: [ref.commit, ref.worktree] for name, ref in self._refs.items()},
-                "settings": {
-                    name: None if data is None else data.hex()
-                    for name, data in self._settings.items()
-                },
+                "settings": told(self._settings.noted),
+                "stashes": None if self._known_log is None else self._known_log.hex(),
             }
         )
         if text != self._written:
@@ -62,8 +60,7 @@ class Surroundings:
 
     def _hold_stashes(self) -> None:
         # An entry lives in a log only: `git stash clear` and `git gc` by an agent would end it.
-        log = (self._settings[STASH_LOG] or b"").decode(errors="replace").splitlines()
-        commits = [line.split(" ")[1] for line in log]
+        commits = _logged(self._known_log)
         held: list[RefUpdate] = [(f"{HELD}/{commit[:16]}", commit, None) for commit in commits]
         if held:
             self._git.update_refs(held, "untildone: hold the stash entries")
@@ -76,18 +73,7 @@ class Surroundings:
         """Undo edits of git's own settings before our next git command obeys them."""
         if not self._folder.is_dir():
             raise git_folder_gone(self._place.git_dir)
-        remarks = []
-        for name in self._names() if self._settings else ():
-            before, now = self._settings.get(name), self._read(name)
-            if before == now:
-                continue
-            remarks.append(f"An attempt changed `.git/{name}`; it was put back")
-            if now is not None:
-                copy = self._folder / f"changed-{name.replace('/', '-')}"
-                copy.write_bytes(now)
-                remarks[-1] += f", a copy is at: {copy}"
-            self._write(name, before)
-        return tuple(remarks)
+        return tuple(self._settings.put_back())
 
     def refs_back(
         self, now: dict[str, Ref], strays: list[str], own: str
@@ -124,9 +110,9 @@ class Surroundings:
                 self._git.update_refs(updates, "untildone: make room for a branch put back")
 
     def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
-        if STASH_LOG not in self._settings:
+        if self._refs is None:
             return []
-        log, known_log = self._read(STASH_LOG), self._settings[STASH_LOG]
+        log, known_log = seen(self._log).data, self._known_log
         same_tip = before == now or (before and now and before.commit == now.commit)
         if same_tip and log == known_log:
             return []
@@ -143,7 +129,7 @@ class Surroundings:
             self._git.update_refs([(STASH, "", None)], "untildone: stash list put back")
         else:
             self._git.update_refs([(STASH, before.commit, None)], "untildone: stash list put back")
-            self._write(STASH_LOG, self._settings[STASH_LOG])
+            self._write_log(known_log)
         return ["An attempt changed the stash list; it was put back and its stashes are stored"]
 
     def store(self, commit: str) -> RefUpdate:
@@ -162,43 +148,20 @@ class Surroundings:
         # They may also have left the branch again since, or put their work on the stash list.
         return was_at(self._place, commit, self.noted_at())
 
-    def _names(self) -> list[str]:
-        """Git's own files that an attempt must leave alone, hooks included."""
-        hooks = self._place.common_dir / "hooks"
-        listed = hooks.iterdir() if hooks.is_dir() else ()
-        found = {f"hooks/{path.name}" for path in listed if path.suffix not in NO_HOOKS}
-        noted = {name for name in self._settings if name.startswith("hooks/")}
-        return [*SHARED, *OWN, *sorted(found | noted)]
-
-    def _path(self, name: str) -> Path:
-        return (self._place.git_dir if name in OWN else self._place.common_dir) / name
-
-    def _read(self, name: str) -> bytes | None:
-        try:
-            return self._path(name).read_bytes()
-        except OSError:
-            return None
-
-    def _write(self, name: str, data: bytes | None) -> None:
-        path = self._path(name)
+    def _write_log(self, data: bytes | None) -> None:
         if data is None:
-            path.unlink(missing_ok=True)
+            self._log.unlink(missing_ok=True)
             return
-        path.parent.mkdir(exist_ok=True)
-        # In one step: half a `config` would make the whole repository unusable.
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        replace_file(path, [data], shared_draft(path, self._place.git_dir.name), mode)
-        if name.startswith("hooks/"):
-            path.chmod(0o755)
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(self._log, [data], shared_draft(self._log, self._place.git_dir.name))
 
     def _recall(self) -> None:
         if self._note.exists():
             noted = json.loads(self._note.read_text())
             self._refs = {name: Ref(*pair) for name, pair in noted["refs"].items()}
-            self._settings = {
-                name: None if text is None else bytes.fromhex(text)
-                for name, text in noted["settings"].items()
-            }
+            self._settings.noted = recalled(noted["settings"])
+            log = noted["stashes"]
+            self._known_log = None if log is None else bytes.fromhex(log)
 
 
 def _logged(log: bytes | None) -> list[str]:
