@@ -205,4 +205,6 @@ def test_unread_tasks_are_made_once_and_only_when_one_is_looked_at() -> None:
     assert unread == Story("1", "One", same, line=6)
     assert tasks == Unread(make, "some text", 7, total=2, complete=1)
     assert (hash(unread), repr(tasks)) == (hash(replace(unread, tasks=same)), repr(same))
-    assert made == ["some text"] * 3
+    assert made == ["some text"] * 2
+    assert tasks != Unread(make, "other text", 7, total=2, complete=1)
+    assert tasks == Unread(lambda text, line: make("some text", 7), "", 0, total=2, complete=1)

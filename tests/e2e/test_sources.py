@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.e2e.bench_repo import Bench
+from tests.e2e.bench_repo import DONE, TASKS, Bench
 
 pytestmark = pytest.mark.e2e
 
@@ -96,3 +96,17 @@ def test_a_finished_change_is_archived_and_cleanup_takes_it_along(bench: Bench) 
     assert bench.branch() == "feature/x"
     refused = bench.run("run", "--archive", "--task", "x", "--agent-cmd", bench.agent)
     assert (refused.code, "--archive" in refused.stderr) == (2, True)
+
+
+def test_an_agent_that_deletes_another_story_has_failed_and_the_story_is_done_later(
+    bench: Bench,
+) -> None:
+    text = bench.read(TASKS)
+    bench.plan({1: [["write", TASKS, text[: text.index("## 2.")]], *DONE]})
+    result = bench.loop().ok()
+    outcomes = [entry["outcome"] for entry in bench.state()["iterations"]]
+    assert outcomes == ["verify_failed", "complete", "complete", "complete"]
+    assert "Open tasks of other stories are gone" in result.named("retrying")[0]["reason"]
+    assert "Open tasks of other stories are gone" in bench.calls()[1].stdin
+    assert "- [ ]" not in bench.read(TASKS)
+    assert [f"## {n}." in bench.read(TASKS) for n in (1, 2, 3)] == [True] * 3

@@ -71,7 +71,10 @@ class Unread(Sequence[Task]):
         return self.read[at]
 
     def __eq__(self, other: object) -> bool:
-        return self.read == (other.read if isinstance(other, Unread) else other)
+        if isinstance(other, Unread):
+            same = self._make is other._make and self._line == other._line
+            return (same and self._text == other._text) or self.read == other.read
+        return self.read == other
 
     def __hash__(self) -> int:
         return hash(self.read)

@@ -1,13 +1,14 @@
 """Reading a checklist from the worktree, and settling a story in it."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
 from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.domain.errors import StoriesError
+from untildone.domain.errors import StoriesError, StoryLost
 
 THREE = b"""\
 ## 1. Server
@@ -122,12 +123,49 @@ def test_a_story_that_is_gone_is_an_error_and_nothing_is_written(file: Checklist
     assert content(file) == changed
 
 
-def test_a_deleted_story_is_told(file: ChecklistFile) -> None:
+CLIENT = b"## 2. Client\n- [ ] 2.1 c\n- [ ] plain\n"
+
+
+@pytest.mark.parametrize(
+    ("new", "named"),
+    [
+        (b"", "story 2: 2.1, “plain”"),
+        (b"## 2. Client\n- [ ] plain\n", "story 2: 2.1"),
+        (b"## 2. Client\n- 2.1 c\n- [ ] plain\n", "story 2: 2.1"),
+        (b"## 2. Client\n- [x] 2.9 z\n- [ ] plain\n", "story 2: 2.1"),
+        (b"## 2. Client\n- [ ] 2.1 c\n<!-- - [ ] plain -->\n", "story 2: “plain”"),
+        (b"## 2. Another title\n- [x] 2.1 c\n- [x] plain\n", "story 2: 2.1, “plain”"),
+        (b"- [ ] 2.1 c\n## 2. Client\n- [ ] plain\n", "story 2: 2.1"),  # into story 1
+    ],
+)
+def test_open_work_of_another_story_that_is_gone_is_an_error(
+    file: ChecklistFile, new: bytes, named: str
+) -> None:
     before = file.load()
-    rewrite(file, b"## 2. Client\n- [ ] 2.1 c\n- [ ] plain\n", b"")
-    assert file.settle(before.stories[0], before)[-1] == (
-        "No longer found in tasks.md by number and text: story 2 (Client)"
-    )
+    rewrite(file, CLIENT, new)
+    changed = content(file)
+    with pytest.raises(StoryLost, match=r"gone from tasks\.md.*\(" + re.escape(named) + r"\)"):
+        file.settle(before.stories[0], before)
+    assert content(file) == changed
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        b"## 2. Client\n- [ ] plain\n- [ ] 2.1 c\n",
+        b"## 2. Client\n- [ ] 2.1 quite another text\n- [ ] plain, but more of it\n",
+        b"## 2. Another title\n- [ ] 2.1 c\n- [ ] plain\n",
+        b"## 7. Client\n- [ ] 7.1 c\n- [ ] plain\n",
+        b"## 2. Client\n- [ ] 2.1 c\n## 4. New\n- [ ] plain\n",
+    ],
+)
+def test_open_work_of_another_story_may_move_and_be_put_in_other_words(
+    file: ChecklistFile, new: bytes
+) -> None:
+    before = file.load()
+    rewrite(file, CLIENT, new)
+    file.settle(before.stories[0], before)
+    assert new in content(file)
 
 
 def test_many_names_are_cut(file: ChecklistFile) -> None:

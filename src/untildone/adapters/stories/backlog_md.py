@@ -21,6 +21,7 @@ CHANGE = "backlog"
 HOMES = ("backlog", ".backlog")
 PREFIX = "task"
 STATUSES = ("To Do", "In Progress", "Done")
+_TASKS, _COMPLETED = "/tasks/", "/completed/"
 _OPENING = re.compile("\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
 _CRITERIA = re.compile(r"<!-- AC:BEGIN -->(.*?)<!-- AC:END -->", re.DOTALL)
@@ -115,6 +116,8 @@ class Backlog:
             task = self._tasks[key]
             mine = [flip for flip in flips if flip.story.key == key]
             task.file.write(task.edited(mine, self._done_word))
+            if _COMPLETED in task.file.path and not all(flip.done for flip in mine):
+                task.file.move(task.file.path.replace(_COMPLETED, _TASKS, 1))
 
     def _read(self, file: StoryFile, *, completed: bool) -> TaskFile | None:
         try:

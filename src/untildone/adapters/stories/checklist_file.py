@@ -35,9 +35,10 @@ class ChecklistFile:
         """Tick the story's open boxes; elsewhere every box gets back what it held in `before`."""
         now, data = self._now()
         current = claims.found_again(story, now)
+        claims.refuse_lost(current, before, now)
         taken = claims.of_others(current, before, now)
         undone = claims.undone(current, before, now)
-        opened = [(current, task) for task in current.tasks if not task.done]
+        opened = [(current, task) for task in claims.to_finish(current, before)]
         self._flip(data, [*opened, *((claim.story, claim.task) for claim in undone)], taken)
         return tuple(claims.sentences(current, [*taken, *undone], before, now))
 

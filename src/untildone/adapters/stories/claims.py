@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from untildone.adapters.stories import checklist
+from untildone.adapters.stories import checklist, labels
 from untildone.domain.errors import StoryLost
 from untildone.domain.story import Story, StoryBook, Task
 from untildone.domain.value import dataclass
@@ -31,6 +31,26 @@ def found_again(story: Story, now: StoryBook) -> Story:
     return current
 
 
+def refuse_lost(story: Story, before: StoryBook, now: StoryBook) -> None:
+    """Open work of other stories that is gone: a run must not be done because it was deleted."""
+    lost = list(_lost(story, before, now))
+    if lost:
+        listed = "; ".join(f"story {other.id}: {_names(tasks)}" for other, tasks in lost)
+        raise StoryLost(
+            f"Open tasks of other stories are gone from {now.path}, or changed beyond "
+            f"recognition ({listed}). Leave the lines of other stories as they are",
+            state="The file was left as it is.",
+            hint=f"Look at what changed with `git diff -- {now.path}`.",
+        )
+
+
+def to_finish(story: Story, before: StoryBook) -> list[Task]:
+    """The tasks to write as done: all that were open, whatever was written there meanwhile."""
+    was = before.find(story.key)
+    opened = [task for task, earlier in _matched(was, story) if not earlier.done] if was else []
+    return [task for task in story.tasks if not task.done or task in opened]
+
+
 def of_others(story: Story, before: StoryBook, now: StoryBook) -> list[Claim]:
     """Claims in all stories but this one."""
     return [claim for claim in of_all(before, now) if claim.story.key != story.key]
@@ -42,7 +62,7 @@ def of_all(before: StoryBook, now: StoryBook) -> list[Claim]:
     return [
         Claim(story, task, was)
         for story in now.stories
-        if any(task.done for task in story.tasks) and story.key in earlier
+        if story.complete and story.key in earlier
         for task, was in _matched(earlier[story.key], story)
         if task.done and not was.done
     ]
@@ -103,6 +123,57 @@ def _matched(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:
             earlier = reworded.get(task.id)
         if earlier is not None:
             yield task, earlier
+
+
+def _lost(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple[Story, list[Task]]]:
+    """Tasks that were open in other stories and are found neither there nor, still open, elsewhere.
+
+    Ticked where it stood a task is a claim, and is taken back; ticked elsewhere it is lost.
+    """
+    missing = list(_missing(story, before, now))
+    if not missing:
+        return
+    from difflib import get_close_matches  # noqa: PLC0415 - few attempts come here
+
+    new = list(_new_open(story, before, now))
+    texts = [_bare(task) for _, task in new]
+    ids = {other.id for other, _ in new}
+    for was, tasks in missing:
+        gone = []
+        for task in tasks:
+            if found := get_close_matches(_bare(task), texts, n=1):
+                texts.remove(found[0])
+            elif task.id != was.id or was.id not in ids:  # a story may get another title
+                gone.append(task)
+        if gone:
+            yield was, gone
+
+
+def _missing(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple[Story, list[Task]]]:
+    """What was open in other stories and is not found in the same ones."""
+    for was in before.stories:
+        if was.done or was.key == story.key:
+            continue
+        other = now.find(was.key)
+        if other and other.tasks == was.tasks:
+            continue
+        found = [earlier for _, earlier in _matched(was, other)] if other else []
+        tasks = [task for task in was.tasks if not task.done and task not in found]
+        if tasks:
+            yield was, tasks
+
+
+def _new_open(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple[Story, Task]]:
+    """Open tasks of other stories that were not there before, at least not in the same ones."""
+    for other in now.stories:
+        was = before.find(other.key)
+        if other.key != story.key:
+            known = [task for task, _ in _matched(was, other)] if was else []
+            yield from ((other, t) for t in other.tasks if not t.done and t not in known)
+
+
+def _bare(task: Task) -> str:
+    return labels.normal(labels.split_number(task.text, letters=True)[1])
 
 
 def _gone(before: StoryBook, now: StoryBook) -> list[Story]:

@@ -60,9 +60,12 @@ class MarkedSource(ABC):
         document = self.open()
         current = claims.found_again(story, document.book)
         taken = claims.of_others(current, before, document.book)
+        finished = [task for task in current.tasks if not task.done]
         if self.OURS:
+            claims.refuse_lost(current, before, document.book)
             taken += claims.undone(current, before, document.book)
-        done = [Flip(current, task, done=True) for task in current.tasks if not task.done]
+            finished = claims.to_finish(current, before)
+        done = [Flip(current, task, done=True) for task in finished]
         flips = [*done, *map(_taken_back, taken)]
         if flips:
             document.write(flips)

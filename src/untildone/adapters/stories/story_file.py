@@ -65,6 +65,19 @@ class StoryFile:
                 hint=f"Look at it with `ls -l {self.path}`.",
             ) from error
 
+    def move(self, path: str) -> None:
+        """Give the file another place, unless something is there."""
+        target = self.root / path
+        try:
+            if not target.exists():
+                (self.root / self.path).rename(target)
+        except OSError as error:
+            raise StoriesError(
+                f"The file could not be moved to `{path}`. {_reason(error)}: {self.path}",
+                state="The file was left as it is.",
+                hint=f"Look at it with `ls -l {self.path}`.",
+            ) from error
+
     def _unreadable(self, why: str, hint: str) -> StoriesError:
         return StoriesError(f"The story file cannot be read. {why}: {self.path}", hint=hint)
 
