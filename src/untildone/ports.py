@@ -35,7 +35,7 @@ class StorySource(Protocol):
         """Tick the story's boxes; take back boxes of other stories that were open in `before`.
 
         Returns one sentence per thing worth telling. A story that cannot be found again by number
-        and text is a StoryLost and nothing is written.
+        and text, or open work of others that is gone, is a StoryLost and nothing is written.
         """
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from untildone.domain.agent import (
 from untildone.domain.errors import (
     CloseRefused,
     Interrupted,
+    SourceAway,
     StepError,
     StoriesError,
     UserError,
@@ -444,7 +445,24 @@ def test_a_source_that_breaks_in_mid_run() -> None:
     loop = FakeLoop((breaks,))
     run = loop.drive()
     assert (run.status, run.reason, run.choice) == (Status.STUCK, Reason.ERROR, Choice.KEEP)
-    assert loop.record.names[-3:] == ["error", "complete", "finished"]
+    assert loop.record.names[-4:] == ["reverted", "error", "complete", "finished"]
+    assert [(it.outcome, it.saved_ref) for it in run.iterations] == [
+        (Outcome.VERIFY_FAILED, "refs/ralph/attempts/demo/1/1")
+    ]
+    assert run.error == run.iterations[0].reason == "There is no such file: memory.md"
+
+
+def test_a_source_that_is_away_leaves_the_work_to_the_next_start() -> None:
+    def goes_away(notify: Notify) -> AgentReport:
+        assert loop.source
+        loop.source.error = SourceAway("no answer")
+        return COMPLETE
+
+    loop = FakeLoop((goes_away,))
+    run = loop.drive()
+    assert (run.status, run.reason, run.error) == (Status.STUCK, Reason.ERROR, "no answer")
+    assert run.lanes[0].iteration is not None
+    assert "reverted" not in loop.record.names
 
 
 def test_a_story_that_cannot_be_found_again_is_a_failed_attempt() -> None:

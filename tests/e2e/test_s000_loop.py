@@ -339,9 +339,18 @@ def test_S000_R2_S3_partial_work_is_recovered_after_max_retries(bench: Bench) ->
     assert bench.state()["status"] == "stuck"
 
 
-def test_S000_R2_S3_options_still_come_when_the_story_source_breaks(bench: Bench) -> None:
-    twice = tasks_text() + "\n## 1. Again\n\n- [ ] 1.1 Twice\n"
-    bench.plan({2: [["write", TASKS, twice], ["say", COMPLETE]]})
+BREAKS: dict[str, Actions] = {
+    "equal stories": [["write", TASKS, f"{tasks_text()}\n## 1. Again\n\n- [ ] 1.1 Twice\n"]],
+    "no file": [["sh", "rm -r openspec/changes/demo"]],
+    "a folder": [["sh", f"rm {TASKS} && mkdir {TASKS}"]],
+    "no UTF-8": [["sh", f"printf '\\377\\376a\\0' > {TASKS}"]],
+}
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_S000_R2_S3_options_still_come_when_the_story_source_breaks(bench: Bench, how: str) -> None:
+    broken = [["write", "half.txt", "half\n"], *BREAKS[how], ["say", COMPLETE]]
+    bench.plan({2: broken})
     result = bench.loop("--on-complete", "cleanup").ok(3)
     complete = result.one("complete")
     assert complete["reason"] == "error"
@@ -350,3 +359,9 @@ def test_S000_R2_S3_options_still_come_when_the_story_source_breaks(bench: Bench
     assert bench.branch() == "feature/x"
     assert bench.read("work-1.txt") == "work 1\n"
     assert bench.state()["status"] == "stuck"
+    # The attempt that broke it is put back and saved, as any other that failed.
+    assert not bench.path("half.txt").exists()
+    assert bench.read(TASKS) == tasks_text([1])
+    entry = bench.state()["iterations"][-1]
+    assert (entry["outcome"], len(bench.calls())) == ("verify_failed", 2)
+    assert bench.git("show", f"{entry['saved_ref']}:half.txt") == "half"

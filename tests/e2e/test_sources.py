@@ -98,6 +98,20 @@ def test_a_finished_change_is_archived_and_cleanup_takes_it_along(bench: Bench) 
     assert (refused.code, "--archive" in refused.stderr) == (2, True)
 
 
+def test_an_agent_that_archives_the_change_with_its_last_story(bench: Bench) -> None:
+    there = "openspec/changes/archive/2026-01-02-demo"
+    move = f"mkdir -p openspec/changes/archive && git mv openspec/changes/demo {there}"
+    bench.plan({3: [*DONE[:1], ["sh", move], *DONE[1:]]})
+    bench.loop("--on-complete", "cleanup").ok()
+    assert len(bench.calls()) == 3
+    assert "- [ ]" not in bench.read(f"{there}/tasks.md")
+    bench.commit("archived")
+    before = bench.refs()
+    result = bench.run("run", "demo", "--agent-cmd", bench.agent).ok()
+    assert f"The change `demo` is archived ({there}); nothing was changed." in result.stdout
+    assert (bench.refs(), len(bench.calls())) == (before, 3)
+
+
 def test_an_agent_that_deletes_another_story_has_failed_and_the_story_is_done_later(
     bench: Bench,
 ) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from untildone.app.world import Course, open_iteration
 from untildone.domain import fact as f
 from untildone.domain.claims import as_before
-from untildone.domain.errors import StoriesError, StoryLost, WorkAstray
-from untildone.domain.story import StoryBook
+from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkAstray
+from untildone.domain.story import StoryBook, StoryKey
 from untildone.ports import StorySource
 
 
@@ -24,13 +24,14 @@ class Keeper:
         name = f"iteration-{iteration.n}" if plan.plain else iteration.story_id
         remarks: tuple[str, ...] = ()
         if not plan.plain and ports.source:
-            book = self._before(ports.source) or ports.source.load()
-            story = book.find(iteration.story_key)
             try:
-                remarks = ports.source.settle(story, book) if story else ()
-            except StoryLost as lost:
-                # Worth a retry with this reason: what cannot be ticked must not be saved.
-                return f.Verified(lane_id, passed=False, reason=lost.message)
+                remarks = self._settled(ports.source, iteration.story_key)
+            except SourceAway:
+                raise
+            except StoriesError as broken:
+                # What cannot be ticked must not be saved; with a reason it may be worth a retry.
+                fatal = not isinstance(broken, StoryLost)
+                return f.Verified(lane_id, passed=False, reason=broken.message, fatal=fatal)
         message = (
             f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
             f"Untildone-Story: {name}\nUntildone-Attempt: {iteration.attempt}\n"
@@ -42,6 +43,11 @@ class Keeper:
         except WorkAstray as astray:
             return f.Verified(lane_id, passed=False, reason=astray.message)
         return replace(saved, remarks=(*remarks, *saved.remarks))
+
+    def _settled(self, source: StorySource, key: StoryKey) -> tuple[str, ...]:
+        book = self._before(source) or source.load()
+        story = book.find(key)
+        return source.settle(story, book) if story else ()
 
     def archive(self) -> f.Archived:
         """Put the finished change away and keep that too; a refusal leaves the run as it is."""

@@ -3,7 +3,8 @@
 UntildoneError
 ├── UserError            the person can act; nothing was changed (exit 2)
 │   ├── StoriesError     the story file cannot be worked with; names the line
-│   │   └── StoryLost    an edit made the story impossible to find again
+│   │   ├── StoryLost    an edit made the story impossible to find again
+│   │   └── SourceAway   they cannot be asked for or written now: no attempt's doing
 │   └── AgentMissing     the agent program is not installed
 ├── CloseRefused         the completion choice cannot be carried out; nothing changed (exit 5)
 └── StepError            an outside thing failed in mid-run (exit 3, the choice is still offered)
@@ -36,6 +37,10 @@ class StoriesError(UserError):
 
 class StoryLost(StoriesError):
     """The story cannot be found again by number and text; nothing was written."""
+
+
+class SourceAway(StoriesError):
+    """What keeps the stories does not answer, or cannot be written; a retry would not help."""
 
 
 class AgentMissing(UserError):

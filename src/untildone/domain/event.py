@@ -289,23 +289,30 @@ def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
                 f"`untildone resume {after.plan.change_id}`",
             },
         )
+    elif iteration.fatal:
+        yield _given_up(iteration, fact.saved_ref, after, iteration.reason)
     elif after.reason is Reason.MAX_RETRIES:
         last = f"Story {story_id}: no retry is left after attempt {iteration.attempt}"
         blocks = blocked(after.book or before.book, after.finished, [iteration.story_key])
-        yield Event(
-            "error",
-            {
-                "message": last + _not_started(blocks.get(iteration.story_key, ())),
-                "story_id": story_id,
-                "reason": iteration.reason,
-                "saved_ref": fact.saved_ref,
-                "hint": f"`untildone attempts {after.plan.change_id} --show"
-                f" {story_id}/{iteration.attempt}` shows the last attempt, "
-                f"`untildone resume {after.plan.change_id}` tries again",
-            },
-        )
+        more = _not_started(blocks.get(iteration.story_key, ()))
+        yield _given_up(iteration, fact.saved_ref, after, last + more)
     elif not after.ended and iteration.story_key not in after.parked:
         yield _retrying(iteration, after)
+
+
+def _given_up(iteration: Iteration, saved_ref: str, run: Run, message: str) -> Event:
+    change, story_id = run.plan.change_id, iteration.story_id
+    return Event(
+        "error",
+        {
+            "message": message,
+            "story_id": story_id,
+            "reason": iteration.reason,
+            "saved_ref": saved_ref,
+            "hint": f"`untildone attempts {change} --show {story_id}/{iteration.attempt}` shows "
+            f"the last attempt, `untildone resume {change}` tries again",
+        },
+    )
 
 
 def _retrying(iteration: Iteration, run: Run) -> Event:

@@ -105,12 +105,16 @@ class UsageMeasured:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The loop's own checks ran after COMPLETE; `still_failing` did already before the run."""
+    """The loop's own checks ran after COMPLETE; `still_failing` did already before the run.
+
+    `fatal`: the run ends once the attempt is put back.
+    """
 
     lane: int
     passed: bool
     reason: str = ""
     still_failing: tuple[Failing, ...] = ()
+    fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,8 @@ def verified(run: Run, fact: f.Verified) -> Run:
     else:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
     run = _lane(run, fact.lane, still_failing=fact.still_failing)
-    return _iteration(run, fact.lane, stage=Stage.JUDGED, outcome=outcome, reason=fact.reason)
+    changes = {"outcome": outcome, "reason": fact.reason, "fatal": fact.fatal}
+    return _iteration(run, fact.lane, stage=Stage.JUDGED, **changes)
 
 
 def saved(run: Run, fact: f.Saved) -> Run:
@@ -186,7 +187,7 @@ def reverted(run: Run, fact: f.Reverted) -> Run:
         tallies=run.tallies | {iteration.story_key: tally},
     )
     run = _lane(run, fact.lane, iteration=None, strikes=0)
-    if needs_person:
+    if needs_person or iteration.fatal:
         return verdict.end(replace(run, error=iteration.reason), Status.STUCK, Reason.ERROR)
     run = wishes.settled(run, iteration, tally, fact.saved_ref)
     return run if run.ended else verdict.stop_now(run)

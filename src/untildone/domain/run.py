@@ -239,6 +239,7 @@ class Iteration:
     question: str = ""
     model: str = ""
     rung: int = 0
+    fatal: bool = False
 
     @property
     def outcome_class(self) -> str:

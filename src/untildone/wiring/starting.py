@@ -43,7 +43,7 @@ def ready(
     _refuse_elsewhere(repo, change)
     run_id = new_run_id(repo.home, repo.clock.now())
     prepared = prepare(repo.place.top, settings, wanted, change, run_id)
-    idle = _nothing_to_do(prepared)
+    idle = _nothing_to_do(prepared, repo.place.top)
     if idle:
         return Ready(prepared, origin, idle)
     check_agents(prepared.plan, repo.place.top)
@@ -169,8 +169,13 @@ def all_done(change: str) -> str:
     return f"All stories of `{change}` are done; nothing was changed."
 
 
-def _nothing_to_do(prepared: Prepared) -> str:
+def _nothing_to_do(prepared: Prepared, top: Path) -> str:
     plan = prepared.plan
+    if prepared.source and prepared.source.name == "openspec":
+        from untildone.adapters.stories.openspec import archived
+
+        if there := archived(top, plan.change_id):
+            return f"The change `{plan.change_id}` is archived ({there}); nothing was changed."
     if prepared.open_stories == 0:
         later = f" Nor archived: `openspec archive {plan.change_id}` does that without a run."
         return all_done(plan.change_id) + later * plan.archive

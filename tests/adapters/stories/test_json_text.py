@@ -140,7 +140,7 @@ def test_bytes_that_are_not_utf_8_stay() -> None:
     [
         (b"", 1, "Expecting value"),
         (b"\n\n{\n// no\n}", 4, "property name"),
-        (b'{"a": 1,}', 1, "property name"),
+        (b'{"a": 1,}', 1, "property name|trailing comma"),
         (b"[1]\n[2]", 2, "more text"),
         (b"[\nNaN]", 1, "NaN"),
         (b"[" * 100_000, 1, "nested too deeply"),

@@ -25,6 +25,22 @@ def story(title: str = "A", *texts: str) -> Story:
     return Story("1", title, tuple(Task(str(n), text, False, n) for n, text in enumerate(texts)))
 
 
+def test_an_archived_change_is_read_where_it_is(tmp_path: Path) -> None:
+    put(tmp_path, f"{openspec.CHANGES}/demo/tasks.md")
+    source = OpenSpec(tmp_path, "demo")
+    archive = tmp_path / openspec.CHANGES / "archive"
+    for name in ("2026-01-01-my-demo", "2025-01-01-demo", "demo-2"):
+        put(archive, f"{name}/tasks.md", "- [ ] another\n")
+    assert openspec.archived(tmp_path, "demo") == ""
+    (tmp_path / openspec.CHANGES / "demo").rename(archive / "2026-02-03-demo")
+    there = f"{openspec.CHANGES}/archive/2026-02-03-demo"
+    assert openspec.archived(tmp_path, "demo") == there
+    assert source.load().path == f"{there}/tasks.md"
+    assert openspec.recognises(tmp_path, "demo")
+    assert not openspec.recognises(tmp_path, "other")
+    assert [found.name for found in openspec.find(tmp_path)] == []
+
+
 def test_every_kind_of_entry(tmp_path: Path) -> None:
     changes = tmp_path / openspec.CHANGES
     put(tmp_path, "openspec/changes/b-plain/tasks.md")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from untildone.adapters.stories import checklist, labels
-from untildone.domain.errors import StoryLost
+from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.story import Story, StoryBook, Task
 from untildone.domain.value import dataclass
 
@@ -32,7 +32,17 @@ def found_again(story: Story, now: StoryBook) -> Story:
 
 
 def refuse_lost(story: Story, before: StoryBook, now: StoryBook) -> None:
-    """Open work of other stories that is gone: a run must not be done because it was deleted."""
+    """Open work of other stories that is gone: a run must not be done because it was deleted.
+
+    Nor may it end because the stories that are left can no longer be worked with.
+    """
+    for remark in now.problems:
+        raise StoriesError(
+            f"The stories cannot be worked with any more, {remark.path or now.path}:{remark.line}: "
+            f"{remark.why}",
+            state="The file was left as it is.",
+            hint=f"Look at what changed with `git diff -- {remark.path or now.path}`.",
+        )
     lost = list(_lost(story, before, now))
     if lost:
         listed = "; ".join(f"story {other.id}: {_names(tasks)}" for other, tasks in lost)

@@ -23,14 +23,29 @@ _CONTEXT_KEY = re.compile(rb"^context[ \t]*:", re.MULTILINE)
 
 def exists(root: Path, change: str) -> bool:
     """The change has a directory, whatever is in it."""
-    return _is_name(change) and (root / CHANGES / change).is_dir()
+    return _is_name(change) and (root / home_of(root, change)).is_dir()
+
+
+def home_of(root: Path, change: str) -> str:
+    """The directory of the change, also after it was archived."""
+    home = f"{CHANGES}/{change}"
+    return home if (root / home).is_dir() else archived(root, change) or home
+
+
+def archived(root: Path, change: str) -> str:
+    """Where a change that is no longer among the others was put away to, the last time."""
+    if not _is_name(change) or (root / CHANGES / change).is_dir():
+        return ""
+    named = re.compile(rf"(?:[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}-)?{re.escape(change)}")
+    found = [p.name for p in (root / CHANGES / _ARCHIVE).glob("*/") if named.fullmatch(p.name)]
+    return f"{CHANGES}/{_ARCHIVE}/{max(found)}" if found else ""
 
 
 def recognises(root: Path, change: str) -> bool:
     """The change has a file of tasks, also one that cannot be read: loading it says why."""
     if not exists(root, change):
         return False
-    home = f"{CHANGES}/{change}"
+    home = home_of(root, change)
     if os.path.lexists(root / home / openspec_tracking.TASKS):
         return True
     return any(os.path.lexists(root / path) for path in openspec_tracking.files(root, home))
@@ -97,15 +112,24 @@ class OpenSpec(ChecklistSource):
                 hint=f"Look at the names with `ls {CHANGES}`.",
             )
         self._root = root
-        self._home = f"{CHANGES}/{change}"
-        home, cut = self._home, options.granularity
+        self._change = change
+        self._home = home_of(root, change)
+        self._cut = options.granularity
+        super().__init__(self._tracked())
+
+    def _file(self) -> ChecklistFile:
+        if not (self._root / self._home).is_dir():  # it was archived since, or came back
+            self._home = home_of(self._root, self._change)
+            self._list = self._tracked()
+        return self._list
+
+    def _tracked(self) -> ChecklistFile:
+        root, home, change, cut = self._root, self._home, self._change, self._cut
         if openspec_tracking.is_glob(root, home):
             files = partial(openspec_tracking.files, root, home)
-            file = ChecklistFile(root, home, change, NAME, granularity=cut, files=files)
-        else:
-            (path,) = openspec_tracking.files(root, home)
-            file = ChecklistFile(root, path, change, NAME, granularity=cut)
-        super().__init__(file)
+            return ChecklistFile(root, home, change, NAME, granularity=cut, files=files)
+        (path,) = openspec_tracking.files(root, home)
+        return ChecklistFile(root, path, change, NAME, granularity=cut)
 
     def context(self, story: Story) -> StoryContext:
         """The change's documents, and the requirements that fit the story."""

@@ -7,7 +7,7 @@ specs is for the real program: half of its rules would be worse than none.
 import re
 from pathlib import Path
 
-from untildone.adapters.stories.openspec import CHANGES, OpenSpec
+from untildone.adapters.stories.openspec import CHANGES, OpenSpec, archived
 from untildone.adapters.stories.outside import Program
 from untildone.domain.errors import StoriesError
 
@@ -34,9 +34,9 @@ def check(root: Path, change: str) -> None:
 
 def archive(root: Path, change: str, today: str) -> str:
     """Archive it; the folder it is in now. Refused while a box is open."""
+    if there := archived(root, change):
+        return there  # by the agent, or by a process that died before it could say so
     target = place(change, today)
-    if not (root / CHANGES / change).exists() and (root / target).exists():
-        return target  # by a process that died before it could say so
     book = OpenSpec(root, change).load()
     left = book.total - book.complete
     if left or not book.total:
@@ -46,19 +46,13 @@ def archive(root: Path, change: str, today: str) -> str:
     if _has_deltas(root, change):
         check(root, change)
         OPENSPEC.ask(root, "archive", change, "--yes", "--json")
-        return _moved_to(root, change) or target
+        return archived(root, change) or target
     (root / target).parent.mkdir(parents=True, exist_ok=True)
     try:
         (root / CHANGES / change).rename(root / target)
     except OSError as error:
         raise StoriesError(f"It cannot be moved. {error.strerror}: {target}") from error
     return target
-
-
-def _moved_to(root: Path, change: str) -> str:
-    """The program's own name for it: its clock may be in another zone."""
-    names = sorted(path.name for path in (root / CHANGES / "archive").glob(f"*-{change}"))
-    return f"{CHANGES}/archive/{names[-1]}" if names else ""
 
 
 def _has_deltas(root: Path, change: str) -> bool:

@@ -13,7 +13,7 @@ from untildone.adapters.stories.json_text import Json, JsonText, NotJson, plain
 from untildone.adapters.stories.marked import Flip, MarkedSource
 from untildone.adapters.wake import Wake
 from untildone.domain.agent import Ending
-from untildone.domain.errors import StoriesError
+from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.story import StoryBook
 from untildone.domain.value import dataclass
 
@@ -22,7 +22,7 @@ _QUIET = {"NO_COLOR": "1", "GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "
 _QUIET |= {"OPENSPEC_TELEMETRY": "0", "DO_NOT_TRACK": "1", "OPENSPEC_NO_UPDATE_CHECK": "1"}
 
 
-class Refused(StoriesError):
+class Refused(SourceAway):
     """The program said no; `said` are its own words."""
 
     def __init__(self, call: str, code: int, said: str, hint: str) -> None:
@@ -50,7 +50,7 @@ class Program:
         try:
             value = JsonText(answer or b"[]").root().value
         except NotJson as error:
-            raise StoriesError(
+            raise SourceAway(
                 f"`{self._shown(args)}` did not answer with JSON. {error.message}",
                 hint=f"Look at the answer of `{self._shown(args)}`.",
             ) from error
@@ -61,14 +61,14 @@ class Program:
     def call(self, root: Path, *args: str) -> bytes:
         """What it prints; anything but success is a StoriesError with its own words."""
         if why := self.missing():
-            raise StoriesError(f"These stories cannot be read: {why}", hint="untildone doctor")
+            raise SourceAway(f"These stories cannot be read: {why}", hint="untildone doctor")
         environment = {**clean_environment(os.environ), **_QUIET}
         command = Command((self.name, *args), root, environment, timeout_s=TIMEOUT_S)
         answer = _processes().capture(command, lambda: False)
         if answer.ok:
             return answer.stdout
         if answer.ending is Ending.TIMEOUT:
-            raise StoriesError(
+            raise SourceAway(
                 f"`{self._shown(args)}` gave no answer within {TIMEOUT_S:.0f} s",
                 hint=f"Try `{self._shown(args)}` by hand.",
             )

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 from untildone.adapters.durable import replace_file
-from untildone.domain.errors import StoriesError
+from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.value import dataclass
 
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -59,7 +59,7 @@ class StoryFile:
         try:
             _replace((self.root / self.path).resolve(strict=True), data)
         except OSError as error:
-            raise StoriesError(
+            raise SourceAway(
                 f"The boxes could not be ticked. {_reason(error)}: {self.path}",
                 state="The file was left as it is.",
                 hint=f"Look at it with `ls -l {self.path}`.",
@@ -72,7 +72,7 @@ class StoryFile:
             if not target.exists():
                 (self.root / self.path).rename(target)
         except OSError as error:
-            raise StoriesError(
+            raise SourceAway(
                 f"The file could not be moved to `{path}`. {_reason(error)}: {self.path}",
                 state="The file was left as it is.",
                 hint=f"Look at it with `ls -l {self.path}`.",
