@@ -174,3 +174,28 @@ def test_cap_is_seen_before_the_next_call_starts(bench: Bench) -> None:
     bench.run("finish", "polish", "keep").ok()
     live.wait().ok(3)
     until(lambda: not bench.processes(), 2)
+
+
+def test_a_run_is_not_taken_for_that_of_another_task(bench: Bench) -> None:
+    bench.plan({}, default=IDLE)
+    bench.loop("polish", "--task", "Polish the greeting").ok(4)
+    refs = bench.refs()
+    result = bench.loop("polish", "--task", "Paint the fence").ok(2)
+    assert "its task is another one: Polish the greeting" in result.stderr
+    assert "hint: `untildone resume polish`" in result.stderr
+    assert (bench.refs(), len(bench.calls())) == (refs, 2)
+    bench.loop("polish", "--task", "Polish the greeting").ok(4)
+    assert len(bench.calls()) == 4
+    bench.git("checkout", "-q", "feature/x")
+    bench.loop("polish", "--task", "Paint the fence").ok(4)
+    assert "Paint the fence" in bench.calls()[-1].stdin
+
+
+def test_a_tasks_file_without_boxes_is_not_done(bench: Bench) -> None:
+    bench.write("tasks.md", "# Notes\n")
+    bench.commit("notes")
+    bench.plan(
+        {2: [["write", "tasks.md", "# Notes\n\n- [x] all\n"], ["say", "done"]]}, default=WORK
+    )
+    bench.loop("polish", "--task", "Polish").ok()
+    assert len(bench.calls()) == 2

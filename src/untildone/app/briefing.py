@@ -75,11 +75,11 @@ def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: dateti
 
 def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
     """The stories as they are now, and whether they are all done."""
-    book = checked(source.load()) if source else StoryBook("", "", "", ())
-    book = ordered(book, run.order)
-    if run.plan.plain:
+    book = source.load() if source else StoryBook("", "", "", ())
+    if run.plan.plain:  # only the boxes count; without any it is not done
         done = run.plan.done is Done.TASKS and 0 < book.total == book.complete
         return f.StoriesLoaded(book.total, book.complete, done, book=book)
+    book = ordered(checked(book), run.order)
     count = len(book.stories)
     open_stories = book.open_stories(run.finished)
     finished = count - len(open_stories)

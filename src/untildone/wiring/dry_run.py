@@ -73,7 +73,7 @@ def dry_run(
         return DryRun(newest.plan, _origin(newest), going_on=True, idle=idle)
     branch = branch_of_run(repo)
     if goes_on(repo, branch, change):
-        run = run_of_branch(repo, change)
+        run = run_of_branch(repo, change, wanted.task)
         if not refusal:
             refuse_spent(run, given_budgets(flags), repo.place.top)
         found = _going_on(repo, run, settings, flags)

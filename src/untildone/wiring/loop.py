@@ -47,7 +47,7 @@ class Session(Driver):
         self.finish_closing(repo.latest())
         branch = branch_of_run(repo)
         if goes_on(repo, branch, change):
-            return self._go_on(run_of_branch(repo, change), settings, flags)
+            return self._go_on(run_of_branch(repo, change, wanted.task), settings, flags)
         refuse_unfinished(repo, branch)
         self.end_leftovers(repo.latest())
         asking = Asking(self.at_terminal, repo.inbox.signalled)

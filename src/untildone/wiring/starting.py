@@ -24,6 +24,8 @@ from untildone.wiring.registry import check_agents
 from untildone.wiring.repository import Repository
 from untildone.wiring.worktrees import refuse_ignored, user_place
 
+_LONGEST = 80
+
 
 @dataclass(frozen=True, slots=True)
 class Ready:
@@ -79,8 +81,8 @@ def goes_on(repo: Repository, branch: str, change: str) -> bool:
     return branch == f"ralph/{change}" or bool(user_of(repo.place))
 
 
-def run_of_branch(repo: Repository, change: str) -> Run:
-    """The run to go on with."""
+def run_of_branch(repo: Repository, change: str, task: str) -> Run:
+    """The run to go on with; a task that is given has to be its own."""
     run = repo.latest(change)
     if run is None:
         raise UserError(
@@ -88,7 +90,20 @@ def run_of_branch(repo: Repository, change: str) -> Run:
             state="Nothing was changed.",
             hint="Check out the branch to start from, then `untildone run` again.",
         )
+    if task and task.strip() != run.plan.task.strip():
+        back = run.origin.label if run.origin else "your branch"
+        raise UserError(
+            f"This is the run of `{change}`, and its task is another one: {_short(run.plan.task)}",
+            state="Nothing was changed.",
+            hint=f"`untildone resume {change}` goes on with it; for the new task `git checkout "
+            f"{back}`, or give it a name of its own: `untildone run NAME --task …`",
+        )
     return run
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
 def refuse_unfinished(repo: Repository, branch: str) -> None:
