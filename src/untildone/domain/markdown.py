@@ -8,6 +8,7 @@ _MARKERS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
 _QUOTE = re.compile(_MARKERS + ">")
 _FENCE = re.compile(rf"({_MARKERS})(?:(`{{3,}})[^`]*|(~{{3,}}).*)", re.DOTALL)
 _TICKS = re.compile("`+")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,31 @@ def opened_fence(text: str) -> Fence | None:
 
 def _width(blanks: str) -> int:
     return len(blanks.expandtabs(4))
+
+
+def open_ticks(before: str) -> frozenset[int]:
+    """The lengths of the backticks before a line that begin code, if the same come again behind it.
+
+    Inline code ends with its paragraph at the latest.
+    """
+    lines: list[str] = []
+    for line in reversed(before.splitlines()):
+        if ends_paragraph(line):
+            break
+        lines.append(line)
+        if _ITEM.match(line):
+            break
+    return ticks(without_code("\n".join(reversed(lines))))
+
+
+def ends_paragraph(line: str) -> bool:
+    """Whether what stands before this line is over."""
+    return not line.strip() or opened_fence(line) is not None or is_quote(line)
+
+
+def ticks(text: str) -> frozenset[int]:
+    """The lengths of all runs of backticks."""
+    return frozenset(len(run[0]) for run in _TICKS.finditer(text))
 
 
 def without_code(text: str) -> str:

@@ -4,7 +4,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 
-from untildone.domain.markdown import Fence, is_quote, opened_fence, without_code
+from untildone.domain.markdown import (
+    Fence,
+    ends_paragraph,
+    is_quote,
+    open_ticks,
+    opened_fence,
+    ticks,
+    without_code,
+)
 from untildone.domain.plain_text import plain
 from untildone.domain.value import dataclass
 
@@ -14,6 +22,8 @@ _REACH = 1024 * 1024
 # Of a longer line only the beginning and the end are looked at.
 _HEAD = 128 * 1024
 _TAIL = 128 * 1024
+# So much before a tag is looked at for inline code that was begun on an earlier line.
+_PARAGRAPH = 8 * 1024
 
 _CLOSE = "</promise>"
 _TAG = r"<promise>(?=\s*(?:(?:FAILED|ASK)\s*:|(?:COMPLETE|FAILED|ASK)\s*(?:\Z|</promise>)|\Z))"
@@ -23,6 +33,7 @@ _REST = re.compile(r"[\s*_~]*")
 _HIT = re.compile(rb"promise|```|~~~")
 _INK = re.compile(rb"\S")
 
+_LENIENT = ("utf-8", "replace")
 _END_OF_PROMPT = "End of the prompt."
 
 # So much of the end of a message is looked at for a question.
@@ -78,10 +89,15 @@ def _counted(lines: Sequence[str]) -> set[int]:
     """Where the tags stand that count in this message."""
     page = _Page()
     counted: set[int] = set()
-    ends = range(0)
+    ends = alone = range(0)
+    past = b""
     for after, line in enumerate(lines, 1):
-        before = page.ending
-        covered = page.take(line.encode("utf-8", "replace"))
+        before, raw = page.ending, line.encode("utf-8", "replace")
+        covered = page.take(raw, past)
+        past = (past + raw[-_PARAGRAPH:] + b"\n")[-_PARAGRAPH:]
+        if page.taken_back:
+            counted.difference_update(alone)
+        alone = range(after - covered, after) if covered else alone
         counted.update(range(after - covered, after))
         if page.ending is not None and page.ending is not before:
             ends = range(after - page.ending.lines, after)
@@ -96,6 +112,7 @@ class PromiseScanner:
     def __init__(self) -> None:
         self._page = _Page()
         self._line = bytearray()
+        self._past = b""
         self._tail = b""
 
     def feed(self, chunk: bytes) -> None:
@@ -114,6 +131,7 @@ class PromiseScanner:
             start = first + 1
         if not (self._page.idle and _quiet(chunk, start, last)):
             self._read(chunk, start, last + 1)
+        self._pass(chunk[max(start, last + 1 - _PARAGRAPH) : last + 1])
         self._grow(chunk[last + 1 :])
 
     def result(self, *, final: bool = True) -> Promise | None:
@@ -134,8 +152,8 @@ class PromiseScanner:
             return ""
         return "\n\n".join(re.split(r"\n[ \t]*\n", text)[-2:]).strip()
 
-    def _read(self, chunk: bytes, start: int, end: int) -> None:
-        page = self._page
+    def _read(self, chunk: bytes, first: int, end: int) -> None:
+        page, start = self._page, first
         while start < end:
             if page.idle:
                 hit = _HIT.search(chunk, start, end)
@@ -148,7 +166,9 @@ class PromiseScanner:
                     return
                 start = max(start, chunk.rfind(b"\n", start, ink.start()) + 1)
             stop = chunk.find(b"\n", start, end)
-            page.take(chunk[start:stop])
+            line = chunk[start:stop]
+            near = chunk[max(first, start - _PARAGRAPH) : start] if b"promise" in line else b""
+            page.take(line, self._past + near)
             start = stop + 1
 
     def _grow(self, piece: bytes) -> None:
@@ -157,8 +177,13 @@ class PromiseScanner:
             del self._line[_HEAD:-_TAIL]
 
     def _end_line(self) -> None:
-        self._page.take(bytes(self._line))
+        line = bytes(self._line)
+        self._page.take(line, self._past)
+        self._pass(line[-_PARAGRAPH:] + b"\n")
         self._line.clear()
+
+    def _pass(self, lines: bytes) -> None:
+        self._past = (self._past + lines)[-_PARAGRAPH:]
 
 
 def _quiet(chunk: bytes, start: int, end: int) -> bool:
@@ -217,11 +242,15 @@ class _Page:
         self._fence: Fence | None = None
         self._tag: _Tag | None = None
         self._loose: _Tag | None = None
+        # Backticks that make the tag code if they come again, and what stood before it.
+        self._doubt: frozenset[int] = frozenset()
+        self._earlier: Promise | None = None
+        self.taken_back = False
 
     @property
     def idle(self) -> bool:
         """Only a line with a fence or a tag can change anything."""
-        return self._tag is None and self._loose is None and self.ending is None
+        return self.at_rest and self.ending is None
 
     @property
     def in_code(self) -> bool:
@@ -231,10 +260,13 @@ class _Page:
     @property
     def at_rest(self) -> bool:
         """Blank lines change nothing."""
-        return self._tag is None and self._loose is None
+        return self._tag is None and self._loose is None and not self._doubt
 
-    def take(self, raw: bytes) -> int:
-        """Read one line; the number of lines of the tag that has come to stand alone, or 0."""
+    def take(self, raw: bytes, before: bytes = b"") -> int:
+        """Read one line; the number of lines of the tag that has come to stand alone, or 0.
+
+        `before` is the end of what was read until now, at least where the line has a tag.
+        """
         if len(raw) > _HEAD + _TAIL:
             raw = raw[:_HEAD] + raw[-_TAIL:]
         if self.idle and not _HIT.search(raw):
@@ -242,9 +274,13 @@ class _Page:
         text = plain(raw.decode("utf-8", "replace"))
         if text.strip():
             self.ending = None
+        self._resolve(text)
         tag = self._tag
         if tag is None:
-            return self._fresh(text)
+            earlier, covered = self.standing, self._fresh(text)
+            if covered:
+                self._earlier, self._doubt = earlier, open_ticks(plain(before.decode(*_LENIENT)))
+            return covered
         close = text.find(_CLOSE)
         if close < 0 and tag.add(text):
             self._step_fence(text)
@@ -257,6 +293,17 @@ class _Page:
         self._fence = None
         self.standing = promise
         return tag.lines
+
+    def _resolve(self, text: str) -> None:
+        """A tag between backticks is code; the end of its paragraph says that it is not."""
+        self.taken_back = False
+        if not self._doubt:
+            return
+        if ends_paragraph(text):
+            self._doubt = frozenset()
+        elif self._doubt & ticks(text):
+            self.standing, self._doubt = self._earlier, frozenset()
+            self.taken_back = True
 
     def _fresh(self, text: str) -> int:
         if self._step_fence(text) or is_quote(text):
