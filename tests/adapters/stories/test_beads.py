@@ -219,6 +219,13 @@ def test_a_database_is_found_without_asking(tmp_path: Path, bd: Tracker) -> None
     assert bd.calls() == []
 
 
+def test_without_an_export_an_epic_or_a_label_is_asked_for(tmp_path: Path, bd: Tracker) -> None:
+    names = ("beads", "x-5", "ui", "nothing")
+    assert [SOURCE.recognises(tmp_path, name) for name in names] == [True, True, True, False]
+    (tmp_path / "bin/bd").write_text("#!/bin/sh\nexit 1\n")
+    assert not SOURCE.recognises(tmp_path, "x-5")
+
+
 def test_without_the_program_everything_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Stories of Beads: its issues, through the program `bd`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.stories import fields
@@ -8,7 +9,7 @@ from untildone.adapters.stories.json_text import Json, JsonText
 from untildone.adapters.stories.kind import Found, Kind
 from untildone.adapters.stories.marked import Flip
 from untildone.adapters.stories.outside import Listing, OutsideSource, Program, Refused
-from untildone.domain.errors import StoriesError
+from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.story import Remark, Story, StoryBook, Task
 
 NAME = "beads"
@@ -38,8 +39,12 @@ class Beads(OutsideSource):
         book = _Book(issues, self._unlisted(issues), self.change)
         return Listing(book.made(), self._tell)
 
+    def listed(self) -> list[Issue]:
+        """All issues, as briefly as a list tells them."""
+        return _objects(self._listed())
+
     def _issues(self) -> list[Issue]:
-        issues = _objects(self._listed())
+        issues = self.listed()
         lacking = [
             fields.text(issue.get("id"))
             for issue in issues
@@ -85,7 +90,7 @@ class Beads(OutsideSource):
         for issue in _objects(BD.ask(self.root, "show", name, "--json")):
             now = fields.text(issue.get("status"))
             if fields.text(issue.get("id")) == name and now != status:
-                raise StoriesError(
+                raise SourceAway(
                     f"`bd {verb} {name}` changed nothing: the issue is {now}",
                     hint=f"Try `bd {verb} {name}` by hand: it says why.",
                 )
@@ -249,12 +254,15 @@ def _exported(root: Path, holding: bytes = b"") -> Iterator[Issue]:
 
 
 def recognises(root: Path, change: str) -> bool:
-    """The whole database, or an issue or a label that the export knows."""
+    """The whole database, or an issue or a label that the export knows; without one, by asking."""
     if not (root / HOME).is_dir():
         return False
     if change == CHANGE:
         return True
-    named = _exported(root, change.encode(errors="surrogateescape"))
+    named: Iterable[Issue] = _exported(root, change.encode(errors="surrogateescape"))
+    if not (root / _EXPORT).exists() and not BD.missing():
+        with contextlib.suppress(StoriesError):  # the next look at the stories says why
+            named = Beads(root, change).listed()
     return any(i.get("id") == change or change in fields.texts(i.get("labels")) for i in named)
 
 

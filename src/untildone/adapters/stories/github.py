@@ -10,7 +10,7 @@ from untildone.adapters.stories.json_text import Json
 from untildone.adapters.stories.kind import Kind
 from untildone.adapters.stories.marked import Flip
 from untildone.adapters.stories.outside import Listing, OutsideSource, Program, Refused
-from untildone.domain.errors import StoriesError
+from untildone.domain.errors import SourceAway
 from untildone.domain.story import Remark, Story, StoryBook, Task
 from untildone.domain.value import dataclass
 
@@ -142,7 +142,7 @@ def _login_named() -> Iterator[None]:
     except Refused as refused:
         if refused.code != _NO_LOGIN and not re.search("HTTP 401|401 Unauthorized", refused.said):
             raise
-        raise StoriesError(refused.message, hint="gh auth login") from refused
+        raise SourceAway(refused.message, hint="gh auth login") from refused
 
 
 def _book(
