@@ -207,6 +207,18 @@ PHASED: dict[str, tuple[list[dict[str, object]], list[tuple[str, tuple[str, ...]
         ],
         [("a", ()), ("b", ()), ("c", ("a", "b"))],
     ),
+    "a number that a phase waits for is that of a phase": (
+        [
+            {"id": 1, "tasks": [{"id": 1}, {"id": 2}]},
+            {"id": 2, "dependsOn": [1], "tasks": [{"id": 1}, {"id": 2, "dependsOn": [1]}]},
+        ],
+        [
+            ("1.1", ()),
+            ("1.2", ()),
+            ("2.1", ("1.1", "1.2")),
+            ("2.2", ("1.1", "1.2", "2.1")),
+        ],
+    ),
     "what a phase lists is no object": (
         [{"id": "p", "tasks": ["one", "two"]}, {"id": "q", "tasks": [], "dependsOn": "p"}],
         [("p", ()), ("q", ("p",))],

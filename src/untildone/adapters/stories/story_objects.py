@@ -48,6 +48,17 @@ class Entry:
     after: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The stories that a name stands for: to a story that waits for it, and to a phase.
+
+    Where a story and a phase have the same name, each means its own kind.
+    """
+
+    by_story: Mapping[str, list[str]]
+    by_phase: Mapping[str, list[str]]
+
+
 class Reading:
     """All stories of a document, and the edits that change their states."""
 
@@ -148,11 +159,11 @@ class Reading:
                 aliases.setdefault(alias, [name])
             if entry.phase:
                 phases.setdefault(entry.phase, []).append(name)
-        aliases = phases | aliases
+        known = Known(phases | aliases, aliases | phases)
         grouped = any(entry.value.get(GROUP) for entry in entries)
         found = []
         for entry, names, state in zip(entries, named, self._states.all, strict=True):
-            story = self._story(entry, names, state, aliases, grouped=grouped)
+            story = self._story(entry, names, state, known, grouped=grouped)
             self._entries_by_key.setdefault(story.key, (entry, state))
             found.append(story)
         return tuple(found)
@@ -162,7 +173,7 @@ class Reading:
         entry: Entry,
         names: tuple[str, str],
         state: State,
-        aliases: Mapping[str, list[str]],
+        known: Known,
         *,
         grouped: bool,
     ) -> Story:
@@ -177,7 +188,7 @@ class Reading:
             id=name,
             title=title,
             tasks=(task,),
-            depends_on=_needed(entry, aliases),
+            depends_on=_needed(entry, known),
             line=entry.line,
             body=fields.body(value, _told(value, title)),
             acceptance=next((a for key in ACCEPTANCE if (a := fields.texts(value.get(key)))), ()),
@@ -190,13 +201,15 @@ def _waits(value: Mapping[str, Json]) -> tuple[str, ...]:
     return next((fields.ids(value[key]) for key in DEPENDENCIES if value.get(key)), ())
 
 
-def _needed(entry: Entry, aliases: Mapping[str, list[str]]) -> tuple[str, ...]:
+def _needed(entry: Entry, known: Known) -> tuple[str, ...]:
     """The stories that it waits for; a phase stands for all of its own."""
     found: dict[str, None] = {}
-    for each in (*entry.after, *_waits(entry.value)):
+    for each in entry.after:
+        found.update(dict.fromkeys(known.by_phase.get(each) or [fields.story_id(each)]))
+    for each in _waits(entry.value):
         beside = f"{entry.phase}.{each}" if entry.phase and each.isdigit() else each
-        known = aliases.get(beside) or aliases.get(each) or [fields.story_id(each)]
-        found.update(dict.fromkeys(known))
+        names = known.by_story.get(beside) or known.by_story.get(each) or [fields.story_id(each)]
+        found.update(dict.fromkeys(names))
     return tuple(found)
 
 
