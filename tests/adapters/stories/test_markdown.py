@@ -86,6 +86,37 @@ def test_numbered_headings_are_the_stories(tmp_path: Path) -> None:
     assert [(s.id, len(s.tasks)) for s in book.stories] == [("1", 2), ("2", 1)]
 
 
+def test_equal_headings_beside_numbered_ones_are_told_apart(tmp_path: Path) -> None:
+    text = (
+        "# Plan\n\n## Phase 1\n### 1.1 Model\n- [ ] a\n### 1.2 API\n- [ ] b\n### Tests\n- [ ] c\n"
+        "## Phase 2\n### 2.1 UI\n- [ ] d\n### Tests\n- [ ] e\n### Tests\n- [ ] f\n"
+        "## Notes\n- [ ] g\n## Notes\n- [ ] h\n"
+    )
+    put(tmp_path, "IMPLEMENTATION_PLAN.md", text)
+    source = Markdown(tmp_path, "implementation_plan")
+    book = source.load()
+    assert [(s.id, s.title) for s in book.stories] == [
+        ("1.1", "Model"),
+        ("1.2", "API"),
+        ("phase-1-tests", "Phase 1: Tests"),
+        ("2.1", "UI"),
+        ("phase-2-tests", "Phase 2: Tests"),
+        ("phase-2-tests.2", "Phase 2: Tests"),
+        ("notes", "Notes"),
+        ("notes.2", "Notes"),
+    ]
+    assert book.problems == ()
+    source.settle(book.stories[4], book)
+    assert source.load().complete == 1
+    assert (tmp_path / "IMPLEMENTATION_PLAN.md").read_text() == text.replace("[ ] e", "[x] e")
+
+
+def test_equal_numbers_are_for_the_person_to_tell_apart(tmp_path: Path) -> None:
+    put(tmp_path, "PRD.md", "## 1. A\n- [ ] a\n## 1. A\n- [ ] b\n## 2. B\n- [ ] c\n")
+    (problem,) = Markdown(tmp_path, "prd").load().problems
+    assert problem.why == "Lines 1 and 3 start stories with the same id: 1"
+
+
 def test_a_comment_that_never_ends_hides_nothing(tmp_path: Path) -> None:
     put(tmp_path, "PRD.md", "<!-- oops\n- [ ] one\n")
     assert Markdown(tmp_path, "prd").load().total == 1

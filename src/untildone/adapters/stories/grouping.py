@@ -1,7 +1,7 @@
 """From task lines and headings to stories."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from operator import attrgetter
 
@@ -46,27 +46,27 @@ def nearest(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...
             for owner, owned in outline.groups(items, outline.NO_LEVEL)
         ]
     )
-    return _numbered(_with_parents(found, outline.parents(items)))
+    return told_apart(found, items)
 
 
-def _with_parents(found: Sequence[Story], parents: dict[int, Heading]) -> list[Story]:
+def told_apart(
+    found: Sequence[Story], items: Sequence[Item], but: Set[int] = frozenset()
+) -> tuple[Story, ...]:
+    """Equal stories get other names, by the heading above; all `but` those on these lines."""
     uses = Counter(story.id for story in found)
-    return [
-        replace(
-            story,
-            id=labels.slug(f"{parents[story.line].text} {story.title}"),
-            title=f"{parents[story.line].text}: {story.title}",
-        )
-        if uses[story.id] > 1 and story.line in parents
-        else story
-        for story in found
-    ]
-
-
-def _numbered(found: Sequence[Story]) -> tuple[Story, ...]:
+    if len(uses) == len(found):
+        return tuple(found)
+    parents = outline.parents(items)
     seen: Counter[str] = Counter()
     result = []
     for story in found:
+        if story.line in but:
+            result.append(story)
+            continue
+        if uses[story.id] > 1 and story.line in parents:
+            above = parents[story.line].text
+            name, title = labels.slug(f"{above} {story.title}"), f"{above}: {story.title}"
+            story = replace(story, id=name, title=title)
         seen[story.id] += 1
         many = seen[story.id]
         result.append(replace(story, id=f"{story.id}.{many}") if many > 1 else story)

@@ -31,10 +31,12 @@ def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
 
     A lone number is that of a chapter (`## 7. Plan`), with all the work in it.
     """
-    numbers = {heading.line for heading in outline.headings(lines) if heading.number}
+    headings = outline.headings(lines)
+    numbers = {heading.line for heading in headings if heading.number}
     found = grouping.stories(lines, tasks)
     if sum(story.line in numbers for story in found) > 1:
-        return found
+        # The same number twice is for the person to tell apart.
+        return grouping.told_apart(found, headings, but=numbers)
     return grouping.nearest(lines, tasks)
 
 
