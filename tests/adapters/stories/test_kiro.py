@@ -182,16 +182,128 @@ def test_waves_say_what_comes_first(tmp_path: Path, name: str) -> None:
     note = 'Every wave (see depends_on or "waves") is a step.\n'
     text = f"{TASKS}\n## Task Dependency Graph\n{note}\n```json\n{graph}\n```\n"
     book = put(tmp_path, text).load()
-    assert [s.depends_on for s in book.stories] == [(), ("1",), ()]
+    assert [s.depends_on for s in book.stories] == [(), ("1",), ("1", "2")]
+
+
+NOTHING = "The task graph orders nothing: there is no task of this file in its `waves`."
 
 
 @pytest.mark.parametrize(
-    "graph",
-    ['{"waves": 3}', '{"waves": [null, {"tasks": [true, null, "99"]}]}', "{", '"waves"', "7"],
+    ("graph", "told"),
+    [
+        ('{"waves": 3}', [(23, NOTHING)]),
+        ('{"waves": [null, {"tasks": [true, null, "99"]}]}', [(23, NOTHING)]),
+        ('"waves"', [(23, NOTHING)]),
+        (
+            '{"waves": [\n["1"],\n["2"],\n]}',
+            [(26, "The task graph is not JSON, so it orders nothing: Illegal trailing comma")],
+        ),
+        ("{", []),
+        ("7", []),
+        ('["1", "99"]', []),
+    ],
 )
-def test_a_graph_that_says_nothing_changes_nothing(tmp_path: Path, graph: str) -> None:
+def test_a_graph_that_says_nothing_changes_nothing_and_is_told(
+    tmp_path: Path, graph: str, told: list[tuple[int, str]]
+) -> None:
     text = f'{TASKS}\n```json\n{graph}\n```\n"waves"\n'
-    assert [s.depends_on for s in put(tmp_path, text).load().stories] == [(), (), ()]
+    book = put(tmp_path, text).load()
+    assert [s.depends_on for s in book.stories] == [(), (), ()]
+    remarks = [remark for remark in book.ignored if "optional" not in remark.why]
+    assert [remark.line for remark in remarks] == [line for line, _ in told]
+    assert [remark.why[:40] for remark in remarks] == [why[:40] for _, why in told]
+
+
+def test_what_is_no_task_in_a_wave_is_told(tmp_path: Path) -> None:
+    graph = {
+        "waves": [None, {"id": 0, "tasks": ["1", True]}, {"id": 1, "tasks": ["2.1", "2.3", "2.9"]}],
+        "dependencies": {"7": ["1"], "2.2": ["1.5"]},
+    }
+    book = put(tmp_path, f"{TASKS}\n```json\n{json.dumps(graph)}\n```\n").load()
+    assert [s.depends_on for s in book.stories] == [(), ("1",), ("1", "2")]
+    assert [remark.why for remark in book.ignored[1:]] == [
+        "The task graph names what is no task of this file: `None`, `True`, 2.9, 7, 1.5"
+    ]
+
+
+CHECKED = """\
+- [ ] 1. A
+  - [ ] 1.1 a
+  - [ ] 1.2 b
+- [ ] 2. Checkpoint - Ensure all tests pass
+- [ ] 3. C
+  - [ ] 3.1 c
+  - [ ] 3.2 d
+- [ ] 4. D
+  - [ ] e
+  - [ ] f
+- [ ] 5. Final checkpoint
+"""
+
+
+def by_task(root: Path, graph: object, text: str = CHECKED) -> dict[str, tuple[str, ...]]:
+    put(root, f"{text}\n```json\n{json.dumps(graph)}\n```\n")
+    book = Kiro(root, "parser", Options("task")).load()
+    assert (book.ignored, book.problems) == ((), ())
+    return {story.id: story.depends_on for story in book.stories}
+
+
+def test_a_task_outside_the_waves_waits_for_what_stands_before_it(tmp_path: Path) -> None:
+    graph = {"waves": [{"tasks": ["1.1", "3.1"]}, {"tasks": ["1.2", "3.2"]}, {"tasks": ["4"]}]}
+    assert by_task(tmp_path, graph) == {
+        "1.1": (),
+        "1.2": ("1.1", "3.1"),
+        "2": ("1.1", "1.2"),
+        "3.1": (),
+        "3.2": ("1.1", "3.1"),
+        "e": ("1.2", "3.2"),
+        "f": ("1.2", "3.2"),
+        "5": ("2", "3.1", "3.2", "e", "f"),
+    }
+
+
+def test_a_checkpoint_that_is_done_hides_nothing_that_is_open_before_it(tmp_path: Path) -> None:
+    graph = {"waves": [["1.1", "1.2"], ["3", "4"]]}
+    found = by_task(tmp_path, graph, CHECKED.replace("[ ] 2.", "[x] 2."))
+    assert found["5"] == ("1.1", "1.2", "2", "3.1", "3.2", "e", "f")
+
+
+def test_a_task_outside_the_waves_does_not_wait_for_what_waits_for_it(tmp_path: Path) -> None:
+    text = CHECKED.replace("1.2 b\n", "1.2 b\n    - _Depends: 3_\n")
+    text = text.replace("3.1 c\n", "3.1 c\n    - _Depends: 2_\n")
+    assert by_task(tmp_path, {"waves": [["1.1"], ["4"]]}, text) == {
+        "1.1": (),
+        "1.2": ("3.1", "3.2", "1.1"),
+        "2": ("1.1",),
+        "3.1": ("2", "1.1"),
+        "3.2": ("1.1", "2", "3.1"),
+        "e": ("1.1",),
+        "f": ("1.1",),
+        "5": ("1.2", "2", "3.1", "3.2", "e", "f"),
+    }
+
+
+def test_waves_come_in_the_order_of_their_numbers_if_all_have_one(tmp_path: Path) -> None:
+    for key in ("id", "wave"):
+        graph = {"waves": [{key: 2, "tasks": ["3"]}, {key: 1, "tasks": ["1", "2", "4", "5"]}]}
+        found = by_task(tmp_path, graph)
+        assert (found["1.1"], found["3.1"]) == ((), ("1.1", "1.2", "2", "e", "f", "5"))
+    some = {"waves": [{"id": 2, "tasks": ["3"]}, {"tasks": ["1", "2", "4", "5"]}]}
+    assert by_task(tmp_path, some)["1.1"] == ("3.1", "3.2")
+
+
+def test_what_a_graph_says_of_single_tasks_holds_beside_the_waves(tmp_path: Path) -> None:
+    graph = {"waves": [["1", "3"]], "dependencies": {"4": [1, "3.1"], "5": 4, "3.2": []}}
+    assert by_task(tmp_path, graph) == {
+        "1.1": (),
+        "1.2": (),
+        "2": ("1.1", "1.2"),
+        "3.1": (),
+        "3.2": (),
+        "e": ("1.1", "1.2", "3.1"),
+        "f": ("1.1", "1.2", "3.1"),
+        "5": ("e", "f"),
+    }
 
 
 def test_a_parent_counts_as_what_is_below_it_at_every_level(tmp_path: Path) -> None:

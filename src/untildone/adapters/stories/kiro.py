@@ -1,17 +1,18 @@
 """Stories of a Kiro spec: the top-level tasks of `.kiro/specs/NAME/tasks.md`."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
-from untildone.adapters.stories import grouping, labels, spec_folders
+from untildone.adapters.stories import grouping, labels, spec_folders, task_lines
 from untildone.adapters.stories.checklist import Rules, Stories
 from untildone.adapters.stories.checklist_file import ChecklistFile
 from untildone.adapters.stories.checklist_source import ChecklistSource
 from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options
+from untildone.adapters.stories.kiro_graph import TaskGraph
 from untildone.adapters.stories.task_lines import TaskLine, indent_of
 from untildone.domain.schedule import wrong
 from untildone.domain.story import Remark, Story, StoryContext, Task
@@ -23,7 +24,6 @@ STEERING = ".kiro/steering"
 _OPTIONAL = re.compile(r"\\?\*(?:\s+|(?=[0-9][^*]*$))")
 _DEEPER = 2
 _DOCUMENTS = ("requirements.md", "bugfix.md", "design.md")
-_FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 _DEPENDS = re.compile(r"_Depends(?: on)?:\s*([^_\n]+)_", re.IGNORECASE)
 _REQUIREMENTS = re.compile(r"_Requirements?:\s*([^_\n]+)_", re.IGNORECASE)
@@ -94,24 +94,78 @@ def _effective(tasks: Sequence[Task], indents: dict[int, int]) -> list[Task]:
 def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stories, list[Remark]]:
     if stories is not groups:
         stories = tuple(map(_piece, stories))
-    owner = {task.id: story.id for story in stories for task in story.tasks}
+    owners = list(_owners(groups, stories))
+    graph = TaskGraph("\n".join(lines), owners, lambda: _all_numbers(lines))
     waits: dict[str, list[str]] = {story.id: [] for story in stories}
-    for name, others in _waves("\n".join(lines), owner):
+    for name, others in graph.edges:
         waits[name] += others
-    told = []
     for story in stories:
         text = "\n".join(f"{task.text}\n{task.detail}" for task in story.tasks)
-        named = [n for match in _DEPENDS.finditer(text) for n in _NUMBERS.findall(match[1])]
-        names = dict.fromkeys([*waits[story.id], *(owner.get(name, name) for name in named)])
-        parallel = all("(P)" in task.text for task in story.tasks)
-        first = tuple(name for name in names if name != story.id)
-        told.append(replace(story, depends_on=first, parallel=parallel))
+        named = (n for match in _DEPENDS.finditer(text) for n in _NUMBERS.findall(match[1]))
+        waits[story.id] += (name for n in named for name in graph.below.get(n, [n]))
+    if graph.placed:
+        _put_behind(stories, waits, graph.placed)
+    told = [
+        replace(
+            story,
+            depends_on=tuple(n for n in dict.fromkeys(waits[story.id]) if n != story.id),
+            parallel=all("(P)" in task.text for task in story.tasks),
+        )
+        for story in stories
+    ]
     circle = next((why for _, why in wrong(told) if "wait for each other" in why), "")
     if circle and len(stories) < sum(len(story.tasks) for story in stories):
         # Waves order single tasks; whole groups cannot always be put in such an order.
         why = f"The order between tasks does not hold for whole groups ({circle}); the file's does."
-        return stories, [Remark(1, why)]
-    return tuple(told), []
+        return stories, [*graph.remarks, Remark(1, why)]
+    return tuple(told), graph.remarks
+
+
+def _owners(groups: Stories, stories: Stories) -> Iterator[tuple[str, str]]:
+    """The numbers of tasks with their stories; a task without one has that of the first above."""
+    numbers: dict[int, str] = {}
+    for group in groups:
+        first = labels.number(group.tasks[0].text)
+        numbers.update((task.line, labels.number(task.text) or first) for task in group.tasks)
+    for story in stories:
+        # The boxes above a single task are finished with it, but are not what it is about.
+        single = story.tasks[-1].line == story.line
+        for task in story.tasks[-1:] if single else story.tasks:
+            if numbers[task.line]:
+                yield numbers[task.line], story.id
+
+
+def _all_numbers(lines: Sequence[str]) -> set[str]:
+    """The numbers of all boxes, also of those that are optional."""
+    boxes = (task_lines.read(line, 0) for line in lines if "[" in line)
+    return {labels.number(_OPTIONAL.sub("", box.text, count=1)) for box in boxes if box}
+
+
+def _put_behind(stories: Stories, waits: dict[str, list[str]], placed: Set[str]) -> None:
+    """What the graph leaves out, such as a checkpoint, waits for all that stands before it."""
+    awaited = {name for names in waits.values() for name in names}
+    ids = [story.id for story in stories]
+    start = 0
+    for at, story in enumerate(stories):
+        if story.id in placed:
+            continue
+        later = _behind(story.id, waits) if story.id in awaited else set()
+        before = ids[0 if ids[start] in later else start : at]
+        first = [name for name in before if name not in later]
+        waits[story.id] += first
+        if len(first) == len(before) and not story.done:
+            start = at  # who waits for this one waits for all before it
+
+
+def _behind(name: str, waits: Mapping[str, Sequence[str]]) -> set[str]:
+    """The stories that wait for this one, also through others."""
+    found = {name}
+    more = True
+    while more:
+        new = {n for n, names in waits.items() if n not in found and not found.isdisjoint(names)}
+        found |= new
+        more = bool(new)
+    return found
 
 
 def _piece(story: Story) -> Story:
@@ -123,38 +177,6 @@ def _piece(story: Story) -> Story:
     if own.line != story.line:  # the whole change
         return story
     return replace(story, tasks=tuple(replace(task, done=own.done) for task in story.tasks))
-
-
-def _waves(text: str, owner: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """For each story what it waits for, by the task graph at the end of newer files."""
-    if '"waves"' not in text and "depends_on" not in text:
-        return
-    import json  # noqa: PLC0415 - few files have it
-
-    for block in _FENCED.findall(text):
-        try:
-            graph = json.loads(block)
-        except (ValueError, RecursionError):
-            continue
-        waves = graph.get("waves", graph.get("tasks")) if isinstance(graph, dict) else graph
-        before: list[str] = []
-        for wave in waves if isinstance(waves, list) else []:
-            names = [owner[name] for name in _ids(wave) if name in owner]
-            named = wave.get("depends_on") if isinstance(wave, dict) else None
-            single = isinstance(wave, dict) and "tasks" not in wave
-            others = [owner[n] for n in _ids({"tasks": named}) if n in owner] if single else before
-            yield from ((name, others) for name in names)
-            before = names or before
-
-
-def _ids(wave: object) -> Iterator[str]:
-    """The numbers of tasks in one wave, whatever its shape."""
-    if isinstance(wave, dict):
-        wave = wave.get("tasks", [wave.get("id", wave.get("task"))])
-    for item in wave if isinstance(wave, list) else []:
-        found = item.get("id", item.get("task")) if isinstance(item, dict) else item
-        if isinstance(found, str | int | float) and not isinstance(found, bool):
-            yield str(found).strip().removesuffix(".")
 
 
 def _numbers(text: str) -> list[str]:
