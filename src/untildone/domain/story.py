@@ -100,7 +100,7 @@ class Story:
     line: int = 0
     body: str = ""
     acceptance: tuple[str, ...] = ()
-    priority: int | None = None
+    priority: float | None = None
     parallel: bool = False
     path: str = ""
 

@@ -233,6 +233,17 @@ def test_dependencies_in_phases(tmp_path: Path, name: str) -> None:
     assert ([(s.id, s.depends_on) for s in book.stories], book.problems) == (stories, ())
 
 
+def test_priorities_between_whole_numbers_keep_their_order(tmp_path: Path) -> None:
+    told: list[object] = [1.9, 1.1, 2.0, "P1.5", "0", 1e300, True, "1.x"]
+    stories = [{"id": f"s{n}", "priority": each} for n, each in enumerate(told)]
+    book = source(tmp_path, json.dumps(stories)).load()
+    found = [story.priority for story in book.stories]
+    assert found == [1.9, 1.1, 2, 1.5, 0, None, None, None]
+    assert [json.dumps(priority) for priority in found[2:5]] == ["2", "1.5", "0"]
+    order = [story.id for story in book.open_stories(frozenset())]
+    assert order == ["s4", "s1", "s3", "s0", "s2", "s5", "s6", "s7"]
+
+
 def test_a_status_that_is_not_known_is_open_and_told(tmp_path: Path) -> None:
     text = (
         '[{"id": "1", "status": "odd"}, {"id": "2", "status": "To-Do"}, {"id": "3", "status": ""}]'

@@ -11,7 +11,7 @@ BODY_LIMIT = 8000
 TITLE_LIMIT = 200
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?=[A-Za-z0-9_-])){0,79}")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_-]+")
-_NUMBER = re.compile(r"[pP]?([0-9]{1,6})")
+_NUMBER = re.compile(r"[pP]?([0-9]{1,6}(?:\.[0-9]{1,6})?)")
 _PRIORITIES = {
     **dict.fromkeys(("critical", "urgent", "highest", "blocker"), 0),
     **dict.fromkeys(("high", "must", "important"), 1),
@@ -69,14 +69,18 @@ def title(value: str) -> str:
     return line if len(line) <= TITLE_LIMIT else f"{line[: TITLE_LIMIT - 1]}…"
 
 
-def priority(value: Json) -> int | None:
-    """A number, or a word for one; lower comes first."""
+def priority(value: Json) -> float | None:
+    """A number, or a word for one; lower comes first. A whole number is an `int`."""
     if isinstance(value, bool) or value is None or isinstance(value, list | dict):
         return None
     if isinstance(value, int | float):
-        return int(value) if abs(value) < 10**9 else None
+        return _whole(value) if abs(value) < 10**9 else None
     number = _NUMBER.fullmatch(value.strip())
-    return int(number[1]) if number else _PRIORITIES.get(value.strip().lower())
+    return _whole(float(number[1])) if number else _PRIORITIES.get(value.strip().lower())
+
+
+def _whole(number: float) -> float:
+    return int(number) if number == int(number) else number
 
 
 def body(thing: Object, used: Set[str]) -> str:

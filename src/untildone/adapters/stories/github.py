@@ -221,7 +221,7 @@ def _criteria(body: str) -> tuple[str, ...]:
     return tuple(text.strip() for text in _BULLET.findall(section[1])) if section else ()
 
 
-def _priority(issue: Issue) -> int | None:
+def _priority(issue: Issue) -> float | None:
     named = (
         fields.priority(re.sub(r"(?i)^prio(?:rity)?[\s:/_-]*", "", name))
         for name in _label_names(issue)

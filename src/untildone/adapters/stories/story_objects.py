@@ -245,7 +245,7 @@ def _told(value: Mapping[str, Json], title: str) -> set[str]:
     return _USED | whole
 
 
-def _priority(entry: Entry, group: int, *, grouped: bool) -> int | None:
+def _priority(entry: Entry, group: float, *, grouped: bool) -> float | None:
     if grouped:
         return group
     return None if entry.phase else fields.priority(entry.value.get("priority"))
