@@ -406,7 +406,7 @@ def test_the_order_that_the_person_wants() -> None:
 
 
 def test_an_order_comes_before_priorities() -> None:
-    stories = book(replace(ONE, priority=-7), TWO)
+    stories = book(replace(ONE, priority=-7, rank=-7), TWO)
     assert [s.id for s in ordered(stories, (TWO.key,)).open_stories(set())] == ["2", "1"]
 
 

@@ -18,6 +18,10 @@ def urgent(of: Story, priority: int) -> Story:
     return replace(of, priority=priority)
 
 
+def ranked(of: Story, rank: float) -> Story:
+    return replace(of, rank=rank)
+
+
 NEXT: dict[str, tuple[StoryBook, frozenset[tuple[str, str]], Story | None]] = {
     "the first": (book(ONE, TWO), NONE, ONE),
     "the first open": (book(TICKED, TWO), NONE, TWO),
@@ -35,6 +39,14 @@ NEXT: dict[str, tuple[StoryBook, frozenset[tuple[str, str]], Story | None]] = {
     "equal priorities as they stand": (
         *(book(ONE, urgent(THREE, 1), urgent(TWO, 1)), NONE),
         urgent(THREE, 1),
+    ),
+    "the lower rank, whatever the priority": (
+        *(book(urgent(ONE, 1), ranked(urgent(TWO, 2), 2.5), ranked(urgent(THREE, 3), 2)), NONE),
+        ranked(urgent(THREE, 3), 2),
+    ),
+    "of equal ranks the lower priority": (
+        *(book(ranked(urgent(ONE, 2), 7), ranked(urgent(TWO, 1), 7)), NONE),
+        ranked(urgent(TWO, 1), 7),
     ),
     "a priority does not go before a dependency": (
         *(book(urgent(story(1, after=("2",)), 1), urgent(TWO, 2)), NONE),

@@ -66,11 +66,11 @@ def ordered(book: StoryBook, first: tuple[StoryKey, ...]) -> StoryBook:
     """The book with these stories before all others, in this order; dependencies still count."""
     if not first:
         return book
-    known = [story.priority for story in book.stories if story.priority is not None]
+    known = [story.rank for story in book.stories if story.rank is not None]
     start = min([0, *known]) - len(first)
     rank = {key: start + k for k, key in enumerate(first)}
     stories = (
-        replace(story, priority=rank[story.key]) if story.key in rank else story
+        replace(story, rank=rank[story.key]) if story.key in rank else story
         for story in book.stories
     )
     return replace(book, stories=tuple(stories))

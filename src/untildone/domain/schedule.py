@@ -23,6 +23,8 @@ class Unit(Protocol):
     @property
     def priority(self) -> float | None: ...
     @property
+    def rank(self) -> float | None: ...
+    @property
     def path(self) -> str: ...
     @property
     def line(self) -> int: ...
@@ -34,7 +36,8 @@ U = TypeVar("U", bound=Unit)
 class Schedule(Generic[U]):
     """The order of a book's stories, worked out once: each question is then answered at once.
 
-    Lower priorities come first, stories without one last, equal ones in file order.
+    Lower ranks come first, then lower priorities, stories without one last, equal ones in file
+    order.
     """
 
     __slots__ = ("_last", "_open", "_ready", "by_key", "todo")
@@ -88,10 +91,12 @@ class Schedule(Generic[U]):
 
 
 def ordered(stories: Sequence[U]) -> Sequence[U]:
-    """By priority, where a story has one, then as they stand."""
-    if all(story.priority is None for story in stories):
-        return stories
-    return sorted(stories, key=lambda s: (s.priority is None, s.priority or 0))
+    """By rank and by priority, where a story has them, then as they stand."""
+    if any(story.priority is not None for story in stories):
+        stories = sorted(stories, key=lambda s: (s.priority is None, s.priority or 0))
+    if any(story.rank is not None for story in stories):
+        stories = sorted(stories, key=lambda s: (s.rank is None, s.rank or 0))
+    return stories
 
 
 def wrong(stories: Sequence[U]) -> Iterator[tuple[U, str]]:

@@ -89,8 +89,9 @@ class Story:
 
     A format whose stories have no boxes gives each story exactly one task, whose `done` is the
     story's own state. `depends_on` holds ids of stories of the same book. A lower `priority` comes
-    first. `parallel`: it may be worked on beside others. `path` and `line` are where it came from;
-    an empty `path` is the book's.
+    first; where a format puts stories in order by hand, a lower `rank` comes before that.
+    `parallel`: it may be worked on beside others. `path` and `line` are where it came from; an
+    empty `path` is the book's.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Story:
     priority: float | None = None
     parallel: bool = False
     path: str = ""
+    rank: float | None = None
 
     @property
     def key(self) -> StoryKey:

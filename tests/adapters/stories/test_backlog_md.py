@@ -138,6 +138,17 @@ def test_tasks_without_a_place_on_the_board_come_last_by_priority(
     assert added[0].depends_on == ("TASK-1",)
 
 
+def test_the_board_orders_and_the_priority_is_kept(tmp_path: Path) -> None:
+    for number, (priority, ordinal) in enumerate((("low", 1000), ("high", 2000), ("high", 1000))):
+        head = f"id: task-{number}\npriority: {priority}\nordinal: {ordinal}"
+        write(tmp_path, f"tasks/task-{number} - T.md", f"---\n{head}\n---\n")
+    write(tmp_path, "tasks/task-3 - T.md", "---\nid: task-3\npriority: medium\n---\n")
+    book = SOURCE.make(tmp_path, "backlog", Options()).load()
+    order = [("task-2", 1), ("task-0", 3), ("task-1", 1), ("task-3", 2)]
+    assert [(story.id, story.priority) for story in book.stories] == order
+    assert [(story.id, story.priority) for story in book.open_stories(frozenset())] == order
+
+
 def test_the_project_has_its_own_words(tmp_path: Path, backlog: StorySource) -> None:
     write(tmp_path, "config.yml", 'statuses: ["Todo", "Doing", "Shipped it"]\n')
     before = backlog.load()

@@ -43,7 +43,6 @@ class TaskFile:
     status: Place | None
     head: Place
     boxes: Mapping[str, int]
-    ordinal: float | None
 
     def edited(self, flips: Iterable[Flip], done_word: str) -> bytes:
         """The file with these states and every other byte as it was."""
@@ -94,9 +93,8 @@ class Backlog:
             if (task := self._read(file, completed=folder == "completed"))
         ]
         found = list(_as_called(found))
-        if any(task.ordinal is not None for task in found):
+        if any(task.story.rank is not None for task in found):
             found.sort(key=_rank)
-            found = [replace(task, story=replace(task.story, priority=None)) for task in found]
         self._tasks = {task.story.key: task for task in found}
         if not any(task.file.path.startswith(f"{home}/tasks/") for task in found):
             self._problems.append(Remark(1, "No task was found in this folder."))
@@ -173,10 +171,10 @@ def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = Fals
         acceptance=tuple(what for _, what in boxes.values()),
         priority=fields.priority(head.value.get("priority")),
         path=file.path,
+        rank=ordinal if isinstance(ordinal, int | float) else None,
     )
-    order = float(ordinal) if isinstance(ordinal, int | float) else None
     places = {number: at for number, (at, _) in boxes.items()}
-    return TaskFile(file, text, story, status, head, places, order)
+    return TaskFile(file, text, story, status, head, places)
 
 
 def _as_called(found: Sequence[TaskFile]) -> Iterator[TaskFile]:
@@ -188,10 +186,12 @@ def _as_called(found: Sequence[TaskFile]) -> Iterator[TaskFile]:
 
 
 def _rank(task: TaskFile) -> tuple[float, float]:
-    """The place on the board; those that have none are behind all others, by priority."""
-    if task.ordinal is not None:
-        return task.ordinal, 0
-    return inf, inf if task.story.priority is None else task.story.priority
+    """The place on the board, where those that have none are behind all others; the priority."""
+    story = task.story
+    return (
+        inf if story.rank is None else story.rank,
+        inf if story.priority is None else story.priority,
+    )
 
 
 def is_done(word: str, done_word: str) -> bool:
