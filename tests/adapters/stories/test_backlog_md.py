@@ -196,6 +196,31 @@ def test_ids_are_the_same_in_capitals(tmp_path: Path, backlog: StorySource) -> N
     assert (story.depends_on, story.question, book.problems) == (("TASK-1",), "", ())
 
 
+@pytest.mark.parametrize(
+    ("told", "prefix"),
+    [
+        ("['1']", "task"),
+        ("[1]", "task"),
+        ("[task-001]", "task"),
+        ("[TASK-01]", "task"),
+        ("1", "task"),
+        ("[1, jira-001]", "JIRA"),
+    ],
+)
+def test_a_number_alone_is_a_task(tmp_path: Path, told: str, prefix: str) -> None:
+    write(tmp_path, "config.yml", f"task_prefix: {prefix}\n")
+    write(tmp_path, "tasks/1.md", f"---\nid: {prefix}-1\n---\n")
+    write(tmp_path, "tasks/2.md", f"---\nid: {prefix}-2.1\ndependencies: {told}\n---\n")
+    write(tmp_path, "tasks/3.md", f"---\nid: {prefix}-10\ndependencies: ['2.01']\n---\n")
+    book = SOURCE.make(tmp_path, "backlog", Options()).load()
+    assert book.problems == ()
+    assert [(story.id, story.depends_on) for story in book.stories] == [
+        (f"{prefix}-1", ()),
+        (f"{prefix}-2.1", (f"{prefix}-1",)),
+        (f"{prefix}-10", (f"{prefix}-2.1",)),
+    ]
+
+
 def test_criteria_without_marks_around_them(tmp_path: Path, backlog: StorySource) -> None:
     text = (
         "---\nid: task-3\nassignee: @me\n---\n\n## Description\n\nWhy\n\n## Acceptance Criteria\n\n"

@@ -92,7 +92,7 @@ class Backlog:
             for file in _files(root, f"{home}/{folder}", change)
             if (task := self._read(file, completed=folder == "completed"))
         ]
-        found = list(_as_called(found))
+        found = list(_as_called(found, self._prefix))
         if any(task.story.rank is not None for task in found):
             found.sort(key=_rank)
         self._tasks = {task.story.key: task for task in found}
@@ -177,12 +177,24 @@ def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = Fals
     return TaskFile(file, text, story, status, head, places)
 
 
-def _as_called(found: Sequence[TaskFile]) -> Iterator[TaskFile]:
-    """The tasks, depending on others by the ids these have: `task-1` and `TASK-1` are the same."""
-    ids = {task.story.id.casefold(): task.story.id for task in found}
+def _as_called(found: Sequence[TaskFile], prefix: str) -> Iterator[TaskFile]:
+    """The tasks, depending on others by the ids these have."""
+    ids: dict[str, str] = {}
     for task in found:
-        names = tuple(ids.get(name.casefold(), name) for name in task.story.depends_on)
-        yield replace(task, story=replace(task.story, depends_on=names)) if names else task
+        ids.setdefault(_bare(task.story.id, prefix), task.story.id)
+    ids |= {task.story.id.casefold(): task.story.id for task in found}
+    for task in found:
+        names = dict.fromkeys(
+            ids.get(name.casefold()) or ids.get(_bare(name, prefix)) or name
+            for name in task.story.depends_on
+        )
+        yield replace(task, story=replace(task.story, depends_on=tuple(names))) if names else task
+
+
+def _bare(name: str, prefix: str) -> str:
+    """The number alone: `TASK-1`, `task-001` and `1` are the same task."""
+    number = name.casefold().removeprefix(f"{prefix.casefold()}-")
+    return ".".join(part.lstrip("0") or "0" for part in number.split("."))
 
 
 def _rank(task: TaskFile) -> tuple[float, float]:
