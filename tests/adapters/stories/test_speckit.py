@@ -172,6 +172,31 @@ def test_a_task_depends_on_all_that_its_text_names(tmp_path: Path, words: str) -
     assert set(book.stories[2].depends_on) == {"T001", "T002"}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("T001-T003", "T001 - T003", "T001\u2013T003", "T001 through T003", "T001 to T003"),
+        *("T001-003", "T003-T001", "T001, T002-T003", "T001-T002 and T003", "T000-T003"),
+        pytest.param(f"T001 To T003, T001-T{'0' * 5000}3", id="many digits"),
+    ],
+)
+def test_a_range_names_all_tasks_in_it(tmp_path: Path, words: str) -> None:
+    ids = ("T001", "T002", "T002a", "T003", "T004")
+    rows = "".join(f"- [ ] {name} x\n" for name in ids)
+    put(tmp_path, f"## Work\n{rows}- [ ] T005 y (depends on {words}) to T004\n")
+    book = SpecKit(tmp_path, "001-albums", Options("task")).load()
+    assert ({*book.stories[-1].depends_on} | {"T002a"}, book.problems) == ({*ids[:4]}, ())
+
+
+def test_a_range_of_tasks_that_are_not_there_is_a_problem(tmp_path: Path) -> None:
+    put(tmp_path, "## Work\n- [ ] T001 a\n- [ ] T002 b (depends on T011-T013)\n")
+    book = SpecKit(tmp_path, "001-albums", Options("task")).load()
+    assert [problem.why.partition(";")[0] for problem in book.problems] == [
+        "Story T002 depends on one that does not exist: T011",
+        "Story T002 depends on one that does not exist: T013",
+    ]
+
+
 def test_the_phases_hold_where_the_texts_make_a_circle_of_them(tmp_path: Path) -> None:
     text = (
         "## Phase 1: A\n- [ ] T001 a (depends on T003)\n- [ ] T002 b\n## Phase 2: B\n- [ ] T003 c\n"

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -26,10 +26,11 @@ _PHASE = re.compile(r"Phase\s+([0-9]+(?:\.[0-9]+)*[a-z]?)\b", re.IGNORECASE)
 _PRIORITY = re.compile(r"\bPriority:\s*P([0-9]{1,3})\b", re.IGNORECASE)
 _PARALLEL = re.compile(r"[^\[]{0,12}\[P\]")
 _OF_STORY = re.compile(r"\[US[0-9]+\]")
+_TO = r"(?:(?: ?[-\u2013\u2014] ?| (?:to|thru|through) )T|[-\u2013])([0-9]{3,}[a-z]?)"
 _DEPENDS = re.compile(
-    r"depends on ((?:T[0-9]{3,}[a-z]?(?:,? and |, ?|/| ?[&+] ?)?)+)", re.IGNORECASE
+    rf"depends on ((?:T[0-9]{{3,}}[a-z]?(?:{_TO})?(?:,? and |, ?|/| ?[&+] ?)?)+)", re.IGNORECASE
 )
-_TASK_ID = re.compile(r"T[0-9]{3,}[a-z]?")
+_NAMED = re.compile(rf"T([0-9]{{3,}}[a-z]?)(?:{_TO})?", re.IGNORECASE)
 _MUST_HOLD = re.compile(
     r"\*\*(Independent Test|Checkpoint)(?:[ \t]*\([^()]*\))?(?:\*\*:?|:[ \t]*\*\*)[ \t]*(.+)",
     re.IGNORECASE,
@@ -134,7 +135,7 @@ def _dependent(
         before = waits[phase_of[story.tasks[-1].line]] if edges <= _MOST_EDGES else ()
         names = [name for at in before for name in members[at]]
         phased.append(_waiting(story, names))
-        named = [name for task in story.tasks for name in _named(task.text)]
+        named = [name for task in story.tasks for name in _named(task.text, owner)]
         told.append(_waiting(story, [*names, *(owner.get(name, name) for name in named)]))
     circle = next((why for _, why in wrong(told) if "wait for each other" in why), "")
     if circle and len(stories) < sum(len(story.tasks) for story in stories):
@@ -145,8 +146,19 @@ def _dependent(
     return tuple(told), []
 
 
-def _named(text: str) -> list[str]:
-    return [name for match in _DEPENDS.finditer(text) for name in _TASK_ID.findall(match[1])]
+def _named(text: str, known: Collection[str]) -> Iterator[str]:
+    """The tasks that the text says it depends on; of `T001-T003` all that are there."""
+    for listed in _DEPENDS.finditer(text):
+        for first, last in _NAMED.findall(listed[1].lower()):
+            edges = sorted((_place(first), _place(last or first)))
+            between = [n for n in known if edges[0] <= _place(n[1:]) <= edges[1]] if last else []
+            yield from between or [f"T{first}", *([f"T{last}"] if last else [])]
+
+
+def _place(number: str) -> tuple[int, str]:
+    """What orders numbers of any length: 012, 012a, 013, 1000."""
+    plain = number.lstrip("0")
+    return sum(map(str.isdigit, plain)), plain
 
 
 def _waiting(story: Story, names: Sequence[str]) -> Story:
