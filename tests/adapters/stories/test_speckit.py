@@ -129,6 +129,39 @@ def test_boxes_beside_numbers_that_have_none_are_no_tasks(tmp_path: Path, line: 
     assert "T001" in book.problems[0].why
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("- [ ] [P] T012 Draw", "T012 [P] Draw"),
+        ("- [ ] [P][US1] T012: Draw", "T012 [P][US1] Draw"),
+        ("- [ ] [T012] [P] Draw", "T012 [P] Draw"),
+        ("- [ ] **[T012]** Draw", "T012 Draw"),
+        ("- [ ] ✅ T012 Draw", "T012 ✅ Draw"),
+        ("- [ ] ⚠️ [US2] **T012 Draw** it", "T012 ⚠️ [US2] **Draw** it"),
+        ("- [ ] [P] T012", "T012 [P]"),
+    ],
+)
+def test_a_number_that_is_not_the_first_word(tmp_path: Path, line: str, text: str) -> None:
+    source = put(tmp_path, f"## Phase 1: A\n- [x] T001 a\n{line}\n")
+    book = source.load()
+    assert [(t.id, t.text, t.done) for t in book.stories[0].tasks] == [
+        ("T001", "T001 a", True),
+        ("T012", text, False),
+    ]
+    assert (book.ignored, book.problems) == ((), ())
+    source.settle(book.stories[0], book)
+    done = line.replace("- [ ]", "- [x]")
+    written = (tmp_path / "specs/001-albums/tasks.md").read_text()
+    assert written == f"## Phase 1: A\n- [x] T001 a\n{done}\n"
+    assert source.load().stories[0].done
+
+
+@pytest.mark.parametrize("text", ["See T012", "(T012) is done", "[a](b) T012", "T12 x", "[T012"])
+def test_a_number_further_back_names_no_task(tmp_path: Path, text: str) -> None:
+    book = put(tmp_path, f"## Phase 1: A\n- [x] T001 a\n- [ ] {text}\n").load()
+    assert ([t.id for t in book.stories[0].tasks], len(book.ignored)) == (["T001"], 1)
+
+
 def test_every_task_as_a_story(tmp_path: Path) -> None:
     put(tmp_path)
     book = SpecKit(tmp_path, "001-albums", Options("task")).load()

@@ -21,6 +21,12 @@ HOME = "specs"
 CONSTITUTION = ".specify/memory/constitution.md"
 _DOCUMENTS = ("spec.md", "plan.md", "research.md", "data-model.md", "quickstart.md", "contracts")
 _ID = re.compile(r"[*_`~]{0,3}(T[0-9]{3,}[a-z]?)\b")
+# A number behind tags (`[P] T012`) or signs (`✅ T009`), or in brackets (`[T003]`).
+_BEHIND = re.compile(
+    r"(?P<tags>(?:\[(?!T[0-9]{3})[^\[\]]{1,20}\]\s*|[^\x00-\x7f\w\s]{1,4}\s*){0,4})"
+    r"(?P<wrap>[*_`~]{0,3})(?:\[(?P<boxed>T[0-9]{3,}[a-z]?)\]|(?P<bare>T[0-9]{3,}[a-z]?)\b)"
+    r"(?P<close>[.:)]?[*_`~]{0,3}[.:)]?)\s*"
+)
 _UNBOXED = re.compile(r"\s*(?:[-*+]\s+)?[*_`~]{0,3}T[0-9]{3,}[a-z]?\b")
 _PHASE = re.compile(r"Phase\s+([0-9]+(?:\.[0-9]+)*[a-z]?)\b", re.IGNORECASE)
 _PRIORITY = re.compile(r"\bPriority:\s*P([0-9]{1,3})\b", re.IGNORECASE)
@@ -41,12 +47,24 @@ _MOST_EDGES = 50_000
 
 def _select(lines: Sequence[str], boxes: Sequence[TaskLine]) -> tuple[list[TaskLine], list[Remark]]:
     """The boxes with a number; in a file that has no such number at all, every box."""
+    boxes = [box if _ID.match(box.text) else _numbered(box) for box in boxes]
     if not any(_ID.match(box.text) for box in boxes) and not any(map(_UNBOXED.match, lines)):
         refused = [Remark(b.line, "A letter in the box is no state.") for b in boxes if _legend(b)]
         return [box for box in boxes if not _legend(box)], refused
     why = "A box without a number like T001 is a note and not counted."
     refused = [Remark(box.line, why) for box in boxes if not _ID.match(box.text)]
     return [box for box in boxes if _ID.match(box.text)], refused
+
+
+def _numbered(box: TaskLine) -> TaskLine:
+    """The box with its number at the start of its text, as the format has it."""
+    found = _BEHIND.match(box.text)
+    if found is None:
+        return box
+    wrap = "" if found["wrap"] in found["close"] else found["wrap"]
+    number = found["boxed"] or found["bare"]
+    words = (number, found["tags"].strip(), wrap + box.text[found.end() :])
+    return replace(box, text=" ".join(filter(None, words)))
 
 
 def _legend(box: TaskLine) -> bool:
