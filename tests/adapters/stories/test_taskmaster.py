@@ -129,6 +129,23 @@ def test_nobody_waits_for_a_subtask_that_is_done(
     assert [story.depends_on for story in book.stories] == [(), waits]
 
 
+def test_a_subtask_may_have_its_whole_number(tmp_path: Path) -> None:
+    parts = [{"id": "1.1", "title": "a", "status": "done"}, {"id": 1.2, "title": "b"}, {"id": 3}]
+    first = {"id": 1, "title": "A", "subtasks": parts}
+    second = {"id": 2, "title": "B", "dependencies": ["1.1"]}
+    source = made(tmp_path, json.dumps({"master": {"tasks": [first, second]}}))
+    book = source.load()
+    assert [(t.id, t.text) for t in book.stories[0].tasks] == [
+        ("1", "A"),
+        ("1.1", "1.1 a"),
+        ("1.2", "1.2 b"),
+        ("1.3", "1.3 "),
+    ]
+    assert (book.stories[1].depends_on, book.problems) == ((), ())
+    source.settle(book.stories[0], book)
+    assert source.load().stories[0].done
+
+
 def test_the_old_layout_is_the_tag_master(tmp_path: Path) -> None:
     old = {"tasks": [{"id": 1, "title": "a", "status": "pending"}], "metadata": {}}
     source = made(tmp_path, json.dumps(old), path="tasks/tasks.json")

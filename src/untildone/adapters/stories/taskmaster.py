@@ -119,7 +119,7 @@ class TaskDocument:
             if not isinstance(sub.value, dict):
                 continue
             where = self._text.line(sub.start)
-            number = f"{name}.{fields.text(sub.value.get('id')) or len(tasks)}"
+            number = _part(name, fields.text(sub.value.get("id")) or str(len(tasks)))
             heading = fields.title(fields.first(sub.value, ("title", "description")))
             self._places.setdefault((key, number), sub)
             tasks.append(self._task(number, f"{number} {heading}", sub.value, where, own))
@@ -227,10 +227,15 @@ def _parents(value: Json, over: Set[str], *, dotted: bool = False) -> Iterator[s
             yield fields.story_id(task)
 
 
+def _part(task: str, own: str) -> str:
+    """The number of a subtask, which is mostly written without that of its task."""
+    return own if own.startswith(f"{task}.") else f"{task}.{own}"
+
+
 def _finished_parts(tasks: Json) -> frozenset[str]:
     """The numbers of the subtasks that are done, such as `1.2`."""
     return frozenset(
-        f"{fields.text(task.get('id'))}.{fields.text(part.get('id'))}"
+        _part(fields.text(task.get("id")), fields.text(part.get("id")))
         for task in _objects(tasks)
         for part in _objects(task.get("subtasks"))
         if fields.text(part.get("status")) in (*_DONE, _DROPPED)
