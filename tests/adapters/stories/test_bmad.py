@@ -176,6 +176,30 @@ def test_a_lost_story_changes_nothing(tmp_path: Path) -> None:
         source.settle(before.stories[1], before)
 
 
+def test_what_is_done_and_has_no_file_is_told(tmp_path: Path) -> None:
+    added = "  1-4-old: done\n  1-5-odd: skipped-for-now\n"
+    book = put(tmp_path, TRACKING.replace("  1-3-later", f"{added}  1-3-later")).load()
+    assert [story.id for story in book.stories] == ["1-1-log-in", "1-2-log-out", "2-1-pay"]
+    assert [(remark.line, remark.why) for remark in book.ignored] == [
+        (8, "Story 1-4-old (done) has no file and counts as done."),
+        (9, "Story 1-5-odd (skipped-for-now) has no file and counts as done."),
+        (10, "Story 1-3-later (backlog) has no file yet and cannot be run."),
+    ]
+
+
+def test_a_sprint_in_which_nothing_is_left_is_done(tmp_path: Path) -> None:
+    tracking = "development_status:\n  epic-1: done\n  1-4-a: done\n  1-5-b: review\n"
+    book = put(tmp_path, tracking).load()
+    assert (book.stories, book.problems, len(book.ignored)) == ((), (), 2)
+    assert bmad.find(tmp_path) == (Found("sprint"),)
+    assert not bmad.find(tmp_path)[0].open
+    for left in ("1-6-c: backlog", "2-1-pay: blocked", "a/b: ready-for-dev", "1-6-c:"):
+        book = put(tmp_path, f"{tracking}  {left}\n").load()
+        (problem,) = book.problems
+        assert problem.why == "No story of this sprint has a file and can be run."
+        assert [remark.line for remark in book.ignored] == [3, 4, 5]
+
+
 def test_the_sprint_is_found(tmp_path: Path) -> None:
     assert bmad.find(tmp_path) == ()
     (tmp_path / "docs/stories").mkdir(parents=True)

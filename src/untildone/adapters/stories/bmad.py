@@ -67,8 +67,9 @@ class Sprint:
         self._places: dict[str, Place] = {}
         self._ignored: list[Remark] = []
         self._problems: list[Remark] = []
+        self._left = False
         stories = tuple(self._stories())
-        if not stories and not self._problems:
+        if not stories and not self._problems and (self._left or not self._ignored):
             self._problems.append(Remark(1, "No story of this sprint has a file and can be run."))
         tracked = self._tracking.path if self._places else self._home
         self.book = StoryBook(
@@ -91,13 +92,22 @@ class Sprint:
     def _stories(self) -> Iterator[Story]:
         for name, word, line in self._of_epic(list(self._entries())):
             if not _FILE_NAME.fullmatch(name):
+                self._leave(line, "A key that cannot be the name of a file is no story.")
                 continue
             path = self._file_of(name)
             if path:
                 yield from self._story(name, path, word, line)
-            elif _plain(word) not in _DONE and not _plain(word).startswith(_DROPPED):
-                why = f"Story {name} ({word or 'no status'}) has no file yet and cannot be run."
+            elif _plain(word) in _DONE or _plain(word).startswith(_DROPPED):
+                why = f"Story {name} ({word}) has no file and counts as done."
                 self._ignored.append(Remark(line, why))
+            else:
+                why = f"Story {name} ({word or 'no status'}) has no file yet and cannot be run."
+                self._leave(line, why)
+
+    def _leave(self, line: int, why: str) -> None:
+        """What is not done and not a story of this run."""
+        self._left = True
+        self._ignored.append(Remark(line, why))
 
     def _of_epic(self, entries: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, int]]:
         """The stories of the epic that is wanted: by its place in the list, else by its number."""
@@ -159,7 +169,7 @@ class Sprint:
         state = _plain(word if self._text else page.status)
         if state in _NOT_YET or state.startswith(_HELD):
             why = f"Story {name} is not ready: its status is `{state or 'missing'}`."
-            self._ignored.append(Remark(line, why))
+            self._leave(line, why)
             return
         self._pages.setdefault(fields.story_id(name), page)
         dropped = state.startswith(_DROPPED)
