@@ -120,12 +120,35 @@ def test_a_new_member_is_laid_out_like_its_neighbour(before: str, after: str) ->
     assert document.edited([edit]).decode() == after
 
 
-def test_of_equal_keys_the_last_one_counts_and_is_edited() -> None:
-    document = JsonText(b'{"a": 1, "a": 2}')
-    root = document.root()
-    assert root.value == {"a": 2}
-    edit = document.replaced(document.members(root)["a"], True)
-    assert document.edited([edit]) == b'{"a": 1, "a": true}'
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"a": 1, "a": 2}', 1),
+        ('{"a" : 1,\n"a"\n: 2}', 2),
+        ('{"a":1,\n\n"\\u0061":2}', 3),
+        ('{"a": {"b": 1},\n"a":\n2}', 2),
+        ('{"a\\"": 1,\n"a\\"": 2}', 2),
+        ('{"a\\\\": 1,\n"a\\\\": 2}', 2),
+        ('{"b": ": ", "a": 1,\n"a": "\\":"}', 2),
+    ],
+)
+def test_the_same_key_twice_is_an_error_with_its_line(text: str, line: int) -> None:
+    why = r"The key `a.?` stands here twice\."
+    document = JsonText(text.encode())
+    with pytest.raises(NotJson, match=why) as caught:
+        document.members(document.root())
+    assert caught.value.line == line
+    document = JsonText(f"[{{}},\n{text}]".encode())
+    with pytest.raises(NotJson, match=why) as caught:
+        list(document.elements(document.root()))
+    assert caught.value.line == line + 1
+
+
+def test_what_is_deeper_may_have_a_key_twice() -> None:
+    document = JsonText(b'[{"a": 1, "b": {"a": 1, "a": 2}}]')
+    (found,) = document.elements(document.root())
+    assert found.value == {"a": 1, "b": {"a": 2}}
+    assert document.members(found)["b"].value == {"a": 2}
 
 
 def test_bytes_that_are_not_utf_8_stay() -> None:

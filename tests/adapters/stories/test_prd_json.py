@@ -177,6 +177,29 @@ def test_what_is_not_json_is_an_error_with_file_and_line(tmp_path: Path, text: s
         source(tmp_path, text).load()
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "key"),
+    [
+        ('{"userStories": [{"id": "a"}],\n"userStories": [{"id": "b"}]}', 2, "userStories"),
+        ('{"stories": [{"id": "a",\n"passes": false,\n"passes": true}]}', 3, "passes"),
+        ('{"stories": {"x": {"passes": false},\n"x": {"passes": true}}}', 2, "x"),
+        ('{"stories": {"x": {"id": 1,\n"id": 2}}}', 2, "id"),
+        ('{"prd": {"stories": [{"id": 1}],\n"stories": [{"id": 2}]}}', 2, "stories"),
+        ('{"phases": [{"id": 1, "tasks": [{"id": 1}],\n"tasks": [{"id": 2}]}]}', 2, "tasks"),
+        ('{"phases": [{"id": 1, "tasks": [{"id": 1,\n"id": 2}]}]}', 2, "id"),
+    ],
+)
+def test_the_same_key_twice_is_an_error(tmp_path: Path, text: str, line: int, key: str) -> None:
+    why = rf"prd\.json:{line}: The key `{key}` stands here twice\."
+    with pytest.raises(StoriesError, match=why):
+        source(tmp_path, text).load()
+
+
+def test_what_no_story_is_read_from_may_have_a_key_twice(tmp_path: Path) -> None:
+    text = '{"metadata": {"a": 1, "a": 2}, "stories": [{"id": "a", "x": {"b": 1, "b": 2}}]}'
+    assert source(tmp_path, text).load().problems == ()
+
+
 def test_claims_for_other_stories_get_the_word_they_had(tmp_path: Path) -> None:
     text = '{"stories": [{"id": "1", "title": "a", "status": "todo"},\r\n'
     text += '{"id": "2", "title": "b", "status": "in_progress"}]}'

@@ -176,6 +176,20 @@ def test_what_cannot_be_run_is_a_problem(tmp_path: Path, text: str, why: str) ->
     assert any(why in problem.why for problem in book.problems)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"master": {"tasks": [{"id": 1}]},\n"master": {"tasks": [{"id": 2}]}}',
+        '{"master": {"tasks": [{"id": 1}],\n"tasks": [{"id": 2}]}}',
+        '{"tasks": [{"id": 1, "status": "done",\n"status": "pending"}]}',
+        '{"tasks": [{"id": 1, "subtasks": [{"id": 1, "status": "done",\n"status": "pending"}]}]}',
+    ],
+)
+def test_the_same_key_twice_is_an_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(StoriesError, match=r"tasks\.json:2: The key `\w+` stands here twice\."):
+        made(tmp_path, text).load()
+
+
 def test_a_broken_file_is_an_error_and_a_row(tmp_path: Path) -> None:
     source = made(tmp_path, '{"master": {\n"tasks": [}}')
     with pytest.raises(StoriesError, match=r"tasks\.json:2: "):

@@ -15,6 +15,8 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 _BLANKS = re.compile(r"[ \t\n\r]*")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _MARK = "\ufeff"
+# Objects as lists of their pairs: of the same key twice, both are there.
+_PAIRS = json.JSONDecoder(object_pairs_hook=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +86,27 @@ class JsonText(PlacedText):
         return found
 
     def elements(self, array: Place) -> Iterator[Place]:
-        """The places of an array's values."""
+        """The places of an array's values; an object with the same key twice is an error."""
         at = self._skip(array.start + 1)
-        while self.text[at] != "]":
-            found = self._value(at)
+        for value in array.value if isinstance(array.value, list) else ():
+            pairs = self._value(at, _PAIRS)
+            found = Place(value, at, pairs.end)
+            if isinstance(value, dict) and _many(pairs.value) != len(value):
+                self.members(found)
             yield found
             at = self._skip(found.end)
             if self.text[at] == ",":
                 at = self._skip(at + 1)
 
     def members(self, thing: Place) -> dict[str, Place]:
-        """The places of an object's values by key; of equal keys the last one counts."""
-        return {key: found for key, _, _, found in self._members(thing)}
+        """The places of an object's values by key; the same key twice is an error."""
+        found: dict[str, Place] = {}
+        for key, _, behind, place in self._members(thing):
+            if key in found:
+                line = self.line(place.start - len(behind))
+                raise NotJson(line, f"The key `{plain(key)}` stands here twice.")
+            found[key] = place
+        return found
 
     def replaced(self, found: Place, value: Json) -> Edit:
         """The edit that puts this value in the place of the other."""
@@ -129,9 +140,9 @@ class JsonText(PlacedText):
         assert match is not None
         return match.end()
 
-    def _value(self, at: int) -> Place:
+    def _value(self, at: int, decoder: json.JSONDecoder | None = None) -> Place:
         try:
-            value, end = self._decoder.raw_decode(self.text, at)
+            value, end = (decoder or self._decoder).raw_decode(self.text, at)
         except json.JSONDecodeError as error:
             raise NotJson(self.line(error.pos), f"This is not JSON: {error.msg}.") from None
         except RecursionError:
@@ -146,6 +157,10 @@ def plain(text: str) -> str:
     if text.isascii() or not _SURROGATES.search(text):
         return text
     return _SURROGATES.sub("\ufffd", text)
+
+
+def _many(pairs: Json) -> int:
+    return len(pairs) if isinstance(pairs, list) else 0
 
 
 def _refuse(name: str) -> Json:

@@ -130,7 +130,7 @@ class Reading:
         if isinstance(place.value, list):
             items = (("", item) for item in self._tree.elements(place))
         elif isinstance(place.value, dict):
-            items = iter(self._tree.members(place).items())
+            items = iter(self._named(place))
         else:
             items = iter(())
         for name, item in items:
@@ -140,6 +140,13 @@ class Reading:
             else:
                 why = "An entry that is no object cannot hold a state, so it is not a story."
                 self.ignored.append(Remark(line, why))
+
+    def _named(self, place: Place) -> Iterator[tuple[str, Place]]:
+        """The members of an object; of each, its own are looked at for a key that is twice."""
+        for name, item in self._tree.members(place).items():
+            if isinstance(item.value, dict):
+                self._tree.members(item)
+            yield name, item
 
     def _stories(self, entries: Sequence[Entry]) -> tuple[Story, ...]:
         seen: dict[str, int] = {}
