@@ -226,6 +226,15 @@ def test_what_is_no_task_in_a_wave_is_told(tmp_path: Path) -> None:
     ]
 
 
+def test_of_very_much_that_is_no_task_the_first_is_told(tmp_path: Path) -> None:
+    names = ["\ud800", "x" * 900, *(str(number) for number in range(20, 31))]
+    book = put(tmp_path, f'{TASKS}\n```\n{{"waves": [["1"], {json.dumps(names)}]}}\n```\n').load()
+    listed = ", ".join(["\ufffd", "x" * 40, *map(str, range(20, 28))])
+    assert book.ignored[1].why == (
+        f"The task graph names what is no task of this file: {listed} and 3 more"
+    )
+
+
 CHECKED = """\
 - [ ] 1. A
   - [ ] 1.1 a

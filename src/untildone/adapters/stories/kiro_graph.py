@@ -4,12 +4,15 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from untildone.adapters.stories.json_text import plain
 from untildone.domain.story import Remark
 from untildone.domain.value import dataclass
 
 _FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _WAVES = '"waves"'
 _NEEDS = "depends_on"
+_NAMED = 10  # at most so many are told
+_LONGEST = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,9 @@ class TaskGraph:
             why = "The task graph orders nothing: there is no task of this file in its `waves`."
             self.remarks.append(Remark(line, why))
         elif unknown := list(self._unknown(rows)) if len(self.placed) > known else []:
-            why = f"The task graph names what is no task of this file: {', '.join(unknown)}"
+            more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+            named = plain(", ".join(name[:_LONGEST] for name in unknown[:_NAMED]))
+            why = f"The task graph names what is no task of this file: {named}{more}"
             self.remarks.append(Remark(line, why))
 
     def _follow(self, rows: Sequence[Row]) -> None:
