@@ -152,14 +152,16 @@ def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, objec
 
 
 def _lay(values: dict[str, object], layer: dict[str, object], where: str) -> None:
-    """Put a layer over the others: who names an agent means no ladder of a layer below."""
+    """Put a layer over the others: who names an agent means none of a layer below."""
     ladder = layer.get("agents")
     if isinstance(ladder, tuple) and ladder:
         first = ladder[0].partition(":")[0]
         if layer.get("agent", first) != first:
             raise _wrong(where, f"`agent` is not the first of `agents`, which is {first}: name one")
         layer = layer | {"agent": first}
-    elif "agent" in layer or "agent_cmd" in layer:
+    elif "agent_cmd" in layer:
+        layer = layer | {"agents": (), "agent": "command"}
+    elif "agent" in layer:
         layer = layer | {"agents": ()}
     for key, value in layer.items():
         earlier = values.get(key)

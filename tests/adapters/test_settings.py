@@ -1,5 +1,6 @@
 """Settings from all layers; what is wrong is named with its place."""
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,43 @@ def test_a_ladder_and_an_agent_of_different_layers(top: Path) -> None:
         load(top, {}, {"agent": "codex", "agents": ("claude:x",)})
     with pytest.raises(UserError, match="no agent called 'clade'; did you mean `claude`"):
         load(top, {}, {"agents": ("clade",)})
+
+
+LAYERS = ("user", "file", "environment", "flags")
+
+
+def of_layers(home: Path, top: Path, **layers: tuple[str, str]) -> Settings:
+    """The settings where some layers say one thing each."""
+    environ, flags = {"HOME": str(home)}, {}
+    for name, (key, value) in layers.items():
+        if name == "user":
+            of_user(home, f'{key} = "{value}"\n')
+        elif name == "file":
+            (top / "untildone.toml").write_text(f'{key} = "{value}"\n')
+        elif name == "environment":
+            environ[f"UNTILDONE_{key.upper()}"] = value
+        else:
+            flags[key] = value
+    return load(top, environ, flags)
+
+
+@pytest.mark.parametrize(("weaker", "stronger"), list(combinations(LAYERS, 2)))
+def test_an_agent_and_a_command_of_different_layers(
+    weaker: str, stronger: str, top: Path, tmp_path: Path
+) -> None:
+    told = {weaker: ("agent_cmd", "x"), stronger: ("agent", "codex")}
+    assert of_layers(tmp_path / "a", top, **told).agent == "codex"
+    told = {weaker: ("agent", "codex"), stronger: ("agent_cmd", "x")}
+    ours = of_layers(tmp_path / "b", top, **told)
+    assert (ours.agent, ours.agent_cmd) == ("command", "x")
+
+
+def test_a_command_beside_an_agent_in_one_layer_is_the_agent(top: Path) -> None:
+    assert load(top, {}, {"agent": "codex", "agent_cmd": "x"}).agent == "command"
+    (top / "untildone.toml").write_text('agent = "codex"\nagent_cmd = "x"\n')
+    assert load(top, {}, {}).agent == "command"
+    ours = load(top, {}, {"agents": ("codex", "command")})
+    assert (ours.agent, ours.agent_cmd) == ("codex", "x")  # the ladder ends at that command
 
 
 def test_table_in_pyproject(top: Path) -> None:

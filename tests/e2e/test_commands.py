@@ -734,6 +734,16 @@ def test_init_does_not_overwrite(bench: Bench) -> None:
     assert bench.read("untildone.toml") == "max_retries = 1\n"
 
 
+def test_an_agent_by_flag_over_a_command_in_the_file(bench: Bench) -> None:
+    bench.write("untildone.toml", 'agent_cmd = "false"\n')
+    bench.commit("config")
+    bench.install_claude()
+    bench.only_stories(1)
+    bench.plan()
+    assert bench.loop("--agent", "claude").ok().one("iteration_started")["agent"] == "claude"
+    assert len(bench.calls()) == 1
+
+
 def test_settings_flag_over_environment_over_file(bench: Bench) -> None:
     bench.write("untildone.toml", "max_retries = 2\n")
     bench.commit("config")

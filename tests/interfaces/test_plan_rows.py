@@ -26,6 +26,12 @@ def test_choices_are_shown_by_name_and_what_is_usual_is_not() -> None:
     assert chosen["limit of a check"] == "2.5 min"
 
 
+def test_a_command_is_shown_only_where_it_can_be_called() -> None:
+    label, plan = "agent command", replace(PLAN, agent="claude", agent_cmd="x")
+    assert label not in dict(plan_rows(plan))
+    assert dict(plan_rows(replace(plan, fallback="command")))[label] == "x"
+
+
 @dataclass(frozen=True)
 class Anything:
     name: str

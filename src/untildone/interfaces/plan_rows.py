@@ -41,15 +41,16 @@ UNITS = {"_min": "min", "_mb": "MiB", "_usd": "USD", "_s": "s"}
 
 def plan_rows(plan: Plan) -> list[tuple[str, str]]:
     """What was decided: choices first, then the limits."""
-    return [*_rows(plan), *_rows(plan.limits, all_of_them=True)]
+    unused = set() if "command" in plan.agents else {"agent_cmd"}
+    return [*_rows(plan, HIDDEN | unused), *_rows(plan.limits, HIDDEN, all_of_them=True)]
 
 
-def _rows(value: Any, *, all_of_them: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - any dataclass
+def _rows(value: Any, hidden: set[str], *, all_of_them: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - any dataclass
     for field in fields(value):
         name, content = field.name, getattr(value, field.name)
         usual = content == _default(field)
         told = all_of_them and content != 0
-        if name in HIDDEN or (usual and not told and name not in ALWAYS):
+        if name in hidden or (usual and not told and name not in ALWAYS):
             continue
         unit = next((u for end, u in UNITS.items() if name.endswith(end)), "")
         yield _label(name), f"{text_of(content) or ALWAYS.get(name, 'none')} {unit}".rstrip()

@@ -49,7 +49,7 @@ def look(processes: Processes, agent: Program, settings: Settings, folder: Path)
     """One agent, asked for its version if it is installed."""
     ways, path = agent.ways, agent.path()
     version, why = _version(processes, path, folder) if path else ("", "not installed")
-    chosen = ways.name == settings.agent and not settings.agent_cmd
+    chosen = ways.name == settings.agent
     intent = Intent(
         prompt="",
         cwd=str(folder),

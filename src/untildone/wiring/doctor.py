@@ -114,7 +114,7 @@ def _worktree(repository: Repository) -> Row:
 
 
 def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row]:
-    wanted = "command" if settings.agent_cmd else settings.agent
+    wanted = settings.agent
     for name in PROGRAMS:
         agent = program(name)
         if agent.path() or name == wanted:

@@ -149,7 +149,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         plain=plain,
         done=done,
         source=source.name if source else "",
-        agent="command" if settings.agent_cmd and not settings.agents else settings.agent,
+        agent=settings.agent,
         limits=limits,
         check_files=files_of_checks(settings.verify, top) if settings.protect_checks else (),
         verify_found=() if plain else not_asked_for(settings, top),
