@@ -121,6 +121,8 @@ CHOICES = {
     "sandbox": ("auto", "bwrap", "off"),
     "on_stuck": ("retry", "park"),
 }
+# An empty variable of a script must not mean another agent, or a check that never runs.
+COMMANDS = ("agent_cmd", "verify", "story_verify")
 # Lists of KEY=VALUE that may also be written as a table.
 TABLES = ("story_verify",)
 FIELDS = {f.name: f for f in fields(Settings)}
@@ -209,18 +211,13 @@ def _table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
 def _typed(key: str, value: object, where: str) -> object:
     kind = type(FIELDS[key].default)
     if kind is tuple:
-        if isinstance(value, dict) and key in TABLES:
-            value = _pairs(value)
-        listed = (value,) if isinstance(value, str) else value
-        if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
-            raise _wrong(where, f"`{key}` must be a text or a list of texts")
-        if key == "budget":
-            _check_budgets(tuple(listed), where)
-        return _rungs(listed, where) if key == "agents" else tuple(listed)
+        return _listed(key, value, where)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not kind:
         raise _wrong(where, f"`{key}` must be {_TYPE_WORDS[kind]}, not {value!r}")
+    if isinstance(value, str):
+        _refuse_blank(key, (value,), where)
     least = FIELDS[key].metadata.get("least")
     if isinstance(value, int | float) and least is not None and value < least:
         raise _wrong(where, f"`{key}` must be at least {least}, not {value}")
@@ -232,6 +229,29 @@ def _typed(key: str, value: object, where: str) -> object:
         what = f"`{key}` must be one of {known}, not {value!r}{_near(value, CHOICES[key])}"
         raise _wrong(where, what, AGENTS_HINT if key == "agent" else INIT_HINT)
     return value
+
+
+def _listed(key: str, value: object, where: str) -> tuple[str, ...]:
+    if isinstance(value, dict) and key in TABLES:
+        value = _pairs(value)
+    listed = (value,) if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
+        raise _wrong(where, f"`{key}` must be a text or a list of texts")
+    if key == "budget":
+        _check_budgets(tuple(listed), where)
+    _refuse_blank(key, tuple(listed), where)
+    return _rungs(listed, where) if key == "agents" else tuple(listed)
+
+
+def _refuse_blank(key: str, texts: tuple[str, ...], where: str) -> None:
+    if key not in COMMANDS:
+        return
+    from untildone.domain.checks import parse  # noqa: PLC0415 - costs start-up time
+
+    for text in texts:
+        command = text.partition("=")[2] if key == "story_verify" else text
+        if not parse(command).command.strip():
+            raise _wrong(where, f"`{key}` has no command: {text!r}. Name one or leave it out")
 
 
 def _pairs(table: dict[str, Any]) -> list[object]:

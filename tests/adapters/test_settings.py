@@ -1,5 +1,6 @@
 """Settings from all layers; what is wrong is named with its place."""
 
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -200,6 +201,27 @@ def test_what_is_wrong_in_a_file_is_named(name: str, top: Path) -> None:
     assert caught.value.message.startswith(f"Wrong configuration in {path}{message}")
     command = "untildone agents" if name == "word" else "untildone init"
     assert (caught.value.state, command in caught.value.hint) == ("Nothing was changed.", True)
+
+
+BLANK = {
+    "agent_cmd": ("", " \n"),
+    "verify": ("", " ", "warn: ", "off:"),
+    "story_verify": ("2=", "2= warn:", "pytest"),
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [(k, text) for k, texts in BLANK.items() for text in texts]
+)
+def test_a_command_that_is_none_is_refused_in_every_layer(key: str, text: str, top: Path) -> None:
+    with pytest.raises(UserError, match=f"in --{key.replace('_', '-')}: `{key}` has no command: "):
+        load(top, {}, {key: text if key == "agent_cmd" else ("x=true", text)})
+    name = f"UNTILDONE_{key.upper()}"
+    with pytest.raises(UserError, match=f"variable {name}: `{key}` has no command: "):
+        load(top, {name: text}, {})
+    (top / "untildone.toml").write_text(f"\n{key} = {json.dumps(text)}\n")
+    with pytest.raises(UserError, match=f"untildone.toml:2: `{key}` has no command: "):
+        load(top, {}, {})
 
 
 def test_bytes_that_are_no_text(top: Path) -> None:

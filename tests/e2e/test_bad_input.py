@@ -41,8 +41,9 @@ def run(
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
 ) -> Result:
-    """`run` with the fake agent and no events."""
-    return bench.run("run", *args, "--agent-cmd", bench.agent, cwd=cwd, env=env)
+    """`run` with the fake agent and no events; a `--agent-cmd` of its own wins."""
+    agent = [] if "--agent-cmd" in args else ["--agent-cmd", bench.agent]
+    return bench.run("run", *args, *agent, cwd=cwd, env=env)
 
 
 def refuses(bench: Bench, *args: str, words: tuple[str, ...], **env: str) -> None:
@@ -271,6 +272,14 @@ def test_empty_task(bench: Bench, task: str) -> None:
 def test_empty_change_name(bench: Bench) -> None:
     refuses(bench, "", words=("change", "empty"))
     refuses(bench, "", "--task", "do it", words=("change", "empty"))
+
+
+@pytest.mark.parametrize("flag", ["--agent-cmd", "--verify"])
+@pytest.mark.parametrize("text", ["", " "], ids=["empty", "blank"])
+def test_empty_command(bench: Bench, flag: str, text: str) -> None:
+    # An unset variable of a script: neither another agent nor a check that never runs.
+    bench.install_claude()
+    refuses(bench, "demo", flag, text, words=(flag, "no command", "Nothing was changed"))
 
 
 def test_wrong_flag_names_the_nearest(bench: Bench) -> None:
