@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -306,13 +307,16 @@ class Terminal:
         )
         os.close(slave)
         self._raw = bytearray()
+        self._leaves = threading.Event()
         self._thread = threading.Thread(target=self._collect, daemon=True)
         self._thread.start()
 
     def _collect(self) -> None:
+        # A blocked read would keep the terminal open after `hang_up`.
         with contextlib.suppress(OSError):
-            while chunk := os.read(self._master, 65536):
-                self._raw += chunk
+            while not self._leaves.is_set():
+                if select.select([self._master], [], [], 0.02)[0]:
+                    self._raw += os.read(self._master, 65536)
 
     @property
     def raw(self) -> bytes:
@@ -369,8 +373,15 @@ class Terminal:
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(10)
         self._thread.join(2)
-        with contextlib.suppress(OSError):
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Close the terminal's window, or break its line."""
+        self._leaves.set()
+        self._thread.join()
+        if self._master >= 0:
             os.close(self._master)
+            self._master = -1
 
 
 class Bench:

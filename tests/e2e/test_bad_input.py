@@ -397,6 +397,16 @@ def test_run_without_change_and_several_open_names_them(bench: Bench) -> None:
     refuses(bench, words=("demo", "second"))
 
 
+@pytest.mark.parametrize("args", [("run", "dmeo"), ("statsu",)], ids=" ".join)
+def test_an_error_that_nobody_hears_keeps_its_exit_code(
+    bench: Bench, args: tuple[str, ...]
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [str(COMMAND), *args]
+        done = subprocess.run(command, cwd=bench.repo, env=bench.env(), stderr=full, check=False)
+    assert done.returncode == 2
+
+
 def test_errors_in_json_mode_leave_only_json_on_standard_output(bench: Bench) -> None:
     result = bench.loop("--max-retries", "-1")
     assert result.code == 2

@@ -112,6 +112,29 @@ def test_S004_R1_state_file_is_valid_json_at_every_instant(bench: Bench) -> None
     assert leftovers == set()
 
 
+TERMINALS = {
+    "at the question": [],
+    "in an iteration": [],
+    "with events": ["--json"],
+    "quiet": ["--quiet"],
+}
+
+
+@pytest.mark.parametrize("name", TERMINALS)
+def test_S004_R3_a_terminal_that_is_closed_is_a_hang_up(bench: Bench, name: str) -> None:
+    asked = name == "at the question"
+    bench.only_stories(1)
+    bench.plan({}, default=DONE if asked else SLEEPER)
+    terminal = bench.terminal("run", "demo", "--agent-cmd", bench.agent, *TERMINALS[name])
+    if asked:
+        until(lambda: (s := bench.state_path()).exists() and "awaiting_choice" in s.read_text())
+    else:
+        bench.wait_call(1)
+    terminal.hang_up()
+    assert terminal.wait() == 129
+    assert bench.state()["status"] == ("done" if asked else "stopped")
+
+
 def test_S004_R1_unknown_fields_survive(bench: Bench) -> None:
     bench.plan({}, default=fails())
     bench.loop("--max-retries", "0").ok(3)

@@ -1,5 +1,6 @@
 """The command tree and the outer error boundary."""
 
+import contextlib
 import io
 import os
 import sys
@@ -56,10 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; every way it can fail ends here as one clear message and an exit code."""
     _open_streams()
     code = _run(argv)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on: no noise at the exit
+    for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            # Nobody reads on: no noise at the exit, and no exit code of Python's own.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
     return code
 
 
@@ -71,7 +74,8 @@ def _run(argv: Sequence[str] | None) -> int:
     except click.Abort:
         return 130
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         return 2
     except KeyboardInterrupt:
         return 130
@@ -105,11 +109,12 @@ def _open_streams() -> None:
 
 def show(error: UntildoneError) -> None:
     """What happened, what state things are in, what to type next."""
-    click.echo(f"error: {error.message}", err=True)
-    if error.state:
-        click.echo(f"  {error.state}", err=True)
-    if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
+    with contextlib.suppress(OSError):  # nobody hears it; the exit code still says it
+        click.echo(f"error: {error.message}", err=True)
+        if error.state:
+            click.echo(f"  {error.state}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
 
 
 def _outside_trouble(error: OSError) -> UntildoneError:
