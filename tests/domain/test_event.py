@@ -493,7 +493,10 @@ EVENTS: dict[str, Told] = {
         (*OVER, f.ChoiceMade(Choice.CLEANUP)),
         f.Refused(Choice.CLEANUP, "conflict", "merge"),
         (
-            Event("error", {"message": "conflict", "hint": "merge", "reason": "refused"}),
+            Event(
+                "error",
+                {"message": "conflict", "story_id": "", "reason": "refused", "hint": "merge"},
+            ),
             finished(None, Status.DONE),
         ),
     ),
@@ -529,6 +532,13 @@ def test_events_of_a_fact(name: str) -> None:
     plan, before, fact, events = EVENTS[name]
     run = told(*before, plan=plan)
     assert announce(run, fact, apply(run, fact, NOW)) == events
+
+
+def test_every_error_has_the_same_fields() -> None:
+    errors = [event for told in EVENTS.values() for event in told[3] if event.name == "error"]
+    assert errors
+    for event in errors:
+        assert {"message", "story_id", "reason", "hint"} <= set(event.data)
 
 
 def test_a_retry_after_an_interruption_has_one_attempt_more() -> None:

@@ -49,6 +49,12 @@ def warning(message: str) -> Event:
     return Event("warning", {"message": message})
 
 
+def _error(message: str, reason: str, hint: str, story_id: str = "", **more: object) -> Event:
+    """Something that needs the person; readers rely on these four fields."""
+    data = {"message": message, "story_id": story_id, "reason": reason, "hint": hint}
+    return Event("error", data | more)
+
+
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     """The events that this fact gives rise to, the run's ending included."""
     events = [*_of_fact(before, fact, after), *_of_wish(before, fact)]
@@ -72,16 +78,13 @@ def _to_decide(story_id: str) -> Event:
 
 def _of_wish(before: Run, fact: f.Fact) -> Iterator[Event]:
     if isinstance(fact, f.GivenUp) and fact.key in before.parked:
-        parked, change = before.parked[fact.key], before.plan.change_id
-        yield Event(
-            "error",
-            {
-                "message": f"Story {fact.key[0]} was given up",
-                "story_id": fact.key[0],
-                "reason": parked.text,
-                "saved_ref": parked.saved_ref,
-                "hint": next_command(change, fact.key[0], parked.why),
-            },
+        parked, story_id = before.parked[fact.key], fact.key[0]
+        yield _error(
+            f"Story {story_id} was given up",
+            parked.text,
+            next_command(before.plan.change_id, story_id, parked.why),
+            story_id,
+            saved_ref=parked.saved_ref,
         )
     if isinstance(fact, f.Guided):
         yield Event("guided", {"story_id": fact.key[0] if fact.key else "", "text": fact.text})
@@ -135,10 +138,9 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield from map(warning, fact.remarks)
             yield _archived(before, fact)
         case f.Refused():
-            yield Event("error", {"message": fact.message, "hint": fact.hint, "reason": "refused"})
+            yield _error(fact.message, "refused", fact.hint)
         case f.StepFailed():
-            data = {"message": fact.message, "hint": fact.hint, "story_id": _story_id(before)}
-            yield Event("error", data | {"reason": fact.message})
+            yield _error(fact.message, fact.message, fact.hint, _story_id(before))
         case f.Adopted():
             yield from map(warning, fact.remarks)
         case _:
@@ -163,8 +165,7 @@ def _over_budget(run: Run) -> Iterator[Event]:
     command = f"`untildone resume {change} --budget {over.enough}`"
     told = {"budget": over.name, "spent": over.spent, "limit": over.limit}
     if run.ended:
-        data = {"message": over.said, "story_id": over.story_id, "reason": over.said}
-        yield Event("error", data | {"hint": f"{command} goes on"} | told)
+        yield _error(over.said, over.said, f"{command} goes on", over.story_id, **told)
     else:
         yield warning(
             f"{over.said}. The loop waits: type a new amount (such as {over.enough}) or stop; "
@@ -272,22 +273,18 @@ def _saved(before: Run, fact: f.Saved) -> Iterator[Event]:
 
 def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
     iteration = _open(before, fact.lane)
-    story_id = iteration.story_id
+    story_id, change = iteration.story_id, after.plan.change_id
     yield from map(warning, fact.remarks)
     yield Event("reverted", {"story_id": story_id, "saved_ref": fact.saved_ref})
     if iteration.limit or iteration.outcome is Outcome.INTERRUPTED:
         return
     if iteration.trouble and iteration.trouble.kind is Kind.NOT_LOGGED_IN:
         agent = iteration.agent or after.plan.agent
-        yield Event(
-            "error",
-            {
-                "message": f"The agent `{agent}` is not logged in; no attempt was used up",
-                "story_id": story_id,
-                "reason": iteration.reason,
-                "hint": f"Log in (`untildone agents` says how), then "
-                f"`untildone resume {after.plan.change_id}`",
-            },
+        yield _error(
+            f"The agent `{agent}` is not logged in; no attempt was used up",
+            iteration.reason,
+            f"Log in (`untildone agents` says how), then `untildone resume {change}`",
+            story_id,
         )
     elif iteration.fatal:
         yield _given_up(iteration, fact.saved_ref, after, iteration.reason)
@@ -302,16 +299,13 @@ def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
 
 def _given_up(iteration: Iteration, saved_ref: str, run: Run, message: str) -> Event:
     change, story_id = run.plan.change_id, iteration.story_id
-    return Event(
-        "error",
-        {
-            "message": message,
-            "story_id": story_id,
-            "reason": iteration.reason,
-            "saved_ref": saved_ref,
-            "hint": f"`untildone attempts {change} --show {story_id}/{iteration.attempt}` shows "
-            f"the last attempt, `untildone resume {change}` tries again",
-        },
+    return _error(
+        message,
+        iteration.reason,
+        f"`untildone attempts {change} --show {story_id}/{iteration.attempt}` shows the last "
+        f"attempt, `untildone resume {change}` tries again",
+        story_id,
+        saved_ref=saved_ref,
     )
 
 
@@ -339,8 +333,7 @@ def _ending(run: Run) -> Iterator[Event]:
         return
     if run.reason is Reason.MAX_ITERATIONS:
         text = f"The cap of {run.plan.limits.max_iterations} iterations is reached"
-        hint = f"`untildone resume {run.plan.change_id}` goes on with a new cap"
-        yield Event("error", {"message": text, "story_id": "", "reason": text, "hint": hint})
+        yield _error(text, text, f"`untildone resume {run.plan.change_id}` goes on with a new cap")
     if run.reason is Reason.PARKED:
         yield from _still_parked(run)
     yield Event("complete", {"reason": run.reason, "options": ["cleanup", "keep"]})
@@ -372,15 +365,12 @@ def _still_parked(run: Run) -> Iterator[Event]:
     for key, parked in run.parked.items():
         story_id = key[0]
         more = _not_started(blocks.get(key, ()))
-        yield Event(
-            "error",
-            {
-                "message": f"Story {story_id} {STATE_OF[parked.why]}{more}",
-                "story_id": story_id,
-                "reason": parked.text,
-                "saved_ref": parked.saved_ref,
-                "hint": next_command(change, story_id, parked.why),
-            },
+        yield _error(
+            f"Story {story_id} {STATE_OF[parked.why]}{more}",
+            parked.text,
+            next_command(change, story_id, parked.why),
+            story_id,
+            saved_ref=parked.saved_ref,
         )
 
 
