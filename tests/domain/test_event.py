@@ -41,6 +41,7 @@ ONE_ITERATION = replace(PLAN, limits=replace(LIMITS, max_iterations=1))
 WAITS = {"why": "usage limit", "until": at(60), "class": Kind.QUOTA_EXHAUSTED}
 WAIT = f.WaitStarted(0, at(60), "usage limit", Kind.QUOTA_EXHAUSTED)
 LIMIT = Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60))
+IDLE = (began(1, None), ended(), measured(), kept(""))
 STOP = f.StopRequested(Stop(StopHow.NOW))
 SIGNAL = f.StopRequested(Stop(StopHow.NOW, 15))
 OVER = (OPENED, loaded(done=True))
@@ -67,6 +68,17 @@ def no_retry_left(more: str = "") -> Event:
         "`untildone resume demo` tries again",
     }
     return Event("error", data)
+
+
+def stalled(what: str) -> Event:
+    text = f"{what}; what was done before is kept"
+    hint = "`untildone logs demo` shows what the agent said, `untildone resume demo` goes on"
+    return Event("error", {"message": text, "story_id": "", "reason": text, "hint": hint})
+
+
+def forth(tree: str) -> tuple[f.Fact, ...]:
+    """An iteration of the plain loop that leaves this tree, and a commit called like it."""
+    return (began(1, None), ended(), measured(), replace(kept(tree), tree=tree))
 
 
 def run_started(**more: object) -> Event:
@@ -418,6 +430,34 @@ EVENTS: dict[str, Told] = {
                 },
             ),
             stopped(Reason.MAX_ITERATIONS),
+        ),
+    ),
+    "stalled": (
+        PLAIN,
+        (OPENED, *won(1, None), *IDLE, *IDLE[:-1]),
+        IDLE[-1],
+        (
+            stalled("2 iterations in a row left no commit"),
+            stopped(Reason.STALLED),
+        ),
+    ),
+    "stalled after one": (
+        replace(PLAIN, limits=replace(LIMITS, stall_threshold=1)),
+        (OPENED, *IDLE[:-1]),
+        IDLE[-1],
+        (
+            stalled("The last iteration left no commit"),
+            stopped(Reason.STALLED),
+        ),
+    ),
+    "stalled by going back and forth": (
+        PLAIN,
+        (OPENED, *forth("a"), *forth("b"), *forth("a"), *forth("b")[:-1]),
+        forth("b")[-1],
+        (
+            Event("checkpoint_saved", {"story_id": "iteration-1", "commit": "b", "attempt": 1}),
+            stalled("2 iterations in a row only took earlier work back"),
+            stopped(Reason.STALLED),
         ),
     ),
     "stopped": (PLAN, (OPENED, loaded()), STOP, (stopped(), finished(None, Status.STOPPED))),

@@ -23,6 +23,9 @@ def test_stall_after_two_idle_iterations_is_exit_4(bench: Bench) -> None:
     assert len(bench.calls()) == 2
     assert [e["seq"] for e in result.events] == list(range(1, len(result.events) + 1))
     assert result.one("complete")["reason"] == "stalled"
+    error = result.one("error")
+    assert "2 iterations in a row left no commit" in error["message"]
+    assert "untildone resume polish" in error["hint"]
     state = bench.state()
     assert (state["status"], state["change_id"], state["max_iterations"]) == (
         "stalled",
@@ -31,6 +34,18 @@ def test_stall_after_two_idle_iterations_is_exit_4(bench: Bench) -> None:
     )
     assert "Polish the greeting" in state["task"]
     assert bench.subjects("feature/x..ralph/polish") == ["initial state"]
+
+
+@pytest.mark.parametrize("boxes", [False, True], ids=["manual", "tasks"])
+def test_a_stall_is_said_in_quiet_mode_too(bench: Bench, *, boxes: bool) -> None:
+    if boxes:
+        bench.write("tasks.md", "- [ ] a\n")
+    bench.plan({}, default=IDLE)
+    args = ("--task", "Polish", "--quiet", "--agent-cmd", bench.agent)
+    result = bench.run("run", "polish", *args).ok(4)
+    assert result.stdout == ""
+    assert "error: 2 iterations in a row left no commit" in result.stderr
+    assert "untildone resume polish" in result.stderr
 
 
 def test_a_commit_starts_the_stall_count_again(bench: Bench) -> None:

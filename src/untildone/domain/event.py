@@ -334,9 +334,20 @@ def _ending(run: Run) -> Iterator[Event]:
     if run.reason is Reason.MAX_ITERATIONS:
         text = f"The cap of {run.plan.limits.max_iterations} iterations is reached"
         yield _error(text, text, f"`untildone resume {run.plan.change_id}` goes on with a new cap")
+    if run.reason is Reason.STALLED:
+        yield _stalled(run)
     if run.reason is Reason.PARKED:
         yield from _still_parked(run)
     yield Event("complete", {"reason": run.reason, "options": ["cleanup", "keep"]})
+
+
+def _stalled(run: Run) -> Event:
+    change, idle = run.plan.change_id, run.iterations[-run.commitless :]
+    count = f"{len(idle)} iterations in a row" if len(idle) > 1 else "The last iteration"
+    what = "only took earlier work back" if any(it.commits for it in idle) else "left no commit"
+    text = f"{count} {what}; what was done before is kept"
+    shows = f"`untildone logs {change}` shows what the agent said"
+    return _error(text, text, f"{shows}, `untildone resume {change}` goes on")
 
 
 def _set_aside(before: Run, after: Run) -> Iterator[Event]:
