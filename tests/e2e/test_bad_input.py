@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import os
 import re
 import shutil
@@ -14,6 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.bench_repo import COMMAND, TASKS, Result, tasks_text
+from untildone.adapters.journal import Journal
+from untildone.domain.fact import ChoiceMade
+from untildone.domain.run import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +31,11 @@ SLEEP = [["sleep", 600]]
 
 
 def refused(result: Result, *words: str) -> None:
-    """Exit 2, all words named, a command to type next, no traceback."""
+    """Exit 2, all words named, the state, a command to type next, no traceback."""
     said = result.stdout + result.stderr
     assert result.code == 2, f"exit {result.code}\n{said}"
     assert "Traceback" not in said
+    assert "Nothing was changed" in said or "Usage: untildone" in said
     for word in words:
         assert word.lower() in said.lower(), f"{word!r} is not named:\n{said}"
     assert re.search(r"`[^`\n]+`|\b(untildone|git) -{0,2}[a-z]", said), f"no next command:\n{said}"
@@ -374,6 +380,33 @@ def test_command_for_an_unknown_run(bench: Bench, command: str) -> None:
     args = ["dmeo", "keep"] if command == "finish" else ["dmeo"]
     refused(bench.run(command, *args), "dmeo")
     assert bench.snapshot() == before
+
+
+def test_an_error_after_an_attempt_was_put_back_says_so(bench: Bench) -> None:
+    bench.plan({}, default=SLEEP)
+    live = bench.begin()
+    bench.wait_call(1)
+    live.kill_unguarded()
+    bench.git("worktree", "add", "-q", str(bench.root / "linked"), "feature/x")
+    said = bench.run("restore", "demo").ok(2).stderr
+    assert "`feature/x` is checked out in another worktree" in said
+    assert "cut short was saved and put back; nothing else was changed" in said
+    assert "Nothing was changed" not in said
+
+
+def test_an_error_after_a_choice_was_carried_out_says_so(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    live = bench.begin("--on-complete", "ask")
+    live.wait_event("complete")
+    live.kill_unguarded()
+    (journal,) = bench.path(".git").glob("untildone/runs/*/journal.jsonl")
+    with contextlib.closing(Journal(journal)) as book:  # killed right after this
+        book.record(ChoiceMade(Choice.KEEP), (), dt.datetime.now(dt.UTC))
+    said = run(bench, "dmeo").ok(2).stderr
+    assert "Unknown change: dmeo" in said
+    assert "The keep of `demo` that was cut short was finished first; nothing else" in said
+    assert "Nothing was changed" not in said
 
 
 def test_stop_without_a_live_loop(bench: Bench) -> None:

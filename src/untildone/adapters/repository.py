@@ -235,7 +235,7 @@ def _refuse_homes(place: Place) -> None:
     if place.top.resolve() in (user_home, Path("/")):
         raise UserError(
             f"The repository's top folder is your home folder or `/`: {place.top}",
-            state="Running there would commit all your files.",
+            state="Nothing was changed. Running there would commit all your files.",
             hint="Make a repository in a folder of its own: `git init my-project`",
         )
 

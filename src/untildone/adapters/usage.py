@@ -112,7 +112,10 @@ def split_command(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise UserError(f"The usage command cannot be read ({error}): {command}") from error
+        raise UserError(
+            f"The usage command cannot be read ({error}): {command}",
+            hint="Mend the quotes in `usage_cmd` or `--usage-cmd`.",
+        ) from error
 
 
 def _number(text: str) -> int | None:

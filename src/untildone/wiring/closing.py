@@ -36,11 +36,11 @@ def finish(driver: Driver, run: Run, choice: Choice) -> Ended:
 def person_done(driver: Driver, run: Run) -> Ended:
     """The person's word for a run whose process is gone."""
     driver.take_over(run.plan.change_id)
-    loop = driver.recovered(run)
     if run.closed:
         raise UserError(
             f"The run of `{run.plan.change_id}` has already ended", hint="untildone status"
         )
+    loop = driver.recovered(run)
     if not loop.run.ended:
         loop.record(f.StopRequested(Stop(StopHow.NOW)))
         driver.drive(loop)
@@ -59,7 +59,10 @@ def restore(driver: Driver, run: Run) -> tuple[str, ...]:
     repo = driver.repository
     run = _settled(driver, run)
     if run.origin is None:
-        raise UserError("This run never touched anything; there is nothing to restore")
+        raise UserError(
+            "This run never touched anything; there is nothing to restore",
+            hint="untildone status",
+        )
     loop = driver.loop(run, run.origin)
     workspace = loop.ports.checkpoint
     if isinstance(workspace, LinkedCheckpoint):
@@ -81,6 +84,9 @@ def _settled(driver: Driver, run: Run) -> Run:
     if any(lane.iteration for lane in loop.run.lanes) and not loop.run.ended:
         loop.record(f.StopRequested(Stop(StopHow.NOW)))
         driver.drive(loop)
+        driver.caught_up = (
+            "The attempt that was cut short was saved and put back; nothing else was changed."
+        )
     return loop.run
 
 

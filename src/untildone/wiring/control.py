@@ -39,7 +39,11 @@ def send_choice(repository: Repository, change: str, choice: str) -> int:
         )
     post(repository, state, {"kind": "choice", "choice": choice})
     if not _gone(repository, CHOICE_WAIT_S):
-        raise UserError("The loop has not carried out the choice yet", hint="untildone status")
+        raise UserError(
+            "The loop has not carried out the choice yet",
+            state=f"It was told to {choice} and is still at it.",
+            hint="untildone status",
+        )
     # After cleanup, a worktree that was made for the run is gone and the user's has its record.
     after = repository.latest(change) or (at(user).latest(change) if user else None)
     return 0 if after and after.choice == choice else 5

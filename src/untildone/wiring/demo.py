@@ -90,7 +90,9 @@ def _empty(folder: Path) -> Path:
         if not any(folder.iterdir()):
             return folder
     except OSError as error:
-        raise UserError(f"The demo's folder cannot be made: {error}") from error
+        raise UserError(
+            f"The demo's folder cannot be made: {error}", hint="untildone demo --keep a-new-folder"
+        ) from error
     raise UserError(
         f"The folder for the demo is not empty: {folder}",
         state="Nothing was changed.",

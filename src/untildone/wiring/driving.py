@@ -1,6 +1,7 @@
 """One process driving one run: it holds the worktree, mends what a dead loop left, and steps."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import field
 
 from untildone.adapters.clean_room import NOTE, sweep
@@ -40,8 +41,18 @@ class Driver:
     windows: list[Observer] = field(default_factory=list)
     at_terminal: bool = False
     warn: Callable[[str], None] = lambda text: None
+    caught_up: str = ""
     _bus: Bus = field(default_factory=Bus)
     _warden: Warden | None = None
+
+    @contextlib.contextmanager
+    def honest(self) -> Iterator[None]:
+        """An error after an earlier loop's work was finished does not claim that nothing was."""
+        try:
+            yield
+        except UserError as error:
+            error.state = self.caught_up or error.state
+            raise
 
     def take_over(self, change: str) -> None:
         """From here on this process is the worktree's loop: nobody else's, and reachable."""
@@ -59,8 +70,11 @@ class Driver:
         """Carry out the rest of a choice whose loop was killed over it."""
         if run is None or not cut_short_closing(run):
             return None
-        self.warn(f"Finishing the {run.choice} of `{run.plan.change_id}` that was cut short")
-        return self.drive(self.recovered(run))
+        what = f"{run.choice} of `{run.plan.change_id}` that was cut short"
+        self.warn(f"Finishing the {what}")
+        ended = self.drive(self.recovered(run))
+        self.caught_up = f"The {what} was finished first; nothing else was changed."
+        return ended
 
     def refuse_cut_short(self, run: Run) -> None:
         """A run that never began cannot go on."""
@@ -69,6 +83,7 @@ class Driver:
             raise UserError(
                 f"The start of this run was cut short before anything was changed: "
                 f"{run.plan.run_id}",
+                state="Your files are as they were before it.",
                 hint=f"untildone run {run.plan.change_id}",
             )
 

@@ -98,7 +98,7 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
             )
         raise UserError(
             "No open change was found in this repository",
-            state=looked_for(looked),
+            state=f"Nothing was changed. {looked_for(looked)}",
             hint='untildone run --task "what should be done"',
         )
     names = list(dict.fromkeys(row.name for row in rows))

@@ -227,7 +227,9 @@ def run(
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
     session = session_for(repository, settings.on_complete, view)
-    return tell(_for_one(view, wanted, lambda one: session.start(settings, flags, one)), view)
+    with session.honest():
+        ended = _for_one(view, wanted, lambda one: session.start(settings, flags, one))
+    return tell(ended, view)
 
 
 @click.command()
@@ -246,7 +248,9 @@ def resume(change: str, **flags: Any) -> int:  # noqa: ANN401 - click
         return tell(Ended(0, None, told), view)
     known = repository.latest(change)
     session = session_for(repository, settings.on_complete or _chosen(known), view)
-    return tell(session.resume(settings, flags, change), view)
+    with session.honest():
+        ended = session.resume(settings, flags, change)
+    return tell(ended, view)
 
 
 def _refuse_blank(*given: tuple[str, str | None]) -> None:

@@ -10,8 +10,11 @@ from importlib import import_module
 import click
 
 from untildone import __version__
-from untildone.domain.errors import UntildoneError
+from untildone.domain.errors import UntildoneError, UserError
 from untildone.interfaces.cli.overview import COMMANDS, overview
+
+# The state of things at every UserError that does not say otherwise: see its class.
+NOTHING_CHANGED = "Nothing was changed."
 
 
 class LazyGroup(click.Group):
@@ -111,8 +114,9 @@ def show(error: UntildoneError) -> None:
     """What happened, what state things are in, what to type next."""
     with contextlib.suppress(OSError):  # nobody hears it; the exit code still says it
         click.echo(f"error: {error.message}", err=True)
-        if error.state:
-            click.echo(f"  {error.state}", err=True)
+        state = error.state or (NOTHING_CHANGED if isinstance(error, UserError) else "")
+        if state:
+            click.echo(f"  {state}", err=True)
         if error.hint:
             click.echo(f"hint: {error.hint}", err=True)
 

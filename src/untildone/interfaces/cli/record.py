@@ -104,6 +104,7 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         raise UserError(
             f"The report cannot be written: {path}: {error.strerror}",
+            state="The run is as it was.",
             hint="Name a file in a folder that you can write to.",
         ) from error
 

@@ -134,7 +134,9 @@ def restore(change: str) -> int:
     What is there now is stored under refs/ralph/archive first.
     """
     repository = here_for(change)
-    stored = closing.restore(session_for(repository), repository.needed(change))
+    session = session_for(repository)
+    with session.honest():
+        stored = closing.restore(session, repository.needed(change))
     click.echo("Everything is as it was before the run. What was there is stored as:")
     for ref in stored:
         click.echo(f"  {ref}")
