@@ -275,6 +275,28 @@ def test_empty_task(bench: Bench, task: str) -> None:
     refuses(bench, "--task-file", ".git/task.txt", words=("task", "empty"))
 
 
+UNREADABLE = {"missing": "No such file", "folder": "Is a directory", "utf-16": "not UTF-8"}
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
+@pytest.mark.parametrize("flag", ["--task-file", "--prompt-template"])
+def test_file_that_cannot_be_read(bench: Bench, flag: str, how: str) -> None:
+    name = bench.path(".git/named")
+    if how == "folder":
+        name.mkdir()
+    elif how == "utf-16":
+        name.write_bytes("é".encode("utf-16"))
+    what = flag.removeprefix("--").replace("-", " ")
+    words = (what, UNREADABLE[how], str(name), "hint: ")
+    refuses(bench, "demo", flag, str(name), "--checkpoint", "worktree", words=words)
+
+
+def test_a_task_and_a_task_file(bench: Bench) -> None:
+    bench.path(".git/task.txt").write_text("Do it.\n")
+    args = ("--task", "Do that.", "--task-file", ".git/task.txt")
+    refuses(bench, "demo", *args, words=("--task", "--task-file", "only one"))
+
+
 def test_empty_change_name(bench: Bench) -> None:
     refuses(bench, "", words=("change", "empty"))
     refuses(bench, "", "--task", "do it", words=("change", "empty"))

@@ -1,7 +1,6 @@
 """The ports of a loop, made of adapters."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from untildone.adapters.agents.session import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
@@ -20,12 +19,12 @@ from untildone.app import views
 from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
 from untildone.app.world import Ports
-from untildone.domain.errors import UserError
 from untildone.domain.run import Origin, Plan, Run
 from untildone.ports import Checkpoint, Dialect
 from untildone.wiring.containment import sandbox_of
 from untildone.wiring.notebooks import notebook_of
 from untildone.wiring.planning import source_of
+from untildone.wiring.reading import template_of
 from untildone.wiring.registry import dialect
 from untildone.wiring.repository import AGENT, Repository, at
 from untildone.wiring.worktrees import user_place
@@ -100,13 +99,3 @@ def _archiver(repo: Repository, plan: Plan) -> Callable[[], str]:
         return archive(repo.place.top, plan.change_id, today)
 
     return put_away
-
-
-def template_of(top: Path, path: str) -> str:
-    """The person's own prompt template; empty for ours."""
-    if not path:
-        return ""
-    try:
-        return (top / path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The prompt template cannot be read: {error}") from error

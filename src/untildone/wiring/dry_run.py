@@ -15,12 +15,12 @@ from untildone.domain.story import StoryBook
 from untildone.domain.value import dataclass
 from untildone.settings import Settings
 from untildone.wiring.budgets import refuse_spent
-from untildone.wiring.build import template_of
 from untildone.wiring.checks import with_detected
 from untildone.wiring.containment import settled
 from untildone.wiring.flagged import Asking
 from untildone.wiring.notebooks import notebook_of
 from untildone.wiring.planning import Wanted, given_budgets, pick_change, source_of
+from untildone.wiring.reading import template_of
 from untildone.wiring.registry import check_agents, dialect
 from untildone.wiring.repository import Repository
 from untildone.wiring.starting import (

@@ -16,6 +16,7 @@ from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import SOURCES, Settings
 from untildone.wiring.checks import files_of_checks, not_asked_for, with_detected
+from untildone.wiring.reading import template_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import (
     HINTS,
@@ -128,6 +129,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
             hint='untildone run --task "what should be done" --done promise',
         )
     split_command(settings.usage_cmd)
+    template_of(top, settings.prompt_template)
     settings, remarks = with_detected(settings, top)
     book = checked(source.load()) if source and not plain else None
     open_stories = len(book.open_stories(frozenset())) if book else None

@@ -21,6 +21,7 @@ from untildone.wiring.budgets import raise_live
 from untildone.wiring.driving import Ended
 from untildone.wiring.loop import Session
 from untildone.wiring.planning import SeveralChanges, Wanted
+from untildone.wiring.reading import text_of
 from untildone.wiring.repository import Repository, here
 from untildone.wiring.worktrees import here_for
 
@@ -190,7 +191,7 @@ def loop_options(command: F) -> F:
 @click.argument("change", required=False, shell_complete=change_names)
 @click.option("--task", help="A run without stories: the plain loop over this text.")
 @click.option(
-    "--task-file", type=click.Path(dir_okay=False, path_type=Path), help="Task from a file."
+    "--task-file", type=click.Path(path_type=Path), metavar="FILE", help="Task from a file."
 )
 @click.option(
     "--include-flagged",
@@ -214,10 +215,12 @@ def run(
     Without CHANGE: the only open change, or a question when there are several.
     """
     if task_file:
-        try:
-            task = task_file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"The task file cannot be read: {error}") from error
+        if task is not None:
+            raise UserError(
+                "`--task` and `--task-file` are both given: only one can be the task",
+                hint="untildone run --task-file FILE",
+            )
+        task = text_of(task_file, "The task file")
     _refuse_blank(("change", change), ("task", task))
     view = _view_flags(flags)
     repository = here()
