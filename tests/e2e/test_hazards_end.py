@@ -50,6 +50,11 @@ def test_hazard_18_original_branch_moved_and_conflicts(bench: Bench, ending: str
     refused = bench.run("finish", "demo", "cleanup")
     result = live.wait().ok(5) if ending == "in the run" else refused.ok(5)
     assert "README.md" in result.stderr
+    told, answered = (
+        [row for row in said.stderr.splitlines() if row.startswith(("error:", "hint:"))]
+        for said in (result, refused.ok(5))
+    )
+    assert told == answered
     assert bench.snapshot(runtime=False) == before
     assert_nothing_lost(bench, users)
 

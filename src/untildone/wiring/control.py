@@ -2,9 +2,11 @@
 
 import os
 
+from untildone.adapters import journal as journals
 from untildone.adapters.inbox import POLL_S, send
 from untildone.adapters.repository import STATE_FILE
-from untildone.domain.errors import UserError
+from untildone.domain import fact as f
+from untildone.domain.errors import CloseRefused, UserError
 from untildone.domain.run import Done
 from untildone.wiring.repository import Repository, at, read_state
 from untildone.wiring.worktrees import user_place
@@ -26,8 +28,8 @@ def stop(repository: Repository, change: str, how: str) -> str:
     return "The loop was asked to stop and is still finishing; see `untildone status`."
 
 
-def send_choice(repository: Repository, change: str, choice: str) -> int:
-    """The choice for a loop that waits for it; returns the exit code for the command."""
+def send_choice(repository: Repository, change: str, choice: str) -> None:
+    """The choice for a loop that waits for it; one that it refuses is a CloseRefused."""
     state = live(repository, change)
     user = user_place(repository.place)
     for_people(state.get("run_id"))
@@ -46,7 +48,22 @@ def send_choice(repository: Repository, change: str, choice: str) -> int:
         )
     # After cleanup, a worktree that was made for the run is gone and the user's has its record.
     after = repository.latest(change) or (at(user).latest(change) if user else None)
-    return 0 if after and after.choice == choice else 5
+    if not after or after.choice != choice:
+        raise _refused(repository, str(state.get("run_id")), change, choice)
+
+
+def _refused(repository: Repository, run_id: str, change: str, choice: str) -> CloseRefused:
+    """Why the loop did not carry out the choice, in its own words."""
+    path = repository.folder(run_id).journal
+    facts = [fact for fact, _ in journals.replayed(path)] if path.exists() else []
+    last = facts[-1] if facts else None
+    if isinstance(last, f.Refused | f.StepFailed):
+        return CloseRefused(last.message, hint=last.hint)
+    return CloseRefused(
+        f"The loop over {change} ended before it carried out the choice",
+        state="Nothing was changed by it.",
+        hint=f"untildone finish {change} {choice}",
+    )
 
 
 def send_done(repository: Repository, change: str) -> None:
