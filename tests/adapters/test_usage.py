@@ -64,7 +64,19 @@ EXTERNAL: dict[str, Case] = {
     "input and output": (
         ('{"input_tokens": 10, "output_tokens": 5}', '{"input_tokens": 20, "output_tokens": 25}'),
         REPORTED,
-        Usage(30, cost_usd=0.5),
+        Usage(10, 20, cost_usd=0.5),
+        [],
+    ),
+    "one part goes back": (
+        ('{"input_tokens": 10, "output_tokens": 5}', '{"input_tokens": 5, "output_tokens": 25}'),
+        None,
+        Usage(15),
+        [],
+    ),
+    "the parts once, then a total": (
+        ('{"input_tokens": 10, "output_tokens": 5}', '{"total_tokens": 18}'),
+        None,
+        Usage(3),
         [],
     ),
     "one of them": (('{"input_tokens": 10}', '{"output_tokens": 12.0}'), None, Usage(2), []),

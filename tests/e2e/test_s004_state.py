@@ -471,6 +471,8 @@ def test_S004_R4_S1_tokens_are_the_difference_of_two_readings(
     (entry,) = state["iterations"]
     assert (entry["tokens_used"], state["total_tokens"]) == (750, 750)
     assert "tokens_estimated" not in entry
+    parts = (600, 150) if "output" in before else (750, 0)
+    assert (entry["input_tokens"], entry["output_tokens"]) == parts
     assert result.one("iteration_ended")["tokens_used"] == 750
     for line in (bench.root / "meter.log").read_text().splitlines():
         first, since, *rest = line.split()

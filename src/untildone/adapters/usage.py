@@ -14,10 +14,27 @@ from untildone.adapters.process import Processes
 from untildone.adapters.sessions.watch import SessionWatch
 from untildone.domain.agent import Usage
 from untildone.domain.errors import UserError
+from untildone.domain.value import dataclass
 
 USAGE_TIMEOUT_S = 20
 BYTES_PER_TOKEN = 4
 NEWEST_FIELD = "total_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An answer of a usage command; `output` is None where it names a sum only."""
+
+    total: int
+    output: int | None = None
+
+    def since(self, before: "Reading") -> Usage:
+        """What was used between two readings; without both parts it all counts as input."""
+        total = self.total - before.total
+        if self.output is None or before.output is None:
+            return Usage(total)
+        output = self.output - before.output
+        return Usage(total - output, output) if 0 <= output <= total else Usage(total)
 
 
 class UsageMeter:
@@ -37,7 +54,7 @@ class UsageMeter:
         self._stop_now = stop_now
         found = shutil.which("wt-usage")
         self._argv = split_command(command) or ([found] if found else [])
-        self._before: int | None = None
+        self._before: Reading | None = None
 
     def start(self) -> None:
         """Read the counters before the agent starts."""
@@ -89,22 +106,22 @@ class UsageMeter:
         if before is None or after is None:
             warnings.append(f"`{name}` gave no number, tokens are taken from elsewhere")
             return None
-        if after <= before:
-            warnings.append(f"`{name}` counted {after - before} tokens for this iteration")
+        used = after.since(before)
+        if used.total <= 0:
+            warnings.append(f"`{name}` counted {used.total} tokens for this iteration")
             return None
-        if reported and reported.total == after - before:
+        if reported and reported.total == used.total:
             return self._priced(reported)
-        known = reported.cost_usd if reported else None
-        return Usage(input_tokens=after - before, cost_usd=known)
+        return replace(used, cost_usd=reported.cost_usd if reported else None)
 
-    def _external(self) -> int | None:
+    def _external(self) -> Reading | None:
         if not self._argv:
             return None
         since = self._since().isoformat(timespec="seconds")
         argv = [*self._argv, "--since", since, "--format", "json"]
         call = Command(argv, self._sessions.top, timeout_s=USAGE_TIMEOUT_S)
         answer = self._processes.capture(call, self._stop_now)
-        return _number(answer.stdout.decode(errors="replace")) if answer.ok else None
+        return _reading(answer.stdout.decode(errors="replace")) if answer.ok else None
 
 
 def split_command(command: str) -> list[str]:
@@ -118,7 +135,7 @@ def split_command(command: str) -> list[str]:
         ) from error
 
 
-def _number(text: str) -> int | None:
+def _reading(text: str) -> Reading | None:
     try:
         data = json.loads(text)
     except ValueError:
@@ -127,8 +144,9 @@ def _number(text: str) -> int | None:
         parts = [data.get("input_tokens"), data.get("output_tokens")]
         numbers = [part for part in parts if isinstance(part, int | float)]
         if numbers and math.isfinite(sum(numbers)):
-            return int(sum(numbers))
+            output = int(numbers[1]) if len(numbers) == len(parts) else None
+            return Reading(int(sum(numbers)), output)
         data = data.get(NEWEST_FIELD)
     if isinstance(data, bool) or not isinstance(data, int | float) or not math.isfinite(data):
         return None
-    return int(data)
+    return Reading(int(data))
