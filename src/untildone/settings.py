@@ -133,12 +133,7 @@ def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, objec
     values: dict[str, object] = {}
     for path, table in _files(top, environ):
         text, data = _read(path, table)
-        layer: dict[str, object] = {}
-        for key, value in data.items():
-            where = f"{path}:{_line(text, key)}"
-            if key not in FIELDS:
-                raise _unknown(key, where)
-            layer[key] = _typed(key, value, where)
+        layer = {key: _in_file(key, value, path, text) for key, value in data.items()}
         _lay(values, layer, str(path))
     layer = {}
     for name, value in environ.items():
@@ -208,7 +203,16 @@ def _table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     return value
 
 
+def _in_file(key: str, value: object, path: Path, text: str) -> object:
+    try:
+        return _typed(key, value, str(path))
+    except UserError:
+        return _typed(key, value, f"{path}:{_line(text, key)}")  # only now the line is needed
+
+
 def _typed(key: str, value: object, where: str) -> object:
+    if key not in FIELDS:
+        raise _unknown(key, where)
     kind = type(FIELDS[key].default)
     if kind is tuple:
         return _listed(key, value, where)
@@ -302,9 +306,22 @@ def _from_text(key: str, value: str, name: str) -> object:
 def _line(text: str, key: str) -> int:
     names = "|".join(re.escape(name) for name in (key, key.replace("_", "-")))
     pattern = re.compile(rf"^\s*\[?\"?({names})\"?\s*[=\].]")
-    rows = text.splitlines()
-    ours = next((n for n, row in enumerate(rows) if row.strip() == "[tool.untildone]"), 0)
-    return next((n for n, row in enumerate(rows[ours:], ours + 1) if pattern.match(row)), 1)
+    rows = text.split("\n")
+    header = (n for n, row in enumerate(rows) if row.strip() == "[tool.untildone]")
+    ours = next((n for n in header if _is_whole(rows[:n])), 0)
+    found = (n for n, row in enumerate(rows[ours:], ours) if pattern.match(row))
+    return next((n for n in found if _is_whole(rows[:n])), 0) + 1
+
+
+def _is_whole(rows: list[str]) -> bool:
+    """Whether something new begins after these lines: no text or list is open there."""
+    import tomllib  # noqa: PLC0415 - costs start-up time
+
+    try:
+        tomllib.loads("\n".join(rows))
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _near(word: object, known: "tuple[str, ...] | list[str]") -> str:

@@ -140,6 +140,11 @@ PYPROJECT = {
         "[tool.pytest]\ntimeout = 120\n[tool.untildone]\ntimeout = 'x'\n",
         ":4: `timeout` must be a number, not 'x'",
     ),
+    "our table in a text": (
+        "[tool.other]\nx = '''\n[tool.untildone]\ntimeout = 1\n'''\n"
+        "[tool.untildone]\ntimeout = 'x'\n",
+        ":7: `timeout` must be a number, not 'x'",
+    ),
 }
 
 
@@ -171,6 +176,14 @@ def test_variables_of_the_loop_itself_are_no_settings(top: Path) -> None:
 
 FILES: dict[str, tuple[str, str]] = {
     "unknown": ("\nmax_retrys = 3\n", ":2: unknown key `max_retrys`; did you mean `max_retries`?"),
+    "the key in a text": (
+        'model = """\nmax_retry = 2\n"""\nmax_retry = 3\n',
+        ":4: unknown key `max_retry`; did you mean `max_retries`?",
+    ),
+    "the key in a list": (
+        "verify = [\n'a', '\\f', \"\"\"\ntimeout = 1\"\"\",\n]\ntimeout = 'x'\n",
+        ":5: `timeout` must be a number, not 'x'",
+    ),
     "far": ("zzz = 1\n", ":1: unknown key `zzz`"),
     "a table": ("# x\n[models]\nx = 1\n", ":2: unknown key `models`; did you mean `model`?"),
     "text": ("model = 3\n", ":1: `model` must be a text, not 3"),
