@@ -49,6 +49,17 @@ def test_what_passes_is_waited_for_and_is_no_attempt(
     assert (entry["attempt"], entry["outcome_class"]) == (1, "complete")
 
 
+def test_a_limit_is_waited_out_until_the_moment_in_its_words(claude: Bench) -> None:
+    reset = int(time.time()) + 7200
+    text = f"Claude AI usage limit reached|{reset}"
+    claude.plan({1: [["api_error", "", None, text]]})
+    live = claude.begin(*ONCE)
+    until = datetime.fromisoformat(live.wait_event("waiting")["until"])
+    assert 0 <= until.timestamp() - reset < 60
+    claude.run("stop", "demo").ok()
+    live.wait().ok(6)
+
+
 def test_words_of_a_limit_in_the_agents_own_text_are_no_limit(claude: Bench) -> None:
     say = "I installed `ratelimit`; 429 Too Many Requests is handled now.\n"
     claude.plan({1: [["say", say], ["err", "rate limit: 429"], ["exit", 1]]})

@@ -318,6 +318,15 @@ def test_a_limit_that_did_not_stop_the_agent_is_none() -> None:
     assert read(lines(rejected, says(DONE), RESULT))[1] == Reading(COMPLETE)
 
 
+@pytest.mark.parametrize("named", [{}, {"error": "rate_limit"}], ids=["older", "with a name"])
+def test_the_reset_that_the_words_of_a_limit_name(named: dict[str, str]) -> None:
+    said = "Claude AI usage limit reached|1767330245"
+    failed = {**RESULT, "is_error": True, "result": said}
+    until = datetime(2026, 1, 2, 5, 4, 5, tzinfo=UTC)
+    found = read(lines(says(said, **named), failed))[1]
+    assert found == Reading(error=said, trouble=replace(USED_UP, until=until))
+
+
 def test_a_refusal_is_no_error_of_the_service() -> None:
     refusal = {"type": "system", "subtype": "model_refusal_no_fallback"}
     said = "API Error: the safeguards flagged this message"

@@ -1,9 +1,11 @@
 """What kind of trouble the words of an error stand for."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from untildone.adapters.agents.troubles import of_error
-from untildone.domain.agent import Kind
+from untildone.adapters.agents.troubles import USAGE_LIMIT, of_error
+from untildone.domain.agent import Kind, Trouble
 
 # As real programs say it on a bad day of the scripted model.
 SAID = [
@@ -20,6 +22,13 @@ def test_words_have_a_kind(message: str, kind: str) -> None:
     trouble = of_error(message)
     assert trouble is not None
     assert trouble.kind is Kind(kind)
+
+
+def test_the_reset_of_older_claude_code_is_in_seconds_since_1970() -> None:
+    at = datetime(2026, 1, 2, 5, 4, 5, tzinfo=UTC)
+    message = f"Claude AI usage limit reached|{at.timestamp():.0f}"
+    assert of_error(message) == Trouble(Kind.QUOTA_EXHAUSTED, USAGE_LIMIT, at)
+    assert of_error(f"{message}123") == Trouble(Kind.QUOTA_EXHAUSTED, USAGE_LIMIT)
 
 
 def test_other_words_have_none() -> None:

@@ -164,7 +164,9 @@ class StreamReader(EventReader):
         status = result.get("api_error_status") or self._status
         called = _CALLED.get(self._called)
         said = error if self._result else ""
-        found = called if status is None and called else of_error(said, status, self._intent.asked)
+        found = of_error(said, status, self._intent.asked)
+        if status is None and called and not (found and (found.until or found.after_s)):
+            found = called
         if found is None or found.kind is Kind.AGENT_ERROR:
             found = called or found
         limited = found is not None and found.kind in (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED)

@@ -65,6 +65,8 @@ _AT = re.compile(
     r"(\d{1,2})(?::(\d\d))? ?([ap]m)?(?: ?\((utc)\))?",
     re.IGNORECASE,
 )
+# Older versions of Claude Code: "Claude AI usage limit reached|1760000000".
+_EPOCH = re.compile(r"limit reached\|(\d{10})\b", re.IGNORECASE)
 
 
 def of_error(message: str, status: object = None, asked: datetime | None = None) -> Trouble | None:
@@ -80,7 +82,8 @@ def of_error(message: str, status: object = None, asked: datetime | None = None)
     trouble = Trouble(kind, _words(kind, code))
     if not trouble.passing:
         return trouble
-    return Trouble(kind, trouble.why, _time_of_day(message, asked), _span(message))
+    until = _stated_epoch(message) or _time_of_day(message, asked)
+    return Trouble(kind, trouble.why, until, _span(message))
 
 
 def epoch(seconds: object) -> datetime | None:
@@ -162,6 +165,11 @@ def _span(message: str) -> float | None:
         return None
     parts = _SPAN.findall(found[1])
     return seconds_of(sum(float(number) * _UNITS[unit.lower()] for number, unit in parts))
+
+
+def _stated_epoch(message: str) -> datetime | None:
+    found = _EPOCH.search(message)
+    return epoch(int(found[1])) if found else None
 
 
 def _time_of_day(message: str, asked: datetime | None) -> datetime | None:
