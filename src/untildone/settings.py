@@ -123,6 +123,8 @@ CHOICES = {
 }
 # An empty variable of a script must not mean another agent, or a check that never runs.
 COMMANDS = ("agent_cmd", "verify", "story_verify")
+# In a file this is no such variable but the default as `init` writes it: as if it were left out.
+NO_COMMAND = ("agent_cmd", "")
 # Lists of KEY=VALUE that may also be written as a table.
 TABLES = ("story_verify",)
 FIELDS = {f.name: f for f in fields(Settings)}
@@ -133,7 +135,8 @@ def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, objec
     values: dict[str, object] = {}
     for path, table in _files(top, environ):
         text, data = _read(path, table)
-        layer = {key: _in_file(key, value, path, text) for key, value in data.items()}
+        told = [pair for pair in data.items() if pair != NO_COMMAND]
+        layer = {key: _in_file(key, value, path, text) for key, value in told}
         _lay(values, layer, str(path))
     layer = {}
     for name, value in environ.items():
