@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, fails
+from tests.e2e.bench_repo import DONE, TASKS, fails, until
 from tests.e2e.hazard_ledger import (
     COMPLETES,
     FAILS,
     assert_nothing_lost,
+    digest,
+    kept_bytes,
     users_bytes,
     warnings,
 )
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.bench_repo import Actions, Bench, Json
 
 pytestmark = pytest.mark.e2e
 
@@ -287,6 +290,169 @@ def test_hazard_11_line_ends_stay_byte_for_byte(bench: Bench, kind: str, *, touc
     bench.run("restore", "demo").ok()
     assert {name: bench.path(name).read_bytes() for name in LINES} == LINES
     assert_nothing_lost(bench, users)
+
+
+CRLF = "printf 'base $Id$\\r\\n' > base.txt"
+CRLF_IN = "printf 'base $Id$\\r\\n' > sub/base.txt"
+UTF16 = r"printf '\377\376b\000a\000s\000e\000 \000$\000I\000d\000$\000\n\000' > base.txt"
+LOOK = "git status > /dev/null"
+
+# What an agent does so that git takes other bytes for the same content.
+CONVERSIONS: dict[str, str] = {
+    "text=auto": f"echo '* text=auto' > .gitattributes; {CRLF}",
+    "eol=crlf": f"echo '*.txt text eol=crlf' > .gitattributes; {CRLF}",
+    "eol=crlf untouched": "echo '*.txt text eol=crlf' > .gitattributes; echo more >> README.md",
+    "in a folder": f"echo '*.txt text=auto' > sub/.gitattributes; {CRLF_IN}",
+    "encoding": f"echo '*.txt working-tree-encoding=UTF-16LE-BOM' > .gitattributes; {UTF16}",
+    "wrong encoding": "echo '*.txt working-tree-encoding=UTF-16LE-BOM' > .gitattributes; "
+    "echo more > base.txt; echo more > sub/base.txt; chmod +x base.txt",
+    "wrong encoding, no mark": "echo '*.txt working-tree-encoding=UTF-16' > .gitattributes; "
+    "echo 'with a $Id$' > base.txt",
+    "ident": "echo '*.txt ident' > .gitattributes; echo 'base $Id: mine $' > base.txt",
+    "committed": f"echo '* text=auto' > .gitattributes; {CRLF}; git add -A; git commit -qm x",
+    "rules gone again": f"echo '* text=auto' > .gitattributes; {CRLF}; {LOOK}; rm .gitattributes",
+    "a changed file": (
+        "echo '* text=auto' > .gitattributes; printf 'more\\r\\n' > base.txt; git add -A; "
+        "git rm -qf --cached .gitattributes; rm .gitattributes"
+    ),
+    "by a flag": f"{CRLF}; git -c core.autocrlf=input add base.txt",
+    "by git's own rules": f"echo '* text=auto' > .git/info/attributes; {CRLF}; {LOOK}",
+    "a second name": f"echo '* text=auto' > .gitattributes; rm base.txt; {CRLF}; ln base.txt other",
+}
+RULES = {"no rules": "", "text=auto": "* text=auto\n", "eol=crlf": "sub/* text eol=crlf\n"}
+VARIANTS = ("branch", "stash", "worktree")
+
+
+def with_bases(bench: Bench, rules: str = "") -> Json:
+    """A clean tree with files that an agent's rules convert; HEAD, status and all bytes."""
+    if rules:
+        bench.write(".gitattributes", rules)
+    bench.path("sub").mkdir()
+    bench.write("base.txt", "base $Id$\n")
+    bench.path("sub/base.txt").write_bytes(b"base $Id$\r\n" if "crlf" in rules else b"base $Id$\n")
+    bench.only_stories(1)
+    return everything(bench)
+
+
+def everything(bench: Bench) -> Json:
+    return {"head": bench.sha(), "status": bench.status(), "files": bench.contents()}
+
+
+def left_by(bench: Bench, deed: str) -> dict[str, bytes]:
+    """The bytes of files that this deed writes, in a copy of the repository."""
+    copy = bench.root / "copy"
+    shutil.copytree(bench.repo, copy)
+    before = bench.contents(copy)
+    subprocess.run(["sh", "-c", deed], cwd=copy, env=bench.env(), check=True)
+    after = bench.contents(copy)
+    return {name: (copy / name).read_bytes() for name in after if after[name] != before.get(name)}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("kind", CONVERSIONS)
+def test_hazard_11_failed_attempt_that_made_git_convert_files(
+    bench: Bench, kind: str, variant: str
+) -> None:
+    before = with_bases(bench)
+    made = left_by(bench, CONVERSIONS[kind])
+    bench.plan({1: [["sh", CONVERSIONS[kind]], *FAILS]})
+    bench.loop("--checkpoint", variant, "--on-complete", "cleanup").ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files
+    assert bench.status() == [f" M {TASKS}", "?? work-2.txt"]
+    kept = kept_bytes(bench)
+    assert [name for name, data in made.items() if digest(data) not in kept] == []
+    bench.run("restore", "demo").ok()
+    assert everything(bench) == before
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("kind", ["text=auto", "rules gone again"])
+def test_hazard_11_cleanup_when_the_only_attempt_made_git_convert_files(
+    bench: Bench, kind: str, rules: str, variant: str
+) -> None:
+    before = with_bases(bench, RULES[rules])
+    bench.plan(default=[["sh", CONVERSIONS[kind]], *FAILS])
+    more = ("--max-retries", "0", "--on-complete", "cleanup")
+    bench.loop("--checkpoint", variant, *more)
+    bench.run("finish", "demo", "cleanup")
+    assert len(bench.calls()) == 1
+    assert everything(bench) == before
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("kind", CONVERSIONS)
+def test_hazard_11_story_that_made_git_convert_files(bench: Bench, kind: str, variant: str) -> None:
+    """The user gets the bytes that the story left; `restore` and `undo` are exact."""
+    before = with_bases(bench)
+    made = left_by(bench, CONVERSIONS[kind])
+    bench.plan({1: [["sh", CONVERSIONS[kind]], *COMPLETES]})
+    bench.loop("--checkpoint", variant, "--on-complete", "cleanup").ok()
+    assert {name: bench.path(name).read_bytes() for name in made} == made
+    after = bench.contents()
+    bench.run("restore", "demo").ok()
+    assert everything(bench) == before
+    if variant != "worktree":
+        bench.run("undo").ok()
+        assert bench.contents() == after
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("rules", RULES)
+def test_hazard_11_failed_attempt_after_a_story_that_made_git_convert_files(
+    bench: Bench, rules: str, variant: str
+) -> None:
+    """The bytes of a checkpoint are exact, too, if only the line ends of a file differ."""
+    with_bases(bench, RULES[rules])
+    bench.only_stories(1, 2)
+    mixed = "printf 'one\\r\\ntwo\\n' > mixed.txt"
+    spoil = "sed -i 's/\\r$//' *.txt sub/*.txt; sed -i 's/$/\\r/' README.md"
+    bench.plan(
+        {
+            1: [["sh", f"{CONVERSIONS['text=auto']}; {mixed}"], *COMPLETES],
+            2: [["sh", spoil], *FAILS],
+            3: [["sh", f"{spoil}; rm .gitattributes; git add -A"], *FAILS],
+        },
+        default=COMPLETES,
+    )
+    bench.loop("--checkpoint", variant, "--max-retries", "3", "--on-complete", "cleanup").ok()
+    _, second, third, fourth = bench.calls()
+    assert second.files == third.files == fourth.files
+    assert bench.path("base.txt").read_bytes() == b"base $Id$\r\n"
+    assert bench.path("mixed.txt").read_bytes() == b"one\r\ntwo\n"
+
+
+@pytest.mark.parametrize("kind", CONVERSIONS)
+def test_hazard_11_attempt_that_made_git_convert_files_is_brought_back(
+    bench: Bench, kind: str
+) -> None:
+    with_bases(bench)
+    made = left_by(bench, CONVERSIONS[kind])
+    bench.plan({1: [["sh", CONVERSIONS[kind]], *FAILS]})
+    bench.loop("--on-complete", "cleanup").ok()
+    before = bench.contents()
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    assert {name: bench.path(name).read_bytes() for name in made} == made
+    bench.run("undo").ok()
+    assert bench.contents() == before
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_hazard_11_loop_killed_when_git_converts_files(bench: Bench, variant: str) -> None:
+    before = with_bases(bench)
+    deed = f"{CONVERSIONS['text=auto']}; {LOOK}"
+    bench.plan({1: [["sh", deed], ["wait", bench.gate("never")]]})
+    live = bench.begin("--checkpoint", variant)
+    bench.wait_call(1)
+    until(lambda: any(p.name == ".gitattributes" for p in bench.root.glob("*/.gitattributes")))
+    live.signal(signal.SIGKILL)
+    live.wait()
+    bench.run("resume", "demo", "--on-complete", "cleanup").ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files
+    bench.run("restore", "demo").ok()
+    assert everything(bench) == before
 
 
 @pytest.mark.parametrize("state", ["clean", "dirty"])

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from untildone.adapters.durable import sync_folder
-from untildone.adapters.git_door import GitDoor, git_failed
+from untildone.adapters.git_door import git_failed
 from untildone.adapters.git_files import commit_body, ref_in_file, store_commit
+from untildone.adapters.git_index import GitIndex, paths_in
 from untildone.adapters.process import Captured
 from untildone.domain.value import dataclass
 
@@ -46,7 +47,7 @@ class Stash:
     body: str
 
 
-class Git(GitDoor):
+class Git(GitIndex):
     """Git commands in one worktree. A failing command is a StepError with git's own words."""
 
     # -- questions -----------------------------------------------------------------------------
@@ -108,37 +109,36 @@ class Git(GitDoor):
     def ignored_entries(self) -> tuple[str, ...]:
         """What is ignored now; whole folders end with a slash."""
         out = self.do("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
-        return _paths(out)
+        return paths_in(out)
 
     def ignored_files(self, folders: Sequence[str]) -> tuple[str, ...]:
         """Ignored files one by one, below these entries."""
         specs = [f":(top,literal){path.rstrip('/')}" for path in folders]
-        return _paths(self.do("ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *specs))
+        return paths_in(self.do("ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *specs))
 
     def untracked_entries(self) -> tuple[str, ...]:
         """Untracked files and folders, empty folders included; folders end with a slash."""
-        return _paths(self.do("ls-files", "-o", "--directory", "--exclude-standard", "-z"))
+        return paths_in(self.do("ls-files", "-o", "--directory", "--exclude-standard", "-z"))
 
     def untracked_files(self) -> tuple[str, ...]:
         """Untracked files one by one, without ignored ones."""
-        return _paths(self.do("ls-files", "-o", "--exclude-standard", "-z"))
+        return paths_in(self.do("ls-files", "-o", "--exclude-standard", "-z"))
 
-    def files_in_index(self, *paths: str) -> tuple[str, ...]:
-        """Which of these paths the index has."""
-        return _paths(self.do("ls-files", "-z", "--", *paths))
-
-    def unwatched(self, index: Path | None = None) -> set[str]:
-        """Files whose changes git was told to overlook (assume-unchanged, skip-worktree)."""
-        rows = _paths(self.do("ls-files", "-v", "-z", index=index))
-        return {row[2:] for row in rows if row[0] == "S" or row[0].islower()}
+    def blobs_at(self, tree: str) -> dict[str, str]:
+        """All files of a tree or commit."""
+        rows = paths_in(self.do("ls-tree", "-r", "-z", "--full-tree", tree))
+        parts = (row.partition("\t") for row in rows)
+        return {path: meta.split(" ")[2] for meta, _, path in parts}
 
     def files_at(self, commit: str) -> tuple[str, ...]:
         """All paths of a commit."""
-        return _paths(self.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
+        return paths_in(self.do("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit))
 
     def files_among(self, commit: str, paths: Sequence[str]) -> tuple[str, ...]:
         """Which of these paths a commit has."""
-        return _paths(self.do("ls-tree", "-z", "--name-only", "--full-tree", commit, "--", *paths))
+        return paths_in(
+            self.do("ls-tree", "-z", "--name-only", "--full-tree", commit, "--", *paths)
+        )
 
     def files_in(self, commit: str, name: str) -> tuple[str, ...]:
         """Paths of a commit whose last part is `name`."""
@@ -189,7 +189,7 @@ class Git(GitDoor):
         )
         if answer.exit_code not in (0, 1):
             raise git_failed(("check-ignore",), answer)
-        return _paths(answer.stdout)
+        return paths_in(answer.stdout)
 
     def merged_tree(self, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
         """The tree of a merge made in memory, and the paths that conflict."""
@@ -198,7 +198,7 @@ class Git(GitDoor):
         )
         if answer.exit_code not in (0, 1):
             raise git_failed(("merge-tree",), answer)
-        tree, *conflicts = _paths(answer.stdout) or ("",)
+        tree, *conflicts = paths_in(answer.stdout) or ("",)
         if not tree:
             raise git_failed(("merge-tree",), answer)
         return tree, tuple(conflicts)
@@ -208,10 +208,6 @@ class Git(GitDoor):
     def add_all(self, *pathspec: str, index: Path | None = None) -> Captured:
         """Record every file that is not ignored in the index; says what it adds and removes."""
         return self.ask("add", "-A", "-v", "--sparse", "--", ":/", *pathspec, index=index)
-
-    def write_tree(self, index: Path | None = None) -> str:
-        """The index as a tree."""
-        return self._line("write-tree", index=index)
 
     def commit_tree(self, tree: str, parents: Iterable[str], message: str) -> str:
         """A commit of this tree; no hook runs and no branch moves."""
@@ -253,30 +249,6 @@ class Git(GitDoor):
         """
         return self.ask("read-tree", "-m", "-u", tree, index=index)
 
-    def reset_index(self, tree: str) -> None:
-        """The index as a tree has it; files stay."""
-        self.do("read-tree", "-m", tree)
-
-    def fill_index(self, tree: str) -> None:
-        """A new index from a tree, whatever state the old one is in."""
-        self.do("read-tree", "--reset", tree)
-
-    def drop_from_index(self, paths: Iterable[str], index: Path | None = None) -> None:
-        """Forget paths in the index; files stay."""
-        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-        self.do("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
-
-    def watch_again(self, paths: Iterable[str]) -> None:
-        """Let git see changes of these files."""
-        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-        for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
-            self.do("update-index", flag, "-z", "--stdin", stdin=listed)
-
-    def force_into_index(self, paths: Iterable[str]) -> None:
-        """Record files in the index, ignored or not."""
-        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-        self.do("update-index", "--add", "-z", "--stdin", stdin=listed)
-
     def overlay(
         self, tree: str, changes: Iterable[Change], index: Path, *, with_deletions: bool = False
     ) -> str:
@@ -287,11 +259,3 @@ class Git(GitDoor):
         listed = rows.encode("utf-8", "surrogateescape")
         self.do("update-index", "-z", "--index-info", stdin=listed, index=index)
         return self.write_tree(index=index)
-
-    def graft(self, prefix: str, tree: str) -> None:
-        """Put a tree into the index below a folder."""
-        self.do("read-tree", f"--prefix={prefix}/", tree)
-
-
-def _paths(out: bytes) -> tuple[str, ...]:
-    return tuple(path for path in os.fsdecode(out).split("\0") if path)

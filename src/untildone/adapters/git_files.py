@@ -5,6 +5,7 @@ import errno
 import hashlib
 import os
 import re
+import stat
 import time
 import zlib
 from pathlib import Path
@@ -13,6 +14,7 @@ Stamp = tuple[int, int, int]
 
 _COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
 _FASTEST = 1
+_PART = 1024 * 1024
 _HASHES = {40: "sha1", 64: "sha256"}
 
 
@@ -28,10 +30,10 @@ def content(path: Path | str) -> bytes:
 def stamp(path: Path) -> Stamp | None:
     """What tells a file from one that was put in its place or written to."""
     try:
-        stat = path.stat()
+        found = path.stat()
     except OSError:
         return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def ref_in_file(common: Path, name: str) -> str | None:
@@ -73,6 +75,24 @@ def store_commit(objects: Path, body: bytes) -> str:
 def object_name(kind: str, body: bytes, digits: int) -> str:
     """The name that git gives an object; `digits` tells which hash the repository uses."""
     return _hashed(_whole(kind, body), digits)
+
+
+def file_name(path: Path, digits: int) -> str:
+    """The name that git would give the file's bytes as they are."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        hashing = hashlib.new(_HASHES[digits], b"blob %d\0" % size, usedforsecurity=False)
+        while part := file.read(_PART):
+            hashing.update(part)
+    return hashing.hexdigest()
+
+
+def is_plain_file(path: Path) -> bool:
+    """Whether it is a file itself, not a link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def store_object(objects: Path, kind: str, body: bytes, digits: int) -> str:

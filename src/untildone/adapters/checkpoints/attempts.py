@@ -5,8 +5,10 @@ import os
 from pathlib import Path
 
 from untildone.adapters.checkpoints.kept import keep, kept_folder
-from untildone.adapters.checkpoints.snapshot import Snapshot, Snapshots
+from untildone.adapters.checkpoints.raw_bytes import Raws
+from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.sparse import write_out
+from untildone.adapters.checkpoints.view import Snapshot
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.process import Captured
@@ -29,12 +31,14 @@ class Attempts:
 
     def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> str:
         """Store files and commits of an attempt; a second look adds to the first."""
-        git = self._git
+        git, raw = self._git, self._snapshots.raw
         earlier = self._of_this_run(ref)
-        tree = snapshot.tree
+        tree, raws = snapshot.tree, snapshot.raws
         if earlier:
             # A second look (late files, or a crash in mid put-back) adds to the attempt.
+            raws = raws and self._added(raws, earlier, checkpoint)
             if not snapshot.changes:
+                raw.keep(earlier, raws)
                 return earlier
             index = self._folder / "attempt.index"
             tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
@@ -44,13 +48,21 @@ class Attempts:
         label = ref.removeprefix("refs/ralph/attempts/")
         message = f"attempt: {label}\n\nUntildone-Run: {self._run_id}\n"
         commit = git.commit_tree(tree, parents, message)
+        raw.keep(commit, raws)
         git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
         return commit
+
+    def _added(self, raws: Raws, earlier: str, checkpoint: str) -> Raws:
+        """The bytes of an earlier look, and those of a later one that are not the checkpoint's."""
+        raw = self._snapshots.raw
+        before = raw.of(checkpoint)
+        return raw.of(earlier) | {p: name for p, name in raws.items() if before.get(p) != name}
 
     def _make_room(self, ref: str, snapshot: Snapshot) -> None:
         top = self._place.top
         kept = kept_folder(self._folder, ref.removeprefix(self._prefix))
         keep(top, snapshot.flagged, kept, self._snapshots)
+        self._snapshots.let_go(snapshot.changes)
         for path in snapshot.nested:
             if (top / path).is_dir():
                 self._snapshots.move_aside(top / path)
@@ -82,7 +94,8 @@ class Attempts:
             snapshot = self._snapshots.take(checkpoint, with_hidden=True)
             self.store(ref, snapshot, checkpoint, [])
         write_out(self._git, self._place.top, self._folder)
-        self._snapshots.raw.put_back(checkpoint)
+        raw = self._snapshots.raw
+        raw.put_back(checkpoint, raw.of(checkpoint), snapshot.raws or {})
         self._snapshots.submodules.put_back(ref)
         self._remove_new_empty_folders(since)
 

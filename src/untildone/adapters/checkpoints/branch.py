@@ -107,6 +107,7 @@ class BranchCheckpoint(Workspace):
                 state="Nothing was changed.",
                 hint=f"git checkout {self._branch} && untildone resume {self._change}",
             )
+        self._snapshots.stands(checkpoint)
         self._surroundings.note(refs)
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
@@ -128,6 +129,7 @@ class BranchCheckpoint(Workspace):
         commit = ""
         if not (only_changes and git.tree_of(parent) == snapshot.tree):
             commit = git.commit_tree(snapshot.tree, [parent], message)
+        self._snapshots.raw.keep(commit or parent, snapshot.raws)
         strays = [tip for tip in tips if tip not in (checkpoint, parent)]
         back, moved = self._surroundings.refs_back(refs, strays, self._ref)
         updates = [*back, (self._ref, commit or parent, self._at(refs))]

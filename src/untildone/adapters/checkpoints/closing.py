@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.kept import give_back, kept_of
 from untildone.adapters.checkpoints.opening import USERS_INDEX
+from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.sparse import write_out
 from untildone.adapters.git import Git, RefUpdate
@@ -59,6 +60,7 @@ class Closing:
         if snapshot.changes:
             message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
             work = self.git.commit_tree(snapshot.tree, [tip], message)
+        self.snapshots.raw.keep(work, snapshot.raws)
         now = self.git.resolve(f"refs/heads/{origin.branch}") if origin.branch else origin.commit
         files, index = work, USERS_INDEX
         if now != origin.commit:
@@ -110,7 +112,8 @@ class Closing:
         moved = {ref: new for ref, new, _ in updates if new}
         back = {ref: moved.get(ref, "") for ref in before}
         self._note("restore", was, Stand(origin.head, back, backup, USERS_INDEX))
-        self.to_tree(git.tree_of(kept[0]), git.tree_of(backup), index)
+        wanted = self.snapshots.raw.of(backup)
+        self.to_tree(was.files, git.tree_of(backup), index, wanted)
         if updates:
             git.update_refs(updates, f"untildone: restore {self._change}")
         self._head_to(origin, f"untildone: restore {self._change}")
@@ -141,7 +144,7 @@ class Closing:
         here, files = head_ref(self._place), git.resolve(stored)
         after = Stand(here, {}, git.commit_tree(tree, [files], "attempt brought back\n"))
         self._note("attempt --restore", Stand(here, {}, files, copy), after)
-        self.to_tree(now, tree, copy)
+        self.to_tree(files, tree, copy, self.snapshots.raw.with_attempt(commit, files, made))
         install_index(self._place, self.folder / copy)
         label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
         kept = kept_of(self.folder.parent, label, git.message(commit))
@@ -266,15 +269,17 @@ class Closing:
         message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
         parents = dict.fromkeys((head, *filter(None, also)))
         commit = self.git.commit_tree(snapshot.tree, parents, message)
+        self.snapshots.raw.keep(commit, snapshot.raws)
         ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
         self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
         return ref
 
-    def to_tree(self, now: str, tree: str, index: str) -> None:
-        """Bring files and index from one tree, which is stored, to another.
+    def to_tree(self, now: str, tree: str, index: str, wanted: Raws) -> None:
+        """Bring files and index from a commit that is stored to a tree, with its bytes on disk.
 
         If that cannot be done, the copy of the index comes back.
         """
+        self.snapshots.let_go(self.git.diff_trees(now, tree))
         for path in (*self.snapshots.in_the_way(now, tree), *self._leaving(now, tree)):
             self.snapshots.move_aside(self._place.top / path)
         answer = self.git.checkout_tree(tree)
@@ -283,7 +288,7 @@ class Closing:
             failed = git_failed(("read-tree",), answer)
             raise StepError(failed.message, state="What was there is stored under refs/ralph.")
         write_out(self.git, self._place.top, self.folder)
-        self.snapshots.raw.put_back(tree)
+        self.snapshots.raw.put_back(tree, wanted, self.snapshots.raw.of(now))
 
     def _leaving(self, now: str, tree: str) -> tuple[str, ...]:
         """Repositories inside this one of which nothing stays: git takes their files for ours."""

@@ -11,11 +11,12 @@ NO_NAME = {"unspecified", "unset", "set"}
 
 def unfiltered(git: Git, flags: Sequence[Flag]) -> tuple[Flag, ...]:
     """The flagged files that git would store as they are."""
-    taken = _filtered(git, [flag.path for flag in flags]) if flags else ()
+    taken = filtered(git, [flag.path for flag in flags]) if flags else ()
     return tuple(flag for flag in flags if flag.path not in taken)
 
 
-def _filtered(git: Git, paths: Iterable[str]) -> set[str]:
+def filtered(git: Git, paths: Iterable[str]) -> set[str]:
+    """Which of these files an active filter takes."""
     listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     out = os.fsdecode(git.do("check-attr", "-z", "--stdin", "filter", stdin=listed)).split("\0")
     named = dict(zip(out[::3], out[2::3], strict=False))

@@ -42,6 +42,8 @@ class LinkedCheckpoint(BranchCheckpoint):
         self._git.update_refs(stored.updates, why)
         self._git.do("read-tree", "--reset", "-u", stored.opened.checkpoint)
         write_out(self._git, self._place.top, self._folder)
+        raw = self._snapshots.raw
+        raw.put_back(stored.opened.checkpoint, raw.of(stored.opened.checkpoint), {})
         self._git.point_head(self._branch, why)  # last: it says that all files are there
         return stored.opened
 
@@ -93,9 +95,12 @@ class LinkedCheckpoint(BranchCheckpoint):
     def _all_work(self, tip: str) -> str:
         snapshot = self._snapshots.take(tip)
         if not snapshot.changes:
+            self._snapshots.raw.keep(tip, snapshot.raws)
             return tip
         message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
-        return self._git.commit_tree(snapshot.tree, [tip], message)
+        work = self._git.commit_tree(snapshot.tree, [tip], message)
+        self._snapshots.raw.keep(work, snapshot.raws)
+        return work
 
     def _bring_home(self, work: str, origin: Origin) -> None:
         """Merge the work into the user's files as they are now, which are stored first.
@@ -129,7 +134,22 @@ class LinkedCheckpoint(BranchCheckpoint):
             said = answer.stderr.decode(errors="replace").strip()
             raise CloseRefused(f"Your files changed meanwhile: {said}", state=state)
         write_out(git, self._user.top, self._folder, index)
+        self._bring_bytes(before, work, merged)
         index.unlink()
+
+    def _bring_bytes(self, before: str, work: str, merged: str) -> None:
+        """What the run wrote, byte for byte, where the user has not written anything else."""
+        raw = self._users_files.raw
+        first, users, made = (raw.of(c) for c in (self._initial, before, work))
+        merged_otherwise = {change.path for change in self._git.diff_trees(work, merged)}
+        ours = {
+            path
+            for path in {*first, *made}
+            if made.get(path) != first.get(path) == users.get(path) and path not in merged_otherwise
+        }
+        wanted = {path: name for path, name in users.items() if path not in ours}
+        wanted |= {path: made[path] for path in ours & made.keys()}
+        raw.put_back(merged, wanted, users, self._folder / "index.home")
 
     def _note_cleanup(self, before: str, after: str) -> None:
         """In the user's own log: what cleanup does to the user's files, and to the branch."""
@@ -146,8 +166,15 @@ class LinkedCheckpoint(BranchCheckpoint):
         git, index = self._users, self._folder / "index.home"
         # With its times: by them git knows which files changed in the second of their staging.
         shutil.copy2(self._user.git_dir / "index", index)
-        initial = (self._folder / "initial").read_text()
+        initial = self._initial
         flagged = self._users_files.watch.untracked(known=initial)
-        tree, _ = self._users_files.add_users_files(index, git.tree_of("HEAD"), flagged)
+        tree, _, raws = self._users_files.add_users_files(index, git.tree_of("HEAD"), flagged)
         message = f"files before cleanup\n\nUntildone-Run: {self._run_id}\n"
-        return git.commit_tree(tree, [initial], message)
+        before = git.commit_tree(tree, [initial], message)
+        self._users_files.raw.keep(before, raws)
+        return before
+
+    @property
+    def _initial(self) -> str:
+        """The first checkpoint: the user's files when the run began."""
+        return (self._folder / "initial").read_text()

@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place
@@ -46,13 +47,15 @@ class Opening:
         shutil.copy2(self._place.git_dir / "index", self._folder / USERS_INDEX)
         staged = git.write_tree(index=self._copied_index("index.staged"))
         work = self._copied_index("index.work")
-        tree, nested = self._add_users_files(work, staged)
+        tree, nested, raws = self._add_users_files(work, staged)
         self._freeze_excludes(nested)
         trailer = f"\n\nUntildone-Run: {self._folder.name}\n"
         index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
         parents = [origin.commit, index_commit]
         backup = git.commit_tree(tree, parents, "files before the run" + trailer)
         initial = git.commit_tree(tree, [origin.commit], "initial state" + trailer)
+        for commit in (backup, initial):
+            self._snapshots.raw.keep(commit, raws)
         updates: list[RefUpdate] = [(self.backup_ref, backup, "")]
         earlier = git.resolve(own)
         archived = ""
@@ -65,7 +68,7 @@ class Opening:
         opened = Opened(origin, initial, self.backup_ref, archived, remarks)
         return Stored(opened, updates, work, before)
 
-    def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...]]:
+    def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...], Raws | None]:
         try:
             return self._snapshots.add_users_files(work, staged)
         except Interrupted:

@@ -1,23 +1,34 @@
-"""The bytes of files that git would not give back: its line-end and `ident` conversions lose them.
+"""The bytes of files that git would not give back: its conversions of line ends and such lose them.
 
-Git stores such a file converted, and a checkout writes it as git would write it. So the bytes on
-disk are stored as they are beside it, and put back after a checkout of the same content.
+Git stores such a file converted, and a checkout writes it as git would write it, or not at all if
+it takes what is there for the same. So the bytes on disk are kept beside a commit, and put back
+after a checkout of it.
 """
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from untildone.adapters.checkpoints.filters import filtered
+from untildone.adapters.durable import replace_file
 from untildone.adapters.git import Change, Git
 from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import file_name, is_plain_file
 
-NAMES = "raw.json"
+Raws = Mapping[str, str]
+
+NAMES = "on-disk.json"
+RUN = "Untildone-Run: "
 CONVERTS = ("true", "input")
 
 
 class RawBytes:
-    """Knows the raw bytes of one run: by path, then by the blob that git made of them."""
+    """Knows, for commits of one run, the blobs of files as they were on disk.
+
+    A commit that is not known was on disk as it is in git. For one that is known, this holds for
+    the files that are not listed, as a checkout under the commit's own attributes writes them.
+    """
 
     def __init__(self, git: Git, place: Place, run_folder: Path) -> None:
         self._git = git
@@ -25,42 +36,102 @@ class RawBytes:
         self._file = run_folder / NAMES
         self._ref = f"refs/ralph/raw/{run_folder.name}"
 
-    @property
-    def kept(self) -> bool:
-        """Whether the repository converts files, so that their bytes are kept."""
-        return self._file.exists()
+    def knows(self, commit: str) -> bool:
+        """Whether git converts files of this commit, so that their bytes are kept."""
+        return self._file.exists() and commit in self._trees()
 
-    def note_all(self, index: Path) -> None:
-        """At the start: all files of this index, if the repository converts files at all."""
-        if self._converts(index):
-            self._file.write_text("{}")
-            self._note((), index)
+    def of(self, commit: str) -> dict[str, str]:
+        """The blobs of files as they are on disk with this commit."""
+        tree = self._trees().get(commit)
+        return self._git.blobs_at(tree) if tree else {}
 
-    def note(self, changes: Iterable[Change]) -> None:
-        """After a story: the files that it made or changed."""
-        paths = [change.path for change in changes if change.status != "D"]
-        if any(path.rpartition("/")[2] == ".gitattributes" for path in paths):
-            self._file.touch()
-        if paths and self.kept:
-            self._note(tuple(f":(top,literal){path}" for path in paths), None)
-
-    def put_back(self, tree: str) -> None:
-        """The raw bytes again for every file that git has just written from this tree."""
-        known = self._known()
-        if not known:
+    def keep(self, commit: str, raws: Raws | None) -> None:
+        """This commit is, on disk, what `raws` says; None if it is what git has."""
+        if raws is None:
             return
-        wanted = {}
-        for row in _rows(self._git.do("ls-tree", "-r", "-z", "--full-tree", tree)):
-            meta, _, path = row.partition("\t")
-            if raw := known.get(path, {}).get(meta.split(" ")[2]):
-                wanted[path] = raw
-        now = self._hashes([path for path in wanted if self._is_file(path)], write=False)
-        for path, found in now.items():
-            if found != wanted[path]:
-                data = self._git.do("cat-file", "blob", wanted[path])
-                (self._place.top / path).write_bytes(data)
+        git, trees = self._git, self._trees()
+        tree = self._as_tree(raws)
+        if tree not in trees.values():
+            before = git.resolve(self._ref)
+            message = f"files as they are on disk\n\nUntildone-Commit: {commit}\n"
+            stored = git.commit_tree(tree, [before] if before else [], message)
+            git.update_refs([(self._ref, stored, None)], "untildone: keep raw bytes")
+        text = json.dumps(trees | {commit: tree})
+        replace_file(self._file, [text.encode()], self._file.with_suffix(".draft"))
 
-    def _converts(self, index: Path) -> bool:
+    def not_coming_back(self, index: Path | None = None) -> dict[str, str] | None:
+        """Of all files those that a checkout would write otherwise; None if git converts none."""
+        git = self._git
+        if not self._converts(index):
+            return None
+        writes_crlf = _writes_crlf(git.config("core.autocrlf"), git.config("core.eol"))
+        rows = _rows(git.do("ls-files", "--eol", "-z", index=index))
+        paths = [
+            path
+            for info, _, path in (r.partition("\t") for r in rows)
+            if not comes_back(info, writes_crlf=writes_crlf)
+        ]
+        marked = git.do("ls-files", "-z", "--", ":(top,attr:ident)", index=index)
+        return self._stored(list(dict.fromkeys([*paths, *_rows(marked)])))
+
+    def as_they_are(self, paths: Sequence[str]) -> dict[str, str]:
+        """These files as they are on disk, but for those that a filter takes: it gives them back.
+
+        What a filter is for (encryption, large files) is not for git's own objects.
+        """
+        taken = filtered(self._git, paths) if paths else set()
+        return self._stored([path for path in paths if path not in taken])
+
+    def with_attempt(self, attempt: str, now: str, made: Iterable[Change]) -> Raws:
+        """The bytes on disk now, and over them those that an attempt of some run wrote."""
+        lines = self._git.message(attempt).splitlines()
+        run_id = next((x.removeprefix(RUN) for x in lines if x.startswith(RUN)), "")
+        its = RawBytes(self._git, self._place, self._file.parent.with_name(run_id or "none"))
+        theirs, base = its.of(attempt), its.of(self._git.resolve(f"{attempt}^1"))
+        wrote = {path for path in {*theirs, *base} if theirs.get(path) != base.get(path)}
+        wrote |= {change.path for change in made}
+        wanted = {path: name for path, name in self.of(now).items() if path not in wrote}
+        return wanted | {path: theirs[path] for path in wrote & theirs.keys()}
+
+    def put_back(self, tree: str, wanted: Raws, found: Raws, index: Path | None = None) -> None:
+        """After git has brought the files to a tree: their bytes as they were with it.
+
+        `found` is what was on disk before, and stored. Git may have left it there.
+        """
+        if not (wanted or found):
+            return
+        blobs = self._git.blobs_at(tree)
+        for path, raw in wanted.items():
+            if path in blobs and self._name(path, len(raw)) not in ("", raw):
+                self._write(path, self._git.do("cat-file", "blob", raw))
+        left = [
+            path
+            for path, raw in found.items()
+            if path in blobs and path not in wanted and self._name(path, len(raw)) == raw
+        ]
+        if any(found[path] == blobs[path] for path in left) and not self._converts(index):
+            left = [path for path in left if found[path] != blobs[path]]
+        self._check_out(left, index)
+
+    def _check_out(self, paths: Sequence[str], index: Path | None) -> None:
+        """Let git write these files, which it takes for unchanged."""
+        if not paths:
+            return
+        for path in paths:
+            (self._place.top / path).unlink()
+        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        words = ("checkout-index", "-f", "--ignore-skip-worktree-bits", "-z", "--stdin")
+        self._git.do(*words, stdin=listed, index=index)
+
+    def _write(self, path: str, data: bytes) -> None:
+        # Anew: an attempt may have made the file a second name of one that is elsewhere.
+        target = self._place.top / path
+        mode = target.stat().st_mode
+        target.unlink()
+        target.write_bytes(data)
+        target.chmod(mode & 0o7777)
+
+    def _converts(self, index: Path | None) -> bool:
         git = self._git
         own = git.config("core.attributesfile") or "~/.config/git/attributes"
         files = (Path(own).expanduser(), self._place.common_dir / "info" / "attributes")
@@ -69,54 +140,44 @@ class RawBytes:
         listed = git.do("ls-files", "-z", "--", ":(top,glob)**/.gitattributes", index=index)
         return bool(listed)
 
-    def _note(self, specs: tuple[str, ...], index: Path | None) -> None:
-        git = self._git
-        writes_crlf = _writes_crlf(git.config("core.autocrlf"), git.config("core.eol"))
-        rows = _rows(git.do("ls-files", "--eol", "-z", "--", *specs, index=index))
-        paths = [
-            path
-            for info, _, path in (r.partition("\t") for r in rows)
-            if not comes_back(info, writes_crlf=writes_crlf)
-        ]
-        marked = git.do("ls-files", "-z", "--", ":(top,attr:ident)", index=index)
-        paths = [p for p in dict.fromkeys([*paths, *_rows(marked)]) if self._is_file(p)]
-        if not paths:
-            return
-        staged = _rows(git.do("ls-files", "-s", "-z", "--", *specs, index=index))
-        blobs = {path: meta.split(" ")[1] for meta, _, path in (r.partition("\t") for r in staged)}
-        known = self._known()
-        for path, raw in self._hashes(paths, write=True).items():
-            if path in blobs:
-                known.setdefault(path, {})[blobs[path]] = raw
-        self._keep(known)
+    def _as_tree(self, raws: Raws) -> str:
+        index = self._file.with_suffix(".index")
+        index.unlink(missing_ok=True)
+        listed = "".join(f"100644 {raw}\t{path}\0" for path, raw in raws.items())
+        data = listed.encode("utf-8", "surrogateescape")
+        self._git.do("update-index", "-z", "--index-info", stdin=data, index=index)
+        tree = self._git.write_tree(index=index)
+        index.unlink(missing_ok=True)
+        return tree
 
-    def _keep(self, known: dict[str, dict[str, str]]) -> None:
-        git = self._git
-        blobs = sorted({raw for raws in known.values() for raw in raws.values()})
-        listed = "".join(f"100644 blob {blob}\t{blob}\0" for blob in blobs).encode()
-        tree = os.fsdecode(git.do("mktree", "-z", stdin=listed)).strip()
-        commit = git.commit_tree(tree, [], "files as they are on disk\n")
-        git.update_refs([(self._ref, commit, None)], "untildone: keep raw bytes")
-        self._file.write_text(json.dumps(known))
-
-    def _known(self) -> dict[str, dict[str, str]]:
-        text = self._file.read_text() if self._file.exists() else ""
-        known: dict[str, dict[str, str]] = json.loads(text or "{}")
+    def _trees(self) -> dict[str, str]:
+        text = self._file.read_text() if self._file.exists() else "{}"
+        known: dict[str, str] = json.loads(text)
         return known
 
-    def _hashes(self, paths: list[str], *, write: bool) -> dict[str, str]:
-        """The blob of each file as it is on disk; names with a line break are left out."""
-        plain = [path for path in paths if "\n" not in path]
-        if not plain:
-            return {}
-        flags = ("-w",) if write else ()
-        listed = "".join(f"{path}\n" for path in plain).encode("utf-8", "surrogateescape")
-        out = self._git.do("hash-object", *flags, "--no-filters", "--stdin-paths", stdin=listed)
-        return dict(zip(plain, os.fsdecode(out).split(), strict=True))
-
-    def _is_file(self, path: str) -> bool:
+    def _name(self, path: str, digits: int) -> str:
         file = self._place.top / path
-        return file.is_file() and not file.is_symlink()
+        return file_name(file, digits) if is_plain_file(file) else ""
+
+    def _stored(self, paths: Sequence[str]) -> dict[str, str]:
+        """The blobs of these files as they are on disk, all in the repository now."""
+        files = [path for path in paths if is_plain_file(self._place.top / path)]
+        plain = [path for path in files if "\n" not in path]
+        listed = "".join(f"{path}\n" for path in plain).encode("utf-8", "surrogateescape")
+        words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
+        out = self._git.do(*words, stdin=listed) if plain else b""
+        found = dict(zip(plain, os.fsdecode(out).split(), strict=True))
+        for path in (path for path in files if "\n" in path):
+            data = (self._place.top / path).read_bytes()
+            found[path] = os.fsdecode(
+                self._git.do("hash-object", "-w", "--stdin", stdin=data)
+            ).strip()
+        return found
+
+
+def is_rules(path: str) -> bool:
+    """Whether a file says what git converts."""
+    return path.rpartition("/")[2] == ".gitattributes"
 
 
 def comes_back(info: str, *, writes_crlf: bool) -> bool:

@@ -3,22 +3,29 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from untildone.adapters.checkpoints.drafts import Drafts
 from untildone.adapters.checkpoints.frozen import Frozen
+from untildone.adapters.checkpoints.git_words import (
+    inside_submodule,
+    not_encoded,
+    not_regular,
+    without_commit,
+)
 from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard
-from untildone.adapters.checkpoints.raw_bytes import RawBytes
+from untildone.adapters.checkpoints.raw_bytes import RawBytes, Raws, is_rules
+from untildone.adapters.checkpoints.standing import Standing, Written
 from untildone.adapters.checkpoints.submodules import Submodules
+from untildone.adapters.checkpoints.view import Snapshot, View
 from untildone.adapters.checkpoints.watch import Watch
 from untildone.adapters.clock import pause
-from untildone.adapters.git import FOLDER, GITLINK, Change, Git
+from untildone.adapters.git import GITLINK, Change, Git
 from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.process import Captured
 from untildone.adapters.repository import IN_PROGRESS, STATE_FILE, is_stale
 from untildone.domain.errors import StepError
-from untildone.domain.value import dataclass
 
 LOCK_WAIT_S = 2.0
 TRIES = 6
@@ -31,41 +38,6 @@ LEFT_OPEN = (
     *("REBASE_HEAD", "BISECT_START", "BISECT_NAMES", "BISECT_TERMS", "BISECT_ANCESTORS_OK"),
     *("BISECT_EXPECTED_REV", "BISECT_FIRST_PARENT", "BISECT_HEAD", "BISECT_RUN"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The worktree as a tree; `changes` against the base it was taken for."""
-
-    tree: str
-    changes: tuple[Change, ...]
-    nested: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    flagged: tuple[Flag, ...] = ()
-
-    @property
-    def changed_tree(self) -> str:
-        """The tree, or nothing if it is the base's own."""
-        return self.tree if self.changes else ""
-
-
-class _View:
-    """A draft's index as a tree, compared with the base."""
-
-    def __init__(self, draft: Git, base: str) -> None:
-        self._draft = draft
-        self._base = base
-        self.looks = 0
-        self.again()
-
-    def again(self) -> None:
-        """Look once more, after the index was changed."""
-        self.looks += 1
-        self.tree = self._draft.write_tree()
-        rows = self._draft.diff_trees(self._base, self.tree, folders=True)
-        self.changes = tuple(c for c in rows if FOLDER not in (c.old_mode, c.new_mode))
-        self.objects = [self.tree]
-        self.objects += [c.blob for c in rows if c.status != "D" and c.new_mode != GITLINK]
 
 
 class Snapshots:
@@ -82,6 +54,8 @@ class Snapshots:
         self.watch = Watch(git, place, guard, self.frozen)
         self.submodules = Submodules(git, place, run_folder)
         self.raw = RawBytes(git, place, run_folder)
+        self._standing = Standing(git, place, run_folder, self.raw)
+        self._as_is: list[str] = []
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
     @staticmethod
@@ -101,6 +75,10 @@ class Snapshots:
         """This first checkpoint is in the index, and its files were looked at."""
         self._drafts.opened(commit)
         self.watch.looked()
+
+    def stands(self, commit: str) -> None:
+        """An agent starts from this checkpoint."""
+        self._standing.note(commit, self._git.index_of(self._place))
 
     def saved(self, commit: str) -> None:
         """What was taken last is this checkpoint."""
@@ -122,13 +100,21 @@ class Snapshots:
             self._see_all(draft)
         large = self.watch.large(draft)
         orphans, said = self._add_all(draft, base, [flag.path for flag in large])
-        ordinary = not (listed or with_hidden or large or orphans) and self._drafts.is_of(base)
-        if ordinary and self._nothing_odd(said):
+        rare = listed or with_hidden or large or orphans or self._as_is
+        ordinary = not rare and self._drafts.is_of(base)
+        if ordinary and self._nothing_odd(base, said):
             trees = self._drafts.trees_after(said)
             tree = trees.top if trees else draft.write_tree()
             self._install(lambda: self._drafts.install_all(trees))
             return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
-        view = _View(draft, base)
+        view = View(draft, base)
+        written = self._written(draft, base, view, with_hidden=with_hidden)
+        if written and written.odd and not self._drafts.is_of(base):
+            # Somebody's git has seen these files while other rules were in force.
+            draft.forget_stat(written.odd)
+            self._add_all(draft, base, [*(flag.path for flag in large), *orphans])
+            view.again()
+            written = self._written(draft, base, view, with_hidden=with_hidden)
         linked = [c.path for c in view.changes if _is_new_link(c)]
         nested = (*linked, *orphans)
         if nested:
@@ -148,20 +134,30 @@ class Snapshots:
             if not (with_hidden or look):
                 self.frozen.add([flag.path for flag in flagged])
         self._install(lambda: self._drafts.install(view.objects, complete=view.looks == 1))
-        if not (with_hidden or look):
-            self.raw.note(view.changes)
+        raws = self._standing.raws(written) if written and not look else None
         remarks += [f"A nested git repository is kept as plain files: {p}" for p in nested]
         remarks += self._inside_submodules()
-        return Snapshot(view.tree, view.changes, nested, tuple(remarks), flagged)
+        return Snapshot(view.tree, view.changes, nested, tuple(remarks), flagged, raws)
+
+    def _written(self, draft: Git, base: str, view: View, *, with_hidden: bool) -> Written | None:
+        """What was written since the last call began, if git may be wrong about it."""
+        ours = self._drafts.is_of(base) and not with_hidden
+        rules = any(is_rules(change.path) for change in view.changes)
+        if ours and not rules and not self._standing.converts(base):
+            return None
+        return self._standing.written(draft, base, view.tree, view.changes)
 
     def add_users_files(
         self, index: Path, staged: str, left_out: Sequence[Flag] = ()
-    ) -> tuple[str, tuple[str, ...]]:
-        """The user's files as a tree, by a private index; their nested repositories left out."""
+    ) -> tuple[str, tuple[str, ...], Raws | None]:
+        """The user's files as a tree, by a private index; their nested repositories left out.
+
+        With the bytes of files that git would not give back.
+        """
         nested: list[str] = []
         flagged = [flag.path for flag in left_out]
         while not (answer := self._add(self._git, [*flagged, *nested], index)).ok:
-            orphans = _without_commit(os.fsdecode(answer.stderr))
+            orphans = without_commit(os.fsdecode(answer.stderr))
             if not orphans or len(nested) > MOST_NESTED:
                 raise git_failed(("add",), answer)
             nested += orphans
@@ -170,8 +166,7 @@ class Snapshots:
         if linked:
             self._git.drop_from_index(linked, index=index)
             tree = self._git.write_tree(index=index)
-        self.raw.note_all(index)
-        return tree, (*nested, *linked)
+        return tree, (*nested, *linked), self.raw.not_coming_back(index)
 
     def clear_the_way(self) -> None:
         """A stale lock and half-done merges are moved into the run's folder."""
@@ -245,11 +240,11 @@ class Snapshots:
             draft.watch_again(sorted(told))
 
     def _inside_submodules(self) -> list[str]:
-        return [_inside_submodule(path) for path in self.submodules.changed()]
+        return [inside_submodule(path) for path in self.submodules.changed()]
 
-    def _nothing_odd(self, said: bytes) -> bool:
+    def _nothing_odd(self, base: str, said: bytes) -> bool:
         """Whether git added and removed ordinary files only, none that the guard stops."""
-        if self.raw.kept:
+        if self._standing.converts(base):
             return False
         for line in filter(None, os.fsdecode(said).split("\n")):
             verb, _, quoted = line.partition(" ")
@@ -273,25 +268,36 @@ class Snapshots:
 
     def _add_all(self, draft: Git, base: str, left_out: list[str]) -> tuple[tuple[str, ...], bytes]:
         orphans: list[str] = []
+        self._as_is = []
         tries = TRIES
         if not self._drafts.index.exists():
             self._new_index(draft, base)
-        while not (answer := self._add(draft, [*left_out, *orphans])).ok:
+        while not (answer := self._add(draft, [*left_out, *orphans, *self._as_is])).ok:
             said = os.fsdecode(answer.stderr)
-            repositories = _without_commit(said)
-            tries -= 0 if repositories else 1
-            if tries == 0 or len(orphans) > MOST_NESTED:
+            repositories, as_is = without_commit(said), not_encoded(said)
+            tries -= 0 if repositories or as_is else 1
+            if tries == 0 or len(orphans) + len(self._as_is) > MOST_NESTED:
                 raise git_failed(("add",), answer)
-            if repositories:
+            if repositories or as_is:
                 orphans += repositories
+                self._as_is += as_is
                 continue
-            for path in _not_regular(said):
+            for path in not_regular(said):
                 self.move_aside(self._place.top / path)  # git cannot record it, and we lose nothing
             self.clear_the_way()
             self._drafts.index.with_name("index.lock").unlink(missing_ok=True)  # its `add` has died
             if tries < TRIES - 1 or any(words in said for words in BROKEN_INDEX):
                 self._new_index(draft, base)
+        if self._as_is:
+            draft.add_as_is(self._as_is, self._place.top)
         return tuple(orphans), answer.stdout
+
+    def let_go(self, changes: Iterable[Change]) -> None:
+        """Files that git stored as they are, against its rules, bar the way of a checkout."""
+        leaving = {change.path for change in changes} if self._as_is else set()
+        for path in self._as_is:
+            if path in leaving and os.path.lexists(self._place.top / path):
+                self.move_aside(self._place.top / path)
 
     def _new_index(self, draft: Git, base: str) -> None:
         # It grows from the user's own index, which knows the files outside a sparse checkout.
@@ -361,22 +367,3 @@ class Snapshots:
 
 def _is_new_link(change: Change) -> bool:
     return change.new_mode == GITLINK and change.old_mode != GITLINK
-
-
-def _inside_submodule(path: str) -> str:
-    return (
-        f"The attempt worked inside the submodule `{path}`; checkpoints hold no files of it. "
-        "What a failed attempt did there is put back, and stored in it under refs/ralph."
-    )
-
-
-def _not_regular(said: str) -> list[str]:
-    mark = ": can only add regular files, symbolic links or git-directories"
-    lines = [line for line in said.splitlines() if line.endswith(mark)]
-    return [line.removesuffix(mark).removeprefix("error: ") for line in lines]
-
-
-def _without_commit(said: str) -> list[str]:
-    mark = "' does not have a commit checked out"
-    lines = [line for line in said.splitlines() if line.endswith(mark)]
-    return [line.removesuffix(mark).partition("'")[2].rstrip("/") for line in lines]

@@ -83,6 +83,7 @@ class StashCheckpoint(Workspace):
             raise StepError(self._left(), state="Nothing was changed.", hint=self._way_back())
         before = Before(self._origin, self._staged(), checkpoint)
         self._remarks = self._entries.store(story_id, before, self._folder / "stash.index")
+        self._snapshots.stands(checkpoint)
         self._surroundings.note(self._refs.now())
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
@@ -112,6 +113,7 @@ class StashCheckpoint(Workspace):
         commit = ""
         if snapshot.changes or not only_changes:
             commit = self._git.commit_tree(snapshot.tree, [checkpoint], message)
+        self._snapshots.raw.keep(commit or checkpoint, snapshot.raws)
         if commit:
             self._note("checkpoint", self._stand(checkpoint), self._stand(commit))
         moved = self._settle(refs)

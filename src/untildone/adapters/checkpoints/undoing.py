@@ -3,6 +3,7 @@
 import shutil
 
 from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Operation, Stand
 from untildone.adapters.repository import head_ref, install_index
@@ -38,10 +39,11 @@ class Undoing:
     def carry_out(self, operation: Operation, undo: Operation, tree: str) -> None:
         """Files first, then refs, HEAD and index; everything replaced is stored already."""
         git, then = self._git, operation.before
-        self._closing.to_tree(git.tree_of(undo.before.files), tree, undo.before.index)
+        now = undo.before.files
+        self._closing.to_tree(now, tree, undo.before.index, self._bytes(then.files, now, tree))
         why = f"untildone: undo {operation.name} of {operation.change}"
-        now = operation.after.refs
-        updates = [(ref, old, now[ref]) for ref, old in then.refs.items() if now[ref] != old]
+        at = operation.after.refs
+        updates = [(ref, old, at[ref]) for ref, old in then.refs.items() if at[ref] != old]
         if updates:
             git.update_refs(updates, why)
         if then.head.startswith("refs/heads/"):
@@ -53,6 +55,15 @@ class Undoing:
             install_index(self._place, saved)
         else:
             git.reset_index("HEAD")
+
+    def _bytes(self, then: str, now: str, tree: str) -> Raws:
+        """As they were on disk then; where later edits are on top, as they are now."""
+        git, raw = self._git, self._closing.snapshots.raw
+        edited = {change.path for change in git.diff_trees(then, tree)}
+        wanted = {path: name for path, name in raw.of(then).items() if path not in edited}
+        merged = {change.path for change in git.diff_trees(now, tree)} if edited else set()
+        here = raw.of(now).items() if edited else ()
+        return wanted | {p: name for p, name in here if p in edited and p not in merged}
 
     def was_carried_out(self, operation: Operation) -> bool:
         """Whether a logged operation came about; a crash may have come first."""

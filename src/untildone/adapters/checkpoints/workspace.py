@@ -65,9 +65,11 @@ class Workspace:
         """What was edited by hand since the tip, as a commit on our ref; the tip if nothing."""
         snapshot = self._snapshots.take(tip)
         if not snapshot.changes:
+            self._snapshots.raw.keep(tip, snapshot.raws)
             return tip, snapshot.remarks
         message = f"edits by hand\n\nUntildone-Run: {self._run_id}\n"
         commit = self._git.commit_tree(snapshot.tree, [tip], message)
+        self._snapshots.raw.keep(commit, snapshot.raws)
         self._git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
         return commit, snapshot.remarks
 
