@@ -295,7 +295,9 @@ def test_hazard_11_line_ends_stay_byte_for_byte(bench: Bench, kind: str, *, touc
 CRLF = "printf 'base $Id$\\r\\n' > base.txt"
 CRLF_IN = "printf 'base $Id$\\r\\n' > sub/base.txt"
 UTF16 = r"printf '\377\376b\000a\000s\000e\000 \000$\000I\000d\000$\000\n\000' > base.txt"
-LOOK = "git status > /dev/null"
+# Git trusts what it knows of a file only if the file is older than the index.
+OLD = "touch -d '1 hour ago' base.txt"
+LOOK = f"{OLD}; git status > /dev/null"
 
 # What an agent does so that git takes other bytes for the same content.
 CONVERSIONS: dict[str, str] = {
@@ -312,10 +314,11 @@ CONVERSIONS: dict[str, str] = {
     "committed": f"echo '* text=auto' > .gitattributes; {CRLF}; git add -A; git commit -qm x",
     "rules gone again": f"echo '* text=auto' > .gitattributes; {CRLF}; {LOOK}; rm .gitattributes",
     "a changed file": (
-        "echo '* text=auto' > .gitattributes; printf 'more\\r\\n' > base.txt; git add -A; "
+        "echo '* text=auto' > .gitattributes; printf 'more\\r\\n' > base.txt; "
+        f"{OLD}; git add -A; "
         "git rm -qf --cached .gitattributes; rm .gitattributes"
     ),
-    "by a flag": f"{CRLF}; git -c core.autocrlf=input add base.txt",
+    "by a flag": f"{CRLF}; {OLD}; git -c core.autocrlf=input add base.txt",
     "by git's own rules": f"echo '* text=auto' > .git/info/attributes; {CRLF}; {LOOK}",
     "a second name": f"echo '* text=auto' > .gitattributes; rm base.txt; {CRLF}; ln base.txt other",
 }

@@ -45,6 +45,7 @@ class LinkedCheckpoint(BranchCheckpoint):
         raw = self._snapshots.raw
         raw.put_back(stored.opened.checkpoint, raw.of(stored.opened.checkpoint), {})
         self._git.point_head(self._branch, why)  # last: it says that all files are there
+        self._snapshots.opened(stored.opened.checkpoint)
         return stored.opened
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ class StashCheckpoint(Workspace):
         self._git.update_refs(stored.updates, f"untildone: start {self._change}")
         stored.index.replace(self._folder / "index")
         self._git.use_index(self._folder / "index")
+        self._snapshots.opened(stored.opened.checkpoint)
         return stored.opened
 
     def reopened(self, origin: Origin) -> Opened | None:
@@ -121,6 +122,7 @@ class StashCheckpoint(Workspace):
         # Last: it says that all of this is done.
         updates: list[RefUpdate] = [(self._ref, commit or checkpoint, None)]
         self._git.update_refs(updates, message.partition("\n")[0])
+        self._snapshots.saved(commit or checkpoint)
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
         return Saved(lane, commit, commit or checkpoint, remarks, snapshot.tree)
 
