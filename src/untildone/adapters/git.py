@@ -146,7 +146,13 @@ class Git(GitIndex):
 
     def trees_at(self, commit: str, folders: Iterable[bytes]) -> dict[str, bytes]:
         """What git stores of these folders of a commit, by the names of their trees."""
-        asked = [b"%s:%s\n" % (commit.encode(), folder) for folder in folders]
+        return self._batch(b"%s:%s\n" % (commit.encode(), folder) for folder in folders)
+
+    def bodies(self, names: Iterable[str]) -> dict[str, bytes]:
+        """What git stores under these names of objects; those that are missing are left out."""
+        return self._batch(f"{name}\n".encode() for name in names)
+
+    def _batch(self, asked: Iterable[bytes]) -> dict[str, bytes]:
         rest, found = self.do("cat-file", "--batch", stdin=b"".join(asked)), {}
         while rest:
             head, _, rest = rest.partition(b"\n")
@@ -202,6 +208,13 @@ class Git(GitIndex):
         if not tree:
             raise git_failed(("merge-tree",), answer)
         return tree, tuple(conflicts)
+
+    def dropped(self, old: Iterable[str], new: Iterable[str]) -> set[str]:
+        """Which of the old tips the new ones do not build on."""
+        wanted = set(old)
+        lines = "".join(f"{tip}\n" for tip in (*wanted, *(f"^{tip}" for tip in new)))
+        out = self.do("rev-list", "--stdin", stdin=lines.encode()) if wanted else b""
+        return wanted & set(out.decode().split())
 
     # -- verbs ---------------------------------------------------------------------------------
 

@@ -1,19 +1,18 @@
-"""Branches, tags, the stash and our own refs: git is asked again only when their files change."""
+"""All refs of the repository: git is asked again only when their files change."""
 
 import os
 from collections.abc import Iterator
 
+from untildone.adapters.checkpoints.holding import PREFIX
 from untildone.adapters.git import Git, Ref
 from untildone.adapters.git_door import Place
 from untildone.adapters.git_files import content, stamp
-
-WATCHED = ("refs/heads/", "refs/tags/", "refs/stash", "refs/ralph/")
 
 Print = dict[str, object]
 
 
 class KnownRefs:
-    """The watched refs as they are now. A look at the files costs a tenth of a git process."""
+    """The refs as they are now. A look at the files costs a tenth of a git process."""
 
     def __init__(self, git: Git, place: Place) -> None:
         self._git = git
@@ -22,10 +21,10 @@ class KnownRefs:
         self._print: Print | None = None
 
     def now(self) -> dict[str, Ref]:
-        """All watched refs."""
+        """All refs."""
         seen = self._look()
         if seen != self._print:
-            self._refs = self._git.refs(*WATCHED)
+            self._refs = self._git.refs("refs/")
             self._print = seen
         return self._refs
 
@@ -39,11 +38,11 @@ class KnownRefs:
 
     def _look(self) -> Print:
         common = self._place.common_dir
-        single = ("HEAD", "refs/stash", "reftable/tables.list")
+        single = ("HEAD", "reftable/tables.list")
         found: Print = {name: content(common / name) for name in single}
         found["packed-refs"] = stamp(common / "packed-refs")
-        for folder in ("refs/heads", "refs/tags", "refs/ralph", "worktrees"):
-            found |= _files(str(common / folder), only="HEAD" if folder == "worktrees" else "")
+        found |= _files(str(common / "refs"), only="")
+        found |= _files(str(common / "worktrees"), only="HEAD")
         return found
 
 
@@ -53,6 +52,8 @@ def _files(folder: str, only: str) -> Iterator[tuple[str, bytes]]:
     except OSError:
         return
     for entry in entries:
+        if entry.name.startswith(PREFIX):
+            continue  # ours, and nobody's branch
         if entry.is_dir(follow_symlinks=False):
             yield from _files(entry.path, only)
         elif not only or entry.name == only:

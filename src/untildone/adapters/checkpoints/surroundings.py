@@ -7,6 +7,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.elsewhere import was_at
 from untildone.adapters.checkpoints.git_settings import GitSettings, recalled, seen, told
+from untildone.adapters.checkpoints.holding import Holder
 from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git, Ref, RefUpdate
@@ -16,7 +17,10 @@ from untildone.adapters.repository import git_folder_gone
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
 HELD = "refs/ralph/stash"
-KEPT = ("backup", "archive", "attempts", "moved")
+KEPT = tuple(f"refs/ralph/{kind}/" for kind in ("backup", "archive", "attempts", "moved", "raw"))
+# An attempt has no business there. Elsewhere (`git fetch`) refs may move, but no commit gets lost.
+FIXED = ("refs/heads/", "refs/tags/", "refs/notes/", STASH)
+OF_ONE_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 
 
 class Surroundings:
@@ -37,6 +41,7 @@ class Surroundings:
         self._settings = GitSettings(place, folder)
         self._log = place.common_dir / STASH_LOG
         self._known_log: bytes | None = None
+        self._holder = Holder(git, place, folder)
         self._recall()
 
     def note(self, refs: dict[str, Ref]) -> None:
@@ -45,6 +50,7 @@ class Surroundings:
         self._refs = {name: ref for name, ref in refs.items() if self._is_watched(name)}
         self._settings.note()
         self._known_log = seen(self._log).data
+        self._holder.hold(refs, _logged(self._known_log))
         text = json.dumps(
             {
                 "refs": {name: [ref.commit, ref.worktree] for name, ref in self._refs.items()},
@@ -84,9 +90,9 @@ class Surroundings:
         remarks = []
         for name, ref in before.items():
             found = now.get(name)
-            if found and name.startswith("refs/ralph/"):
-                continue  # ours to move; only a deletion is somebody else's deed
-            if name in (own, STASH) or found == ref or (found and found.commit == ref.commit):
+            if name in (own, STASH) or (found and found.commit == ref.commit):
+                continue
+            if found and not name.startswith(FIXED):
                 continue
             if self._used_elsewhere(found or ref):
                 continue
@@ -97,9 +103,18 @@ class Surroundings:
                 updates.append(self.store(found.commit))
             updates.append((name, ref.commit, found.commit if found else ""))
             remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
+        updates += self._left_behind(before, now)
+        self._holder.bring_back(new for _, new, _ in updates)
         self._clear_names([own, *(name for name, new, _ in updates if new)], before, now)
         remarks += self._stash_back(before.get(STASH), now.get(STASH))
         return list(dict.fromkeys(updates)), tuple(remarks)
+
+    def _left_behind(self, before: dict[str, Ref], now: dict[str, Ref]) -> list[RefUpdate]:
+        """Commits that a remote-tracking branch no longer leads to are stored."""
+        free = {name for name in before if not name.startswith((*FIXED, "refs/ralph/"))}
+        moved = [name for name in free & now.keys() if now[name].commit != before[name].commit]
+        old, new = ([refs[name].commit for name in moved] for refs in (before, now))
+        return [self.store(commit) for commit in sorted(self._git.dropped(old, new))]
 
     def _clear_names(self, wanted: list[str], before: dict[str, Ref], now: dict[str, Ref]) -> None:
         """New refs that bar the way (`a/b` for `a`, or `a` for `a/b`) are stored and removed."""
@@ -137,8 +152,10 @@ class Surroundings:
         return (f"refs/ralph/moved/{self._change}/{commit[:16]}", commit, None)
 
     def _is_watched(self, name: str) -> bool:
-        ours = (f"refs/ralph/{kind}/{self._change}/" for kind in KEPT)
-        return not name.startswith("refs/ralph/") or name.startswith(tuple(ours))
+        if name.startswith("refs/ralph/"):
+            return name.startswith(KEPT)  # the others are for some loop to drop
+        tracking = name.startswith("refs/remotes/") and name.endswith("/HEAD")
+        return not tracking and not name.startswith(OF_ONE_WORKTREE)
 
     def _used_elsewhere(self, ref: Ref) -> bool:
         # Somebody may work on that branch in another worktree: theirs to move.

@@ -1,0 +1,134 @@
+"""Tips held during an attempt, so that an agent which deletes refs and prunes takes none along.
+
+What git itself never prunes, and no list of refs shows, is HEAD of a linked worktree. So there is
+one without files, locked, whose HEAD is a commit with all tips as parents.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from untildone.adapters.durable import replace_file
+from untildone.adapters.git import Git, Ref
+from untildone.adapters.git_door import Place
+from untildone.adapters.git_files import commit_body, content, store_commit, store_object
+
+PREFIX = "untildone-holds-"
+WHO = "untildone <untildone@localhost>"
+WHY = "untildone holds all tips while an agent is at work; it goes away by itself"
+# These move with every story; all others hardly ever.
+OWN = ("refs/heads/ralph/", "refs/ralph/work/")
+COMMITS = ("refs/heads/", "refs/remotes/", "refs/ralph/", "refs/stash", "refs/notes/")
+
+
+class Holder:
+    """The holding worktree of one run."""
+
+    def __init__(self, git: Git, place: Place, run_folder: Path) -> None:
+        self._git = git
+        self._place = place
+        self._run_folder = run_folder
+        self._folder = _folder(place, run_folder.name)
+        self._tags = run_folder / "tags.json"
+        self._others: frozenset[str] = frozenset()
+        self._octopus = ""
+        self._held: tuple[str, ...] = ()
+        self._commit = b""
+
+    def hold(self, refs: Mapping[str, Ref], more: Iterable[str]) -> None:
+        """Hold these refs and commits; costs a look if they are the same as before."""
+        if (self._place.common_dir / "reftable").exists():
+            return  # there HEAD of a worktree is no file
+        own = [ref.commit for name, ref in refs.items() if name.startswith(OWN)]
+        others = {name: ref.commit for name, ref in refs.items() if not name.startswith(OWN)}
+        tips = frozenset((*others.values(), *more))
+        if tips != self._others or not self._octopus:
+            self._octopus = self._join(self._peeled(others, tips))
+            self._others = tips
+        held = (self._octopus, *dict.fromkeys(own))
+        if held != self._held or content(self._folder / "HEAD") != self._commit:
+            commit = self._join(held) if own else self._octopus
+            self._commit, self._held = f"{commit}\n".encode(), held
+            self._write()
+
+    def bring_back(self, names: Iterable[str]) -> None:
+        """Write tags anew whose objects were pruned: they are no commits, so nothing held them."""
+        known = json.loads(self._tags.read_text()) if self._tags.exists() else {}
+        for name in names:
+            while body := bytes.fromhex(known.get(name, "")):
+                self._git.do("hash-object", "-t", "tag", "-w", "--literally", "--stdin", stdin=body)
+                name = _target(body)[0]  # a tag of a tag
+
+    def _peeled(self, named: Mapping[str, str], tips: frozenset[str]) -> list[str]:
+        """All tips as commits; the bytes of tags are noted, since no commit can lead to them."""
+        odd = {tip for name, tip in named.items() if not name.startswith(COMMITS)}
+        kinds, bodies, found = self._kinds(odd), dict[str, bytes](), set(tips - odd)
+        found |= {tip for tip, kind in kinds.items() if kind == "commit"}
+        tags = [tip for tip, kind in kinds.items() if kind == "tag"]
+        while tags:
+            read = self._git.bodies(tags)
+            bodies |= read
+            targets = [_target(body) for body in read.values()]
+            found |= {name for name, kind in targets if kind == "commit"}
+            tags = [name for name, kind in targets if kind == "tag" and name not in bodies]
+        if bodies or self._tags.exists():
+            noted = json.dumps({name: body.hex() for name, body in bodies.items()})
+            replace_file(self._tags, [noted.encode()], self._tags.with_suffix(".draft"))
+        return sorted(found)
+
+    def _kinds(self, tips: Iterable[str]) -> dict[str, str]:
+        asked = "".join(f"{tip}\n" for tip in tips).encode()
+        out = self._git.do("cat-file", "--batch-check", stdin=asked) if asked else b""
+        rows = (line.split(" ") for line in out.decode().splitlines())
+        return {row[0]: row[1] for row in rows}
+
+    def _join(self, parents: Iterable[str]) -> str:
+        known = list(parents)
+        objects = self._place.common_dir / "objects"
+        empty = store_object(objects, "tree", b"", len(known[0]))
+        return store_commit(objects, commit_body(empty, known, WHO, f"{WHY}\n"))
+
+    def _write(self) -> None:
+        folder = self._folder
+        if not (folder / "locked").is_file():
+            draft = self._run_folder / "holds.draft"
+            for old in (draft, folder):
+                shutil.rmtree(old, ignore_errors=True)
+            draft.mkdir()
+            (draft / "commondir").write_text("../..\n")
+            (draft / "gitdir").write_bytes(os.fsencode(self._run_folder / "holds/.git") + b"\n")
+            (draft / "locked").write_text(f"{WHY}\n")
+            (draft / "HEAD").write_bytes(self._commit)
+            folder.parent.mkdir(exist_ok=True)
+            draft.rename(folder)  # as a whole: git fails over a worktree without HEAD
+        replace_file(folder / "HEAD", [self._commit], folder / "HEAD.draft")
+
+
+def release(place: Place, run_id: str) -> None:
+    """Let go what a run held; its refs hold all that is needed."""
+    folder = _folder(place, run_id)
+    gone = place.git_dir / "untildone" / "holds.released"
+    with contextlib.suppress(OSError):
+        shutil.rmtree(gone, ignore_errors=True)
+        folder.rename(gone)  # as a whole, as it came
+        shutil.rmtree(gone, ignore_errors=True)
+        folder.parent.rmdir()  # if it is the last worktree
+
+
+def holding(place: Place) -> Iterator[str]:
+    """The runs that hold something."""
+    for folder in sorted((place.common_dir / "worktrees").glob(f"{PREFIX}*")):
+        yield folder.name.removeprefix(PREFIX)
+
+
+def _folder(place: Place, run_id: str) -> Path:
+    return place.common_dir / "worktrees" / f"{PREFIX}{run_id}"
+
+
+def _target(tag: bytes) -> tuple[str, str]:
+    """What a tag names, and of what kind that is."""
+    first, second = tag.split(b"\n", 2)[:2]
+    return first.removeprefix(b"object ").decode(), second.removeprefix(b"type ").decode()
