@@ -19,7 +19,7 @@ PRUNE = "git reflog expire --expire=now --all; git gc -q --prune=now"
 DELETE = "git for-each-ref --format='delete %(refname)' | git update-ref --stdin"
 LOSES = {
     "branch": f"git branch -qD wip; {PRUNE}",
-    "tags": f"git tag -d light heavy twice; git branch -qD wip; {PRUNE}",
+    "tags": f"git tag -d light heavy twice file files; git branch -qD wip; {PRUNE}",
     "ours": f"{DELETE.replace(' |', ' refs/ralph |')}; {PRUNE}",
     "all": f"{DELETE}; git worktree prune; {PRUNE}",
 }
@@ -36,6 +36,10 @@ def with_refs(bench: Bench) -> None:
     bench.git("tag", "light", "on-light")
     bench.git("tag", "-a", "-m", "a tag", "heavy", "on-heavy")
     bench.git("tag", "-a", "-m", "a tag of a tag", "twice", "heavy")
+    bench.write("blob.txt", "a blob\n")
+    bench.git("tag", "file", bench.git("hash-object", "-w", "blob.txt"))
+    bench.git("tag", "-a", "-m", "a tag of a blob", "files", "file")
+    bench.path("blob.txt").unlink()
     bench.git("update-ref", "refs/remotes/origin/far", "on-far")
     bench.git("notes", "add", "-m", "a note", "HEAD")
     bench.git("branch", "-qD", "on-light", "on-heavy", "on-far")
@@ -84,3 +88,57 @@ def test_hazard_07_refs_deleted_and_the_loop_killed(bench: Bench, words: str) ->
     found.pop("refs/heads/ralph/demo", None)
     assert found == refs
     assert bench.git("worktree", "list").count("\n") == 0
+
+
+@pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+def test_hazard_07_agent_replaces_the_users_commits(
+    bench: Bench, checkpoint: str, promise: Actions
+) -> None:
+    bench.only_stories(1, 2)
+    for word in ("mine", "yours"):
+        bench.write("README.md", f"{word}\n")
+        bench.commit(word)
+    bench.git("replace", "HEAD~1", "HEAD~2")
+    before, branch = bench.git("replace"), bench.git("rev-parse", "HEAD~1")
+    undo = f"git replace -d {before}; git replace feature/x feature/x~1"
+    bench.plan({2: [["sh", undo], *promise]})
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    assert bench.git("replace") == before
+    bench.run("restore", "demo").ok()
+    assert bench.status() == []
+    assert bench.sha(f"refs/ralph/moved/demo/{branch[:16]}") == branch
+
+
+REACH = {
+    "grafts": "git rev-parse HEAD > .git/info/grafts",
+    "shallow": "git rev-parse HEAD > .git/shallow",
+    "alternates": "git init -q ../b && echo $PWD/../b/.git/objects > .git/objects/info/alternates",
+}
+
+
+@pytest.mark.parametrize("edit", REACH)
+def test_hazard_07_agent_cuts_the_history_off(bench: Bench, edit: str) -> None:
+    bench.only_stories(1, 2)
+    bench.plan({2: [["sh", REACH[edit]], *FAILS]})
+    bench.loop("--on-complete", "cleanup").ok()
+    for name in ("info/grafts", "shallow", "objects/info/alternates"):
+        assert not bench.path(f".git/{name}").exists()
+
+
+def test_hazard_07_agent_fetches_into_a_shallow_clone(bench: Bench) -> None:
+    """Its own lines of `.git/shallow` are needed for what it fetched; ours are there as well."""
+    bench.only_stories(1, 2)
+    for word in ("one", "two", "three"):
+        bench.write("README.md", f"{word}\n")
+        bench.commit(word)
+    origin = bench.root / "origin"
+    bench.git("clone", "-q", "--bare", str(bench.repo), str(origin))
+    bench.git("remote", "add", "origin", f"file://{origin}")
+    fresh = "git clone -q ../origin ../c && cd ../c && git checkout -q --orphan o && "
+    fresh += "git commit -qm o1 && git commit -q --allow-empty -m o2 && git push -q origin o"
+    fetch = "git fetch -q --depth=1 origin o:refs/remotes/origin/o"
+    bench.plan({2: [["sh", fresh], ["sh", fetch], *FAILS]})
+    bench.loop("--on-complete", "cleanup").ok()
+    assert bench.path(".git/shallow").exists()
+    bench.git("fsck", "--no-dangling")

@@ -13,7 +13,9 @@ from untildone.domain.value import dataclass
 
 HOOKS = "hooks"
 FOLDERS = (HOOKS, "info")
-SHARED = ("config", "info/exclude", "info/attributes")
+# Where history ends, and where else objects are: what an attempt fetched may need its own lines.
+REACH = ("shallow", "objects/info/alternates")
+SHARED = ("config", "info/exclude", "info/attributes", "info/grafts", *REACH)
 OWN = ("config.worktree", "info/sparse-checkout")
 NO_HOOKS = (".sample", ".untildone")
 
@@ -62,6 +64,7 @@ class GitSettings:
         self._place = place
         self._run_folder = run_folder
         self.noted: dict[str, Seen] = {}
+        self.cut_off: dict[str, bytes] = {}
 
     def note(self) -> None:
         """Remember all as it is now."""
@@ -70,6 +73,7 @@ class GitSettings:
 
     def put_back(self) -> Iterator[str]:
         """Undo what was changed since; a sentence for each."""
+        self.cut_off = {}
         if not self.noted:
             return
         for folder in FOLDERS:
@@ -82,6 +86,18 @@ class GitSettings:
             if name not in FOLDERS and before != now:
                 yield self._remark(name, self._keep(name, before, now))
                 self._write(name, before)
+                if name in REACH and now.data:
+                    self.cut_off[name] = now.data
+
+    def join(self) -> Iterator[str]:
+        """Without its lines what an attempt fetched would be incomplete: theirs beside ours."""
+        for name, data in self.cut_off.items():
+            before = self.noted.get(name, Seen())
+            lines = dict.fromkeys(((before.data or b"") + b"\n" + data).split(b"\n"))
+            mode = before.mode or stat.S_IFREG | 0o644
+            joined = b"".join(line + b"\n" for line in lines if line)
+            self._write(name, Seen(before.link, mode, joined))
+            yield f"What an attempt fetched needs its lines of `.git/{name}`; they were added again"
 
     def _names(self) -> list[str]:
         """Folders, then files; hooks by what is there now, and by what was noted."""

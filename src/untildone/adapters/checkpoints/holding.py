@@ -22,6 +22,8 @@ WHY = "untildone holds all tips while an agent is at work; it goes away by itsel
 # These move with every story; all others hardly ever.
 OWN = ("refs/heads/ralph/", "refs/ralph/work/")
 COMMITS = ("refs/heads/", "refs/remotes/", "refs/ralph/", "refs/stash", "refs/notes/")
+ANYTHING = "refs/ralph/moved/"
+MODES = {"blob": b"100644", "tree": b"40000"}
 
 
 class Holder:
@@ -46,7 +48,7 @@ class Holder:
         others = {name: ref.commit for name, ref in refs.items() if not name.startswith(OWN)}
         tips = frozenset((*others.values(), *more))
         if tips != self._others or not self._octopus:
-            self._octopus = self._join(self._peeled(others, tips))
+            self._octopus = self._of_all(others, tips)
             self._others = tips
         held = (self._octopus, *dict.fromkeys(own))
         if held != self._held or content(self._folder / "HEAD") != self._commit:
@@ -62,22 +64,20 @@ class Holder:
                 self._git.do("hash-object", "-t", "tag", "-w", "--literally", "--stdin", stdin=body)
                 name = _target(body)[0]  # a tag of a tag
 
-    def _peeled(self, named: Mapping[str, str], tips: frozenset[str]) -> list[str]:
-        """All tips as commits; the bytes of tags are noted, since no commit can lead to them."""
-        odd = {tip for name, tip in named.items() if not name.startswith(COMMITS)}
-        kinds, bodies, found = self._kinds(odd), dict[str, bytes](), set(tips - odd)
-        found |= {tip for tip, kind in kinds.items() if kind == "commit"}
-        tags = [tip for tip, kind in kinds.items() if kind == "tag"]
-        while tags:
+    def _of_all(self, named: Mapping[str, str], tips: frozenset[str]) -> str:
+        """A commit of all tips; the bytes of tags are noted, since no commit can lead to them."""
+        odd = {tip for name, tip in named.items() if not _is_commit(name)}
+        kinds, bodies = self._kinds(odd), dict[str, bytes]()
+        while tags := [tip for tip, kind in kinds.items() if kind == "tag" and tip not in bodies]:
             read = self._git.bodies(tags)
-            bodies |= read
-            targets = [_target(body) for body in read.values()]
-            found |= {name for name, kind in targets if kind == "commit"}
-            tags = [name for name, kind in targets if kind == "tag" and name not in bodies]
+            bodies |= read or dict.fromkeys(tags, b"")
+            kinds |= dict(_target(body) for body in read.values())
         if bodies or self._tags.exists():
             noted = json.dumps({name: body.hex() for name, body in bodies.items()})
             replace_file(self._tags, [noted.encode()], self._tags.with_suffix(".draft"))
-        return sorted(found)
+        commits = {tip for tip, kind in kinds.items() if kind == "commit"}
+        files = {tip: MODES[kind] for tip, kind in kinds.items() if kind in MODES}
+        return self._join(sorted(commits | (tips - odd)), files)
 
     def _kinds(self, tips: Iterable[str]) -> dict[str, str]:
         asked = "".join(f"{tip}\n" for tip in tips).encode()
@@ -85,11 +85,12 @@ class Holder:
         rows = (line.split(" ") for line in out.decode().splitlines())
         return {row[0]: row[1] for row in rows}
 
-    def _join(self, parents: Iterable[str]) -> str:
-        known = list(parents)
-        objects = self._place.common_dir / "objects"
-        empty = store_object(objects, "tree", b"", len(known[0]))
-        return store_commit(objects, commit_body(empty, known, WHO, f"{WHY}\n"))
+    def _join(self, parents: Iterable[str], files: Mapping[str, bytes] | None = None) -> str:
+        known, named = list(parents), sorted((files or {}).items())
+        rows = (b"%s %s\0%s" % (mode, tip.encode(), bytes.fromhex(tip)) for tip, mode in named)
+        objects, digits = self._place.common_dir / "objects", len(known[0])
+        tree = store_object(objects, "tree", b"".join(rows), digits)
+        return store_commit(objects, commit_body(tree, known, WHO, f"{WHY}\n"))
 
     def _write(self) -> None:
         folder = self._folder
@@ -126,6 +127,10 @@ def holding(place: Place) -> Iterator[str]:
 
 def _folder(place: Place, run_id: str) -> Path:
     return place.common_dir / "worktrees" / f"{PREFIX}{run_id}"
+
+
+def _is_commit(ref: str) -> bool:
+    return ref.startswith(COMMITS) and not ref.startswith(ANYTHING)
 
 
 def _target(tag: bytes) -> tuple[str, str]:

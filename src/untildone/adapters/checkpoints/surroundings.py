@@ -19,7 +19,8 @@ STASH_LOG = "logs/refs/stash"
 HELD = "refs/ralph/stash"
 KEPT = tuple(f"refs/ralph/{kind}/" for kind in ("backup", "archive", "attempts", "moved", "raw"))
 # An attempt has no business there. Elsewhere (`git fetch`) refs may move, but no commit gets lost.
-FIXED = ("refs/heads/", "refs/tags/", "refs/notes/", STASH)
+REPLACED = "refs/replace/"
+FIXED = ("refs/heads/", "refs/tags/", "refs/notes/", REPLACED, STASH)
 OF_ONE_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 
 
@@ -79,7 +80,15 @@ class Surroundings:
         """Undo edits of git's own settings before our next git command obeys them."""
         if not self._folder.is_dir():
             raise git_folder_gone(self._place.git_dir)
-        return tuple(self._settings.put_back())
+        remarks = list(self._settings.put_back())
+        if self._settings.cut_off and not self._is_whole():
+            remarks += self._settings.join()
+        return tuple(remarks)
+
+    def _is_whole(self) -> bool:
+        """Whether all objects are there that refs and index need."""
+        needs = ("--all", "--indexed-objects", "--objects", "--quiet")
+        return self._git.ask("rev-list", *needs).ok
 
     def refs_back(
         self, now: dict[str, Ref], strays: list[str], own: str
@@ -104,6 +113,10 @@ class Surroundings:
             updates.append((name, ref.commit, found.commit if found else ""))
             remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
         updates += self._left_behind(before, now)
+        for name in sorted(now.keys() - before.keys()):
+            if name.startswith(REPLACED):
+                updates += [self.store(now[name].commit), (name, "", now[name].commit)]
+                remarks.append(f"An attempt made `{name}`; it was removed and is stored")
         self._holder.bring_back(new for _, new, _ in updates)
         self._clear_names([own, *(name for name, new, _ in updates if new)], before, now)
         remarks += self._stash_back(before.get(STASH), now.get(STASH))
