@@ -103,6 +103,8 @@ def _text(path: str) -> str:
 
 
 def _state(path: str) -> dict[str, object] | None:
+    if not os.path.isfile(path):
+        return None  # a pipe would never come to an end
     try:
         with open(path, encoding="utf-8") as file:
             state = json.load(file)

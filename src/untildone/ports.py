@@ -257,8 +257,8 @@ class JournalStore(Protocol):
 class StateStore(Protocol):
     """The state file that other tools read."""
 
-    def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> None:
-        """Replace the file as a whole."""
+    def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> tuple[str, ...]:
+        """Replace the file as a whole; says what was in the way."""
 
 
 class Clock(Protocol):

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.bench_repo import until
-from tests.e2e.hazard_ledger import COMPLETES, FAILS, assert_nothing_lost, users_bytes
+from tests.e2e.hazard_ledger import (
+    COMPLETES,
+    FAILS,
+    assert_nothing_lost,
+    users_bytes,
+    warnings,
+)
 
 if TYPE_CHECKING:
     from tests.e2e.bench_repo import Actions, Bench
@@ -142,3 +148,60 @@ def test_hazard_07_agent_fetches_into_a_shallow_clone(bench: Bench) -> None:
     bench.loop("--on-complete", "cleanup").ok()
     assert bench.path(".git/shallow").exists()
     bench.git("fsck", "--no-dangling")
+
+
+BARS = {
+    "folder": "cd .claude; rm loop-state.json; mkdir loop-state.json; touch loop-state.json/x; cd ..",
+    "file": "rm -rf .claude; echo x > .claude",
+    "link": "rm -rf .claude; ln -s ../outside .claude",
+    "link to nothing": "rm -rf .claude; ln -s /nowhere/at/all .claude",
+    "pipe": "rm -f .claude/loop-state.json; mkfifo .claude/loop-state.json",
+}
+
+
+@pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("bar", BARS)
+def test_hazard_17_way_of_the_state_file_is_barred(
+    bench: Bench, bar: str, checkpoint: str, promise: Actions
+) -> None:
+    bench.only_stories(1, 2)
+    outside = bench.root / "outside"
+    outside.mkdir()
+    (outside / "loop-state.json").write_text("theirs")
+    bench.plan({1: [["sh", BARS[bar]], *promise]})
+    result = bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    assert bench.state()["status"] == "done"
+    assert [path.name for path in outside.iterdir()] == ["loop-state.json"]
+    assert (outside / "loop-state.json").read_text() == "theirs"
+    if bar != "pipe":
+        assert "was in the way of the state file" in warnings(result)
+    bench.run("restore", "demo").ok()
+
+
+@pytest.mark.parametrize("words", ["resume demo", "finish demo cleanup", "restore demo"])
+@pytest.mark.parametrize("bar", BARS)
+def test_hazard_17_way_of_the_state_file_is_barred_and_the_loop_killed(
+    bench: Bench, bar: str, words: str
+) -> None:
+    bench.only_stories(1)
+    (bench.root / "outside").mkdir()
+    bench.plan({1: [["sh", f"{BARS[bar]}; touch messy"], ["sleep", 600]]})
+    live = bench.begin()
+    until(bench.path("messy").exists, what="the mess")
+    live.signal(signal.SIGKILL)
+    live.wait()
+    bench.run("status").ok()
+    agent = ("--agent-cmd", bench.agent) if "resume" in words else ()
+    bench.run(*words.split(), *agent).ok()
+    assert list((bench.root / "outside").iterdir()) == []
+    assert not bench.path(".claude").is_symlink()
+
+
+def test_hazard_17_folder_of_the_state_file_is_a_link_of_the_users(bench: Bench) -> None:
+    bench.only_stories(1)
+    (bench.root / "outside").mkdir()
+    bench.path(".claude").symlink_to("../outside")
+    bench.loop("--on-complete", "cleanup").ok()
+    assert bench.path(".claude").is_symlink()
+    assert (bench.root / "outside" / "loop-state.json").exists()

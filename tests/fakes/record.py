@@ -60,5 +60,6 @@ class FakeState:
     def __init__(self, calls: list[object]) -> None:
         self._calls = calls
 
-    def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> None:
+    def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> tuple[str, ...]:
         self._calls.append(("state", dict(head), tuple(iterations)))
+        return ()

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from untildone.app import views
 from untildone.app.bus import Bus
-from untildone.domain.event import Event
+from untildone.domain.event import Event, warning
 from untildone.domain.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
 from untildone.domain.run import Run
 from untildone.domain.value import dataclass
@@ -24,15 +24,20 @@ class RunRecord:
     def fact(self, fact: Fact, published: tuple[Event, ...], run: Run, at: datetime) -> None:
         """A fact with its events."""
         objects = self.journal.record(fact, published, at)
-        if not _is_passing(fact, run):
-            self.show(run, at)
+        remarks = () if _is_passing(fact, run) else self._show(run, at)
         for event in objects:
             self.bus.publish(event)
+        for text in remarks:
+            self.notice(warning(text), at)
 
     def show(self, run: Run, at: datetime) -> None:
         """Bring the state file up to date."""
+        for text in self._show(run, at):
+            self.notice(warning(text), at)
+
+    def _show(self, run: Run, at: datetime) -> tuple[str, ...]:
         shown = views.left_behind(run, at) if run.ended else run
-        self.state.write(self.head(shown), shown.iterations)
+        return self.state.write(self.head(shown), shown.iterations)
 
     def notice(self, event: Event, at: datetime) -> None:
         """An event that changes nothing."""

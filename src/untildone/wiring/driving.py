@@ -183,7 +183,7 @@ class Driver:
         loop.hear()
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
-        state = self.repository.state_file()
+        state = self.repository.state_file(shown.plan.run_id)
         state.adopt_foreign(views.KNOWN_FIELDS)
         state.write(self.repository.head(shown), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end

@@ -57,9 +57,10 @@ class Repository:
         """A run's private folder."""
         return RunFolder(self.home, run_id)
 
-    def state_file(self) -> StateFile:
-        """The file other tools read."""
-        return StateFile(self.place.top / STATE_FILE, views.entry)
+    def state_file(self, run_id: str = "") -> StateFile:
+        """The file other tools read; of a run if it is to be written."""
+        folder = self.folder(run_id).path if run_id else None
+        return StateFile(self.place.top / STATE_FILE, views.entry, folder)
 
     def replay(self, run_id: str) -> Run | None:
         """A run from its journal; None if that was removed by `gc`."""
@@ -104,7 +105,7 @@ class Repository:
 
     def write_dead(self, run: Run, at: datetime) -> None:
         """The state file of a run that no process works on any more."""
-        state, ended = self.state_file(), views.left_behind(run, at)
+        state, ended = self.state_file(run.plan.run_id), views.left_behind(run, at)
         state.adopt_foreign(views.KNOWN_FIELDS)
         state.write(views.state(ended, 0, None), ended.iterations)
 
@@ -170,7 +171,7 @@ def at(place: Place, wake: Wake | None = None) -> Repository:
 def read_state(path: Path) -> dict[str, object] | None:
     """A state file's content, or None."""
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text()) if path.is_file() else None
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None
