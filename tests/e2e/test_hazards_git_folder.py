@@ -151,7 +151,7 @@ def test_hazard_07_agent_fetches_into_a_shallow_clone(bench: Bench) -> None:
 
 
 BARS = {
-    "folder": "cd .claude; rm loop-state.json; mkdir loop-state.json; touch loop-state.json/x; cd ..",
+    "folder": "rm .claude/loop-state.json; mkdir -p .claude/loop-state.json/x",
     "file": "rm -rf .claude; echo x > .claude",
     "link": "rm -rf .claude; ln -s ../outside .claude",
     "link to nothing": "rm -rf .claude; ln -s /nowhere/at/all .claude",
@@ -205,3 +205,34 @@ def test_hazard_17_folder_of_the_state_file_is_a_link_of_the_users(bench: Bench)
     bench.loop("--on-complete", "cleanup").ok()
     assert bench.path(".claude").is_symlink()
     assert (bench.root / "outside" / "loop-state.json").exists()
+
+
+LOCKS = ("HEAD.lock", "packed-refs.lock", "index.lock", "config.lock")
+REF_LOCKS = ("refs/heads/ralph/demo.lock", "refs/stash.lock", "refs/heads/feature/x.lock")
+
+
+@pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("lock", [*LOCKS, *REF_LOCKS])
+def test_hazard_07_lock_of_a_killed_git(
+    bench: Bench, lock: str, checkpoint: str, promise: Actions
+) -> None:
+    bench.only_stories(1, 2)
+    bench.write("README.md", "the user's edit\n")
+    leave = f"mkdir -p $(dirname .git/{lock}); touch .git/{lock}"
+    bench.plan({1: [["write", "a.txt", "a\n"], ["sh", leave], *promise]})
+    result = bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    assert f"moved aside: {lock}" in warnings(result)
+    assert not bench.path(f".git/{lock}").exists()
+    bench.git("fsck", "--no-dangling")
+
+
+@pytest.mark.parametrize("words", ["restore demo", "finish demo cleanup"])
+def test_hazard_07_lock_of_a_killed_git_at_the_end(bench: Bench, words: str) -> None:
+    bench.only_stories(1)
+    choice = "keep" if "finish" in words else "cleanup"
+    bench.loop("--on-complete", choice).ok()
+    bench.path(".git/refs/heads/feature/x.lock").touch()
+    bench.path(".git/HEAD.lock").touch()
+    bench.run(*words.split()).ok()
+    assert bench.branch() == "feature/x"

@@ -23,6 +23,7 @@ LONGEST_NAME = 120
 # Names of which git's rules need not be asked.
 _PLAIN_NAME = re.compile(r"\w(?:[\w-]|\.(?!\.))*", re.ASCII)
 LOCK_WAIT_S = 1.0
+SHARED_LOCKS = ("packed-refs.lock", "config.lock", "shallow.lock")
 INDEX_WAIT_S = 3.0
 
 IN_PROGRESS = {
@@ -147,22 +148,27 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
     return stat.st_ino, stat.st_ctime_ns, stat.st_size
 
 
-def move_stale_locks(place: Place, aside: Path) -> tuple[str, ...]:
-    """Locks of git commands that died with a killed loop, moved aside into the run's folder."""
-    named = [place.git_dir / "HEAD.lock", place.git_dir / "index.lock"]
-    named.append(place.common_dir / "packed-refs.lock")
-    private = aside.parent.glob("*.lock")  # of our own indexes
-    locks = [*named, *(place.common_dir / "refs").rglob("*.lock"), *private]
+def move_stale_locks(place: Place, aside: Path, *, index: bool = True) -> tuple[str, ...]:
+    """Locks of git commands that were killed, moved aside into the run's folder.
+
+    That of the index is left alone on request: `git commit -a` of the user's may hold it for long.
+    """
+    named = [place.git_dir / "HEAD.lock", *(place.common_dir / name for name in SHARED_LOCKS)]
+    named += [place.git_dir / "index.lock", *aside.parent.glob("*.lock")] if index else []
     deadline = monotonic() + LOCK_WAIT_S
     moved = []
-    for lock in locks:
-        while lock.exists() and monotonic() < deadline:
-            pause(0.02)  # a git command that is alive ends soon
-        if lock.exists():
+    for lock in (*named, *_ref_locks(place.common_dir / "refs")):
+        # A git command that is alive ends soon.
+        if is_stale(lock, deadline - monotonic()):
             aside.mkdir(parents=True, exist_ok=True)
             lock.replace(aside / f"{len(list(aside.iterdir())):04d}-{lock.name}")
             moved.append(str(lock.relative_to(place.common_dir)))
     return tuple(moved)
+
+
+def _ref_locks(refs: Path) -> list[Path]:
+    walk = ((folder, name) for folder, _, files in os.walk(refs) for name in files)
+    return [Path(folder, name) for folder, name in walk if name.endswith(".lock")]
 
 
 def check_name(git: Git, change: str) -> None:

@@ -99,18 +99,20 @@ class Driver:
 
     def end_leftovers(self, run: Run | None) -> None:
         """End what an earlier loop left running and move its stale locks aside."""
-        if not run or (run.closed and run.choice is Choice.CLEANUP):
-            return  # after a choice that was refused, or keep, a dead git may have left its locks
-        repo = self.repository
-        ended = repo.end_leftovers(run.plan.run_id)
+        if not run:
+            return
+        repo, over = self.repository, run.closed and run.choice is Choice.CLEANUP
+        ended = () if over else repo.end_leftovers(run.plan.run_id)
         if ended:
             names = ", ".join(sorted(set(ended)))
             self.warn(
                 f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
             )
-        sweep(repo.folder(run.plan.run_id).path / NOTE)
-        aside = repo.folder(run.plan.run_id).path / "aside"
-        for lock in move_stale_locks(repo.place, aside):
+        folder = repo.folder(run.plan.run_id).path
+        if not over:
+            sweep(folder / NOTE)
+        # After a choice that was refused, or keep, a dead git may have left its locks, too.
+        for lock in move_stale_locks(repo.place, folder / "aside", index=not over):
             self.warn(f"Moved a lock aside that a killed git command had left: {lock}")
 
     def guard(self, plan: Plan) -> None:

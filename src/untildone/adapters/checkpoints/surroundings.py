@@ -12,7 +12,7 @@ from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git, Ref, RefUpdate
 from untildone.adapters.git_door import Place
-from untildone.adapters.repository import git_folder_gone
+from untildone.adapters.repository import git_folder_gone, move_stale_locks
 
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
@@ -80,7 +80,10 @@ class Surroundings:
         """Undo edits of git's own settings before our next git command obeys them."""
         if not self._folder.is_dir():
             raise git_folder_gone(self._place.git_dir)
-        remarks = list(self._settings.put_back())
+        # All processes of the agent have ended: whatever git it ran, nobody holds these any more.
+        locks = move_stale_locks(self._place, self._folder / "aside")
+        remarks = [f"An attempt left a lock behind; it was moved aside: {lock}" for lock in locks]
+        remarks += self._settings.put_back()
         if self._settings.cut_off and not self._is_whole():
             remarks += self._settings.join()
         return tuple(remarks)
