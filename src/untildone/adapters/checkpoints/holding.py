@@ -119,6 +119,15 @@ def release(place: Place, run_id: str) -> None:
         folder.parent.rmdir()  # if it is the last worktree
 
 
+def hand_over(git: Git, place: Place, run_id: str, change: str) -> None:
+    """Nobody will put back what the last attempt deleted: what was held gets a ref, then let go."""
+    commit = content(_folder(place, run_id) / "HEAD").decode(errors="replace").strip()
+    if commit:
+        ref = f"refs/ralph/moved/{change}/{commit[:16]}"
+        git.update_refs([(ref, commit, None)], "untildone: keep what was held")
+    release(place, run_id)
+
+
 def holding(place: Place) -> Iterator[str]:
     """The runs that hold something."""
     for folder in sorted((place.common_dir / "worktrees").glob(f"{PREFIX}*")):
