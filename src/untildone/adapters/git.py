@@ -14,7 +14,6 @@ from untildone.domain.value import dataclass
 
 RefUpdate = tuple[str, str, str | None]
 
-ZERO = "0" * 40
 GITLINK = "160000"
 FOLDER = "040000"
 
@@ -241,7 +240,8 @@ class Git(GitIndex):
             elif old is None:
                 lines.append(f"update {name} {new}")
             else:
-                lines.append(f"update {name} {new} {old or ZERO}")
+                none = "0" * len(new)  # as many digits as the repository's names have
+                lines.append(f"update {name} {new} {old or none}")
         lines += ["prepare", "commit", ""]
         self.do("update-ref", "-m", why, "--stdin", stdin="\n".join(lines).encode())
         for name in {name.rpartition("/")[0] for name, new, _ in updates if new}:
