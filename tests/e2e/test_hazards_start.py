@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.bench_repo import DONE, TASKS, fails, tasks_text
-from tests.e2e.hazard_ledger import assert_nothing_lost, index_of, users_bytes
+from tests.e2e.hazard_ledger import FAILS, assert_nothing_lost, index_of, users_bytes
 
 if TYPE_CHECKING:
     from tests.e2e.bench_repo import Actions, Bench
@@ -434,3 +435,38 @@ def test_hazard_29_watchers_and_caches_that_lie(bench: Bench, setting: str) -> N
     assert bench.blob(second.head, "work-2.txt") == "work 2"
     assert bench.blob("refs/ralph/attempts/demo/1/1", "src/app.py").endswith("broken")
     assert_nothing_lost(bench, users)
+
+
+@pytest.mark.parametrize("name", [b"a\nb", b"a\xffb", b"a\nb\xff"])
+def test_hazard_21_path_that_is_no_line_of_text_is_refused(bench: Bench, name: bytes) -> None:
+    odd = bench.root / os.fsdecode(name)
+    bench.repo.rename(odd)
+    before = (
+        bench.git("for-each-ref", cwd=odd),
+        bench.branch(cwd=odd),
+        set(os.listdir(odd / ".git")),
+    )
+    result = bench.run("run", "demo", "--agent-cmd", bench.agent, cwd=odd).ok(2)
+    assert "The path of this repository has" in result.stderr
+    after = bench.git("for-each-ref", cwd=odd), bench.branch(cwd=odd), set(os.listdir(odd / ".git"))
+    assert after == before
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
+def test_hazard_21_repository_with_sha256_names(bench: Bench, checkpoint: str) -> None:
+    bench.only_stories(1, 2)
+    shutil.rmtree(bench.path(".git"))
+    bench.git("init", "-q", "--object-format=sha256", "-b", "feature/x")
+    bench.commit("all")
+    bench.git("tag", "-a", "-m", "a tag", "v1")
+    bench.write("README.md", "staged\n")
+    bench.git("add", "README.md")
+    bench.write("README.md", "edited\n")
+    bench.write("loose.txt", "new\n")
+    before = bench.status(), bench.staged(), bench.refs("refs/heads"), bench.refs("refs/tags")
+    bench.plan({2: [["sh", "git tag -d v1; echo x >> README.md; git commit -qam x"], *FAILS]})
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    bench.git("fsck", "--no-dangling")
+    bench.run("restore", "demo").ok()
+    after = bench.status(), bench.staged(), bench.refs("refs/heads"), bench.refs("refs/tags")
+    assert after == before

@@ -47,7 +47,7 @@ def discover(processes: Processes, folder: Path) -> Place:
             state="Nothing was changed.",
             hint="Try again.",
         )
-    found = os.fsdecode(answer.stdout).splitlines()
+    found = os.fsdecode(answer.stdout).removesuffix("\n").split("\n") if answer.stdout else []
     if not found:
         said = answer.stderr.decode(errors="replace")
         if "dubious ownership" in said:
@@ -67,8 +67,25 @@ def discover(processes: Processes, folder: Path) -> Place:
             f"This is a bare repository or a git folder, it has no files to work on: {folder}",
             hint="Run untildone in a clone or a worktree: `git worktree add ../work`",
         )
+    _refuse_odd_paths(answer.stdout, folders)
     git_dir, common, top = folders
     return Place(Path(top), Path(git_dir), (folder / common).resolve())
+
+
+def _refuse_odd_paths(said: bytes, folders: list[str]) -> None:
+    """Journal, state file and git's own pointers have paths as lines of UTF-8."""
+    try:
+        said.decode()
+        odd = "a line break" if len(folders) != 3 else ""  # else as many as were asked
+    except UnicodeDecodeError:
+        odd = "bytes that are not UTF-8"
+    if odd:
+        path = os.fsencode(folders[-1]).decode(errors="replace")
+        raise UserError(
+            f"The path of this repository has {odd} in it: {path}",
+            state="Nothing was changed.",
+            hint="Rename the folder, then try again.",
+        )
 
 
 def home(place: Place) -> Path:
