@@ -236,3 +236,74 @@ def test_hazard_07_lock_of_a_killed_git_at_the_end(bench: Bench, words: str) -> 
     bench.path(".git/HEAD.lock").touch()
     bench.run(*words.split()).ok()
     assert bench.branch() == "feature/x"
+
+
+DAMAGE = {
+    "garbage in HEAD": "echo garbage > .git/HEAD",
+    "empty HEAD": ": > .git/HEAD",
+    "no HEAD": "rm .git/HEAD",
+    "HEAD is a folder": "rm .git/HEAD; mkdir .git/HEAD",
+    "index is a folder": "rm .git/index; mkdir -p .git/index/x",
+    "index is a link to nothing": "rm .git/index; ln -s nowhere/at/all .git/index",
+}
+
+
+@pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_hazard_07_head_or_index_that_git_cannot_read(
+    bench: Bench, damage: str, checkpoint: str, promise: Actions
+) -> None:
+    bench.only_stories(1, 2)
+    bench.write("README.md", "the user's edit\n")
+    bench.git("add", "README.md")
+    bench.write("loose.txt", "the user's new file\n")
+    users, before = users_bytes(bench), (bench.branch(), bench.staged())
+    work: Actions = [["write", "mess.txt", "mess\n"], ["sh", DAMAGE[damage]]]
+    bench.plan({2: [*work, *promise]})
+    result = bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    assert "An attempt" in warnings(result)
+    assert (bench.branch(), bench.staged()) == before
+    assert_nothing_lost(bench, users)
+    bench.run("restore", "demo").ok()
+    assert users_bytes(bench) >= users
+
+
+@pytest.mark.parametrize("words", ["resume demo", "finish demo cleanup", "restore demo"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_hazard_07_head_or_index_damaged_and_the_loop_killed(
+    bench: Bench, damage: str, words: str
+) -> None:
+    bench.only_stories(1, 2)
+    bench.write("loose.txt", "the user's new file\n")
+    users = users_bytes(bench)
+    bench.plan({2: [["sh", f"{DAMAGE[damage]}; touch messy"], ["sleep", 600]]})
+    live = bench.begin()
+    until(bench.path("messy").exists, what="the mess")
+    live.signal(signal.SIGKILL)
+    live.wait()
+    agent = ("--agent-cmd", bench.agent) if "resume" in words else ()
+    bench.run(*words.split(), *agent).ok()
+    bench.git("status")
+    assert_nothing_lost(bench, users)
+
+
+@pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("choice", ["cleanup", "keep"])
+def test_hazard_07_agent_removes_our_folder(
+    bench: Bench, choice: str, checkpoint: str, promise: Actions
+) -> None:
+    """Nothing can be put back, so nothing is built on what the attempt left."""
+    bench.only_stories(1)
+    bench.write("loose.txt", "the user's new file\n")
+    users = users_bytes(bench)
+    bench.plan({1: [["write", "mess.txt", "mess\n"], ["sh", "rm -rf .git/untildone"], *promise]})
+    result = bench.loop("--checkpoint", checkpoint, "--on-complete", choice)
+    assert result.code == {"cleanup": 5, "keep": 3}[choice]
+    assert "git for-each-ref refs/ralph/backup" in result.stderr
+    assert bench.branch() == ("ralph/demo" if checkpoint == "branch" else "feature/x")
+    assert bench.read("mess.txt") == "mess\n"
+    (backup,) = bench.refs("refs/ralph/backup")
+    bench.git("checkout", backup, "--", ".")
+    assert users_bytes(bench) >= users

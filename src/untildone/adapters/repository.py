@@ -11,7 +11,8 @@ from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
-from untildone.adapters.git_files import has_no_refs
+from untildone.adapters.git_files import content, has_no_refs
+from untildone.adapters.mending import mend_around
 from untildone.adapters.process import Processes
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.run import Origin
@@ -39,8 +40,13 @@ IN_PROGRESS = {
 def discover(processes: Processes, folder: Path) -> Place:
     """The repository around a folder; outside of one, or in a bare one, a UserError."""
     git = Git(processes, folder)
-    asked = ("--is-bare-repository", "--is-inside-work-tree", "--absolute-git-dir")
-    answer = git.ask("rev-parse", *asked, "--git-common-dir", "--show-toplevel")
+    asked = (
+        *("--is-bare-repository", "--is-inside-work-tree", "--absolute-git-dir"),
+        *("--git-common-dir", "--show-toplevel"),
+    )
+    answer = git.ask("rev-parse", *asked)
+    if not answer.ok and mend_around(folder):
+        answer = git.ask("rev-parse", *asked)
     if (answer.exit_code or 0) < 0:
         raise UserError(
             f"git was killed by signal {-(answer.exit_code or 0)} before it could say where it is",
@@ -94,12 +100,25 @@ def home(place: Place) -> Path:
 
 
 def git_folder_gone(git_dir: Path) -> StepError:
-    """The error when somebody removed the git folder, or made a new one in its place."""
+    """The error when somebody removed the git folder or ours, or made a new one in its place."""
+    state = "The files of the worktree are as they were left; nothing was put back."
+    if _has_backups(git_dir):
+        return StepError(
+            f"The git folder of the run is gone or damaged: {git_dir / 'untildone'}",
+            state=state,
+            hint="`git for-each-ref refs/ralph/backup` names your state before the run; `git "
+            "checkout REF -- .` brings its files back",
+        )
     return StepError(
         f"The git folder of the run is gone or damaged: {git_dir}",
-        state="The files of the worktree are as they were left; nothing was put back.",
+        state=state,
         hint="Bring the git folder back from a clone or a backup, then `untildone status`.",
     )
+
+
+def _has_backups(git_dir: Path) -> bool:
+    packed = b" refs/ralph/backup/" in content(git_dir / "packed-refs")
+    return packed or (git_dir / "refs" / "ralph" / "backup").is_dir()
 
 
 def head_of(git_dir: Path) -> tuple[str, str]:

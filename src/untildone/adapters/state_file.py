@@ -9,6 +9,7 @@ from pathlib import Path
 
 from untildone.adapters import codec
 from untildone.adapters.durable import replace_file
+from untildone.adapters.mending import free_name
 from untildone.domain.run import Iteration
 
 Entry = dict[str, object]
@@ -127,8 +128,7 @@ class Way:
         assert self._run_folder is not None
         aside = self._run_folder / "aside"
         aside.mkdir(exist_ok=True)
-        names = (aside / f"{path.name}.{k}" for k in range(10_000))
-        target = next(name for name in names if not os.path.lexists(name))
+        target = free_name(aside, path.name)
         shutil.move(path, target)
         return f"`{path.name}` was in the way of the state file; it was moved to: {target}"
 

@@ -68,6 +68,7 @@ class BranchCheckpoint(Workspace):
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """Cleanup, or keep: stay on the branch as it is."""
         if choice is Choice.CLEANUP:
+            self._refuse_without_folder()
             return self._closing.cleanup(origin)
         tip = self._stand(self._git.resolve(self._ref))
         self._note("keep", tip, tip)

@@ -144,6 +144,9 @@ class StashCheckpoint(Workspace):
 
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """The work is in the tree already: only our traces are removed."""
+        if choice is Choice.KEEP and not self._folder.is_dir():
+            return ()  # as it is, which is all that can be done then
+        self._refuse_without_folder()
         if self._put_back_mark.exists():
             return ("The put-back was cut short, so the stash entry is kept: `git stash list`",)
         dropped = self._entries.drop_all()

@@ -12,6 +12,7 @@ from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git, Ref, RefUpdate
 from untildone.adapters.git_door import Place
+from untildone.adapters.mending import clear_index, mend_head, note_head
 from untildone.adapters.repository import git_folder_gone, move_stale_locks
 
 STASH = "refs/stash"
@@ -50,6 +51,7 @@ class Surroundings:
         self._submodules.note()
         self._refs = {name: ref for name, ref in refs.items() if self._is_watched(name)}
         self._settings.note()
+        note_head(self._place.git_dir)
         self._known_log = seen(self._log).data
         self._holder.hold(refs, _logged(self._known_log))
         text = json.dumps(
@@ -84,6 +86,12 @@ class Surroundings:
         locks = move_stale_locks(self._place, self._folder / "aside")
         remarks = [f"An attempt left a lock behind; it was moved aside: {lock}" for lock in locks]
         remarks += self._settings.put_back()
+        if aside := mend_head(self._place.git_dir):
+            remarks.append(
+                f"An attempt damaged `.git/HEAD`; it was put back, a copy is at: {aside}"
+            )
+        if aside := clear_index(self._place.git_dir, self._folder / "aside"):
+            remarks.append(f"An attempt made `.git/index` no file; it was moved to: {aside}")
         if self._settings.cut_off and not self._is_whole():
             remarks += self._settings.join()
         return tuple(remarks)

@@ -11,7 +11,7 @@ from untildone.adapters.checkpoints.surroundings import Surroundings
 from untildone.adapters.git import Git, Ref
 from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Operation, OperationLog, Stand
-from untildone.adapters.repository import IN_PROGRESS, head_of, home
+from untildone.adapters.repository import IN_PROGRESS, git_folder_gone, head_of, home
 from untildone.ports import Pending
 
 HALF_DONE = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
@@ -57,6 +57,11 @@ class Workspace:
         """What a checkpoint would hold now."""
         snapshot = self._snapshots.take(checkpoint, look=True)
         return Pending(snapshot.tree, tuple(change.path for change in snapshot.changes))
+
+    def _refuse_without_folder(self) -> None:
+        """Without our notes the last attempt was not put back: its files are no result."""
+        if not self._folder.is_dir():
+            raise git_folder_gone(self._place.git_dir)
 
     def _attempt_ref(self, story_id: str, attempt: int) -> str:
         return f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
