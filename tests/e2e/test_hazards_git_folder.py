@@ -58,7 +58,7 @@ def users_refs(bench: Bench) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])
-@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
 @pytest.mark.parametrize("loses", LOSES)
 def test_hazard_07_agent_deletes_refs_and_prunes(
     bench: Bench, loses: str, checkpoint: str, promise: Actions

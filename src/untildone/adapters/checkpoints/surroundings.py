@@ -112,9 +112,7 @@ class Surroundings:
             found = now.get(name)
             if name in (own, STASH) or (found and found.commit == ref.commit):
                 continue
-            if found and not name.startswith(FIXED):
-                continue
-            if self._used_elsewhere(found or ref):
+            if found and (not name.startswith(FIXED) or self._used_elsewhere(found)):
                 continue
             if found and self._came_from_elsewhere(found.commit):
                 updates.append(self.store(ref.commit))
