@@ -94,7 +94,7 @@ class Holder:
 
     def _write(self) -> None:
         folder = self._folder
-        if not (folder / "locked").is_file():
+        if not (folder / "gitdir").is_file():
             draft = self._run_folder / "holds.draft"
             for old in (draft, folder):
                 shutil.rmtree(old, ignore_errors=True)
@@ -111,12 +111,11 @@ class Holder:
 def release(place: Place, run_id: str) -> None:
     """Let go what a run held; its refs hold all that is needed."""
     folder = _folder(place, run_id)
-    gone = place.git_dir / "untildone" / "holds.released"
     with contextlib.suppress(OSError):
-        shutil.rmtree(gone, ignore_errors=True)
-        folder.rename(gone)  # as a whole, as it came
-        shutil.rmtree(gone, ignore_errors=True)
-        folder.parent.rmdir()  # if it is the last worktree
+        (folder / "gitdir").unlink()  # first: without it git takes the rest for no worktree
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()  # if it was the last worktree
 
 
 def hand_over(git: Git, place: Place, run_id: str, change: str) -> None:
