@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from untildone.adapters.checkpoints.staged import SUBJECT
 from untildone.adapters.git import Git
 from untildone.adapters.run_folder import RunFolder
 from untildone.domain.plain_text import plain
@@ -66,12 +67,12 @@ def _iteration(repository: Repository, run_id: str, ref: str) -> Iteration | Non
 
 
 def _commits(git: Git, commit: str) -> list[dict[str, str]]:
-    """The agent's own commits, oldest first; a second look at the attempt is one of ours."""
+    """The agent's own commits, oldest first; a second look and what was staged are ours."""
     form = ("--reverse", "--topo-order", "--no-commit-header", "--format=%H%x00%s")
     out = git.do("rev-list", *form, commit, f"^{commit}^1").decode(errors="replace")
-    ours = git.message(commit).partition("\n")[0]
+    ours = git.message(commit).partition("\n")[0], SUBJECT
     rows = [row.split("\0", 1) for row in out.splitlines()]
-    return [{"commit": sha, "subject": plain(said)} for sha, said in rows if said != ours]
+    return [{"commit": sha, "subject": plain(said)} for sha, said in rows if said not in ours]
 
 
 def _files(git: Git, commit: str) -> list[dict[str, object]]:

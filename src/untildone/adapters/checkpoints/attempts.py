@@ -34,22 +34,25 @@ class Attempts:
         git, raw = self._git, self._snapshots.raw
         earlier = self._of_this_run(ref)
         tree, raws = snapshot.tree, snapshot.raws
+        flagged = [flag.path for flag in snapshot.flagged]
+        staged = self._snapshots.staged.commits(checkpoint, tree, flagged)
         if earlier:
             # A second look (late files, or a crash in mid put-back) adds to the attempt.
             raws = raws and self._added(raws, earlier, checkpoint)
-            if not snapshot.changes:
+            if not snapshot.changes and not staged:
                 raw.keep(earlier, raws)
                 return earlier
             index = self._folder / "attempt.index"
             tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
             index.unlink()
         strays = [tip for tip in tips if tip != checkpoint]
-        parents = [checkpoint, *strays, *([earlier] if earlier else [])]
+        parents = [checkpoint, *strays, *staged, *([earlier] if earlier else [])]
         label = ref.removeprefix("refs/ralph/attempts/")
         message = f"attempt: {label}\n\nUntildone-Run: {self._run_id}\n"
         commit = git.commit_tree(tree, parents, message)
         raw.keep(commit, raws)
         git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
+        self._snapshots.staged.forget()
         return commit
 
     def _added(self, raws: Raws, earlier: str, checkpoint: str) -> Raws:

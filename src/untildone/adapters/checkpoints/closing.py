@@ -1,9 +1,10 @@
 """The end of a run: cleanup, restore, and bringing back a saved attempt."""
 
+import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path, PurePath
 
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
@@ -55,25 +56,35 @@ class Closing:
         self._check_origin(origin)
         self._done.unlink(missing_ok=True)  # of a cleanup that was undone
         tip = self.git.resolve(self._ref)
-        snapshot = self.snapshots.take(tip)
-        work = tip
-        if snapshot.changes:
-            message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
-            work = self.git.commit_tree(snapshot.tree, [tip], message)
-        self.snapshots.raw.keep(work, snapshot.raws)
+        with self.index_back():
+            self._bring_home(origin, tip)
+        return self._finish_cleanup(origin)
+
+    def _bring_home(self, origin: Origin, tip: str) -> None:
+        work, tree, staged = self.work_at(tip)
         now = self.git.resolve(f"refs/heads/{origin.branch}") if origin.branch else origin.commit
         files, index = work, USERS_INDEX
         if now != origin.commit:
-            merged = self._merge(now, work, snapshot.tree)
+            merged = self._merge(now, work, tree)
             files, index = self.git.commit_tree(merged, [work], "files after cleanup\n"), ""
-        before = Stand(self._ref, {self._ref: tip}, work)
+        copy = self.snapshots.staged.copied(f"index.{self._stamp()}") if staged else ""
+        before = Stand(self._ref, {self._ref: tip}, work, copy)
         self._note("cleanup", before, Stand(origin.head, {self._ref: ""}, files, index))
         archive = f"refs/ralph/archive/{self._change}/{self._stamp()}"
         self.git.update_refs([(archive, work, "")], "untildone: keep the run's commits")
         moved = now != origin.commit
         self._marker.write_text(json.dumps({"archive": archive, "tip": tip, "moved": moved}))
         self._head_to(origin, f"untildone: cleanup {self._change}")
-        return self._finish_cleanup(origin)
+        self.snapshots.staged.forget()
+
+    @contextlib.contextmanager
+    def index_back(self) -> Generator[None, None, None]:
+        """A cleanup that is refused leaves staged what was."""
+        try:
+            yield
+        except BaseException:
+            self.snapshots.staged.put_back(self._place)
+            raise
 
     def restore(self, origin: Origin, backup_ref: str, *, branch: bool = True) -> tuple[str, ...]:
         """HEAD, index, files and branch exactly as before the run; returns where all is stored.
@@ -235,12 +246,16 @@ class Closing:
     def _users_index(self, fallback: str) -> None:
         saved = self.folder / USERS_INDEX
         if saved.exists():
-            # Files that were only announced (`git add -N`) stand for an empty blob that no tree
-            # holds: a `git gc` of the agent's may have removed it.
-            self.git.do("hash-object", "-w", "--stdin")
-            install_index(self._place, saved)
+            self.install_saved(saved)
         else:
             self.git.reset_index(fallback)
+
+    def install_saved(self, index: Path) -> None:
+        """A copy of an index from earlier in its place."""
+        # Files that were only announced (`git add -N`) stand for an empty blob that no tree
+        # holds: a `git gc` may have removed it.
+        self.git.do("hash-object", "-w", "--stdin")
+        install_index(self._place, index)
 
     def _stage_again(self) -> Iterator[str]:
         """What the user had staged, on top of the moved branch; what does not fit is named."""
@@ -263,15 +278,32 @@ class Closing:
     def _note(self, name: str, before: Stand, after: Stand) -> None:
         self._log.add(Operation(name, self._change, self._run_id, before, after))
 
+    def work_at(self, tip: str) -> tuple[str, str, bool]:
+        """The files as a commit on the tip, their tree, and whether others are staged.
+
+        The commit is the tip itself if it has all there is.
+        """
+        snapshot = self.snapshots.take(tip)
+        staged = self.snapshots.staged.commits(tip, snapshot.tree)
+        commit = tip
+        if snapshot.changes or staged:
+            message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
+            commit = self.git.commit_tree(snapshot.tree, [tip, *staged], message)
+        self.snapshots.raw.keep(commit, snapshot.raws)
+        return commit, snapshot.tree, bool(staged)
+
     def store_current(self, what: str, head: str, also: Iterable[str] = ()) -> str:
         """All files as a commit under a ref, and further commits that must not be lost with it."""
         snapshot = self.snapshots.take(head, with_hidden=True)
+        flagged = [flag.path for flag in snapshot.flagged]
+        staged = self.snapshots.staged.commits(head, snapshot.tree, flagged)
         message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
-        parents = dict.fromkeys((head, *filter(None, also)))
+        parents = dict.fromkeys((head, *staged, *filter(None, also)))
         commit = self.git.commit_tree(snapshot.tree, parents, message)
         self.snapshots.raw.keep(commit, snapshot.raws)
         ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
         self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
+        self.snapshots.staged.forget()
         return ref
 
     def to_tree(self, now: str, tree: str, index: str, wanted: Raws) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from untildone.adapters.checkpoints.own_trees import OwnTrees, Trees
+from untildone.adapters.checkpoints.staged import Staged, link_or_copy
 from untildone.adapters.durable import move_file
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
@@ -33,6 +34,7 @@ class Drafts:
         self._base = ""
         self._trees = OwnTrees(git, place.top, self._stored, self._objects)
         self._entries = -1
+        self.staged = Staged(git, folder)
 
     def begin(self) -> Git:
         """Git on a copy of the index; what it writes goes into the draft."""
@@ -43,9 +45,11 @@ class Drafts:
         self.index.unlink(missing_ok=True)
         index = self._git.index_of(self._place)
         self._untouched = self._installed is not None and stamp(index) == self._installed
+        if not self._untouched and index == self._place.git_dir / "index":
+            self.staged.note(index)
         with contextlib.suppress(FileNotFoundError):
             # With its times: git trusts stat data by the age of the index.
-            _link_or_copy(index, self.index)
+            link_or_copy(index, self.index)
         self._entries = entries_in_index(self.index)
         return self._git.drafting(self._objects, self._stored, self.index)
 
@@ -69,6 +73,7 @@ class Drafts:
     def became(self, commit: str) -> None:
         """What was installed last is now this checkpoint."""
         self._base = commit
+        self.staged.done()
 
     def install_all(self, trees: Trees | None) -> None:
         """Put every object and the index into the repository, as `install` does.
@@ -127,13 +132,3 @@ class Drafts:
             if error.errno != errno.EXDEV:
                 raise
             move_file(Path(source), Path(target))
-
-
-def _link_or_copy(source: Path, target: Path) -> None:
-    # Git never writes into an index, it puts a new one in its place: a second name is a copy.
-    try:
-        os.link(source, target)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        shutil.copy2(source, target)

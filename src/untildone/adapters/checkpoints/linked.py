@@ -5,9 +5,10 @@ import shutil
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.checkpoints.opening import Opening
+from untildone.adapters.checkpoints.opening import USERS_INDEX, Opening
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.sparse import write_out
+from untildone.adapters.checkpoints.staged import staged_tree
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place
 from untildone.adapters.git_files import content
@@ -64,8 +65,9 @@ class LinkedCheckpoint(BranchCheckpoint):
             return (f"The work is on `{self._branch}` in: {self._place.top}",)
         tip = self._git.resolve(self._ref)
         if tip:
-            work = self._all_work(tip)
-            self._bring_home(work, origin)
+            with self._closing.index_back():
+                work, *_ = self._closing.work_at(tip)
+                self._bring_home(work, origin)
             self._let_go(tip, work)
         elif not self._git.resolve(self._archive):  # else a crash came after it was let go
             raise CloseRefused(
@@ -79,7 +81,7 @@ class LinkedCheckpoint(BranchCheckpoint):
         """Give the work up: stored, but not brought to the user's tree."""
         tip = self._git.resolve(self._ref)
         if tip:
-            self._let_go(tip, self._all_work(tip))
+            self._let_go(tip, self._closing.work_at(tip)[0])
         return (self._archive,)
 
     @property
@@ -92,16 +94,7 @@ class LinkedCheckpoint(BranchCheckpoint):
         self._git.detach_head(work, why)
         updates: list[RefUpdate] = [(self._archive, work, None), (self._ref, "", tip)]
         self._git.update_refs(updates, why)
-
-    def _all_work(self, tip: str) -> str:
-        snapshot = self._snapshots.take(tip)
-        if not snapshot.changes:
-            self._snapshots.raw.keep(tip, snapshot.raws)
-            return tip
-        message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
-        work = self._git.commit_tree(snapshot.tree, [tip], message)
-        self._snapshots.raw.keep(work, snapshot.raws)
-        return work
+        self._snapshots.staged.forget()
 
     def _bring_home(self, work: str, origin: Origin) -> None:
         """Merge the work into the user's files as they are now, which are stored first.
@@ -167,11 +160,15 @@ class LinkedCheckpoint(BranchCheckpoint):
         git, index = self._users, self._folder / "index.home"
         # With its times: by them git knows which files changed in the second of their staging.
         shutil.copy2(self._user.git_dir / "index", index)
-        initial = self._initial
+        initial, head = self._initial, git.tree_of("HEAD")
+        staged = "" if content(index) == content(self._folder / USERS_INDEX) else self._staged()
         flagged = self._users_files.watch.untracked(known=initial)
-        tree, _, raws = self._users_files.add_users_files(index, git.tree_of("HEAD"), flagged)
-        message = f"files before cleanup\n\nUntildone-Run: {self._run_id}\n"
-        before = git.commit_tree(tree, [initial], message)
+        tree, _, raws = self._users_files.add_users_files(index, head, flagged)
+        trailer, parents = f"\n\nUntildone-Run: {self._run_id}\n", [initial]
+        if staged not in ("", tree, head):
+            # A commit without history: the merge must find no other base than the start.
+            parents.append(git.commit_tree(staged, [], "staged before cleanup" + trailer))
+        before = git.commit_tree(tree, parents, "files before cleanup" + trailer)
         self._users_files.raw.keep(before, raws)
         return before
 
@@ -179,3 +176,8 @@ class LinkedCheckpoint(BranchCheckpoint):
     def _initial(self) -> str:
         """The first checkpoint: the user's files when the run began."""
         return (self._folder / "initial").read_text()
+
+    def _staged(self) -> str:
+        copy = self._folder / "index.look"
+        shutil.copy2(self._user.git_dir / "index", copy)
+        return staged_tree(self._users, copy)

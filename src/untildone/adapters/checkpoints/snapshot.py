@@ -50,6 +50,7 @@ class Snapshots:
         self._place = place
         self._run_folder = run_folder
         self._drafts = Drafts(git, place, run_folder)
+        self.staged = self._drafts.staged
         self.frozen = Frozen(run_folder)
         self.watch = Watch(git, place, guard, self.frozen)
         self.submodules = Submodules(git, place, run_folder)

@@ -52,7 +52,7 @@ class Undoing:
             git.detach_head(then.head, why)
         saved = self._closing.folder / then.index
         if then.index and saved.exists():
-            install_index(self._place, saved)
+            self._closing.install_saved(saved)
         else:
             git.reset_index("HEAD")
 

@@ -1,6 +1,7 @@
 """What every way of checkpointing shares: one ref of ours, snapshots, attempts, surroundings."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from untildone.adapters.checkpoints.attempts import Attempts
@@ -69,14 +70,23 @@ class Workspace:
     def _keep_edits(self, tip: str) -> tuple[str, tuple[str, ...]]:
         """What was edited by hand since the tip, as a commit on our ref; the tip if nothing."""
         snapshot = self._snapshots.take(tip)
+        remarks = (*snapshot.remarks, *self._keep_staged(tip, snapshot.tree))
         if not snapshot.changes:
             self._snapshots.raw.keep(tip, snapshot.raws)
-            return tip, snapshot.remarks
+            return tip, remarks
         message = f"edits by hand\n\nUntildone-Run: {self._run_id}\n"
         commit = self._git.commit_tree(snapshot.tree, [tip], message)
         self._snapshots.raw.keep(commit, snapshot.raws)
         self._git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
-        return commit, snapshot.remarks
+        return commit, remarks
+
+    def _keep_staged(self, tip: str, tree: str) -> Iterator[str]:
+        """What was staged by hand and is neither in the files nor in a commit."""
+        for commit in self._snapshots.staged.commits(tip, tree):
+            ref, *_ = update = self._surroundings.store(commit)
+            self._git.update_refs([update], "untildone: keep what was staged")
+            yield f"What you had staged differs from your files; it is stored as: {ref}"
+        self._snapshots.staged.forget()
 
     def _left_in_conflict(self) -> bool:
         half_done = not IN_PROGRESS.keys().isdisjoint(os.listdir(self._place.git_dir))  # noqa: PTH208
