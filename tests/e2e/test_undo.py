@@ -235,3 +235,73 @@ def test_undo_of_cleanup_in_the_worktree_variant(bench: Bench) -> None:
     assert "cannot go on" in bench.run("resume", "demo").ok(2).stderr
     assert undo(bench) == "undo"
     assert stand(bench) == cleaned
+
+
+def tidy_up(bench: Bench) -> None:
+    """Git forgets all that no ref leads to."""
+    bench.git("reflog", "expire", "--expire=now", "--all")
+    bench.git("gc", "-q", "--prune=now")
+
+
+def partly_staged(bench: Bench) -> None:
+    """One version in the index and another in the file."""
+    bench.write("README.md", "staged\n")
+    bench.git("add", "README.md")
+    bench.write("README.md", "in the file\n")
+
+
+def test_undo_of_a_restored_attempt_after_git_gc(bench: Bench) -> None:
+    bench.plan({1: fails()})
+    bench.loop("--on-complete", "cleanup").ok()
+    partly_staged(bench)
+    before = stand(bench)
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    brought_back = stand(bench)
+    for name, then in (("attempt --restore", before), ("undo", brought_back), ("undo", before)):
+        tidy_up(bench)
+        assert undo(bench) == name
+        assert stand(bench) == then
+    assert bench.git("show", ":README.md") == "staged"
+
+
+@pytest.mark.parametrize("variant", ["branch", "stash", "worktree"])
+def test_undo_of_cleanup_after_git_gc(bench: Bench, variant: str) -> None:
+    dirty(bench)
+    bench.loop("--checkpoint", variant, "--on-complete", "keep").ok()
+    if variant == "worktree":
+        partly_staged(bench)
+    kept = stand(bench)["files"], stand(bench)["index"]
+    bench.run("finish", "demo", "cleanup").ok()
+    cleaned = stand(bench)
+    bench.git("read-tree", "HEAD")
+    tidy_up(bench)
+    assert undo(bench) == "cleanup"
+    assert (stand(bench)["files"], stand(bench)["index"]) == kept
+    tidy_up(bench)
+    assert undo(bench) == "undo"
+    assert stand(bench)["files"] == cleaned["files"]
+
+
+def test_undo_of_cleanup_onto_a_moved_branch_after_git_gc(bench: Bench) -> None:
+    bench.loop("--on-complete", "keep").ok()
+    kept = stand(bench)["files"]
+    moved = bench.git("commit-tree", "-p", "feature/x", "-m", "moved", "feature/x^{tree}")
+    bench.git("update-ref", "refs/heads/feature/x", moved)
+    bench.run("finish", "demo", "cleanup").ok()
+    tidy_up(bench)
+    assert undo(bench) == "cleanup"
+    assert stand(bench)["files"] == kept
+
+
+def test_undo_without_the_files_of_the_operation_is_refused(bench: Bench) -> None:
+    bench.plan({1: fails()})
+    bench.loop("--on-complete", "cleanup").ok()
+    partly_staged(bench)
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    for ref in bench.refs("refs/ralph/archive/"):
+        bench.git("update-ref", "-d", ref)
+    tidy_up(bench)
+    before = stand(bench)
+    refused = bench.run("undo").ok(2)
+    assert "Nothing was changed." in refused.stderr
+    assert stand(bench) == before

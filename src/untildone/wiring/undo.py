@@ -54,7 +54,7 @@ def _newest(repository: Repository, known: list[Operation]) -> tuple[Operation, 
         if run is None:
             continue
         closing = build_closing(repository, run.plan)
-        undoing = Undoing(closing, repository.place, repository.stamp())
+        undoing = Undoing(closing, repository.place)
         if undoing.was_carried_out(operation) or operation is known[-1]:
             return operation, undoing
     own = (o.place.top for o in others(repository) if o.place.top.exists() and operations(o))

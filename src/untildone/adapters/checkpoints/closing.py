@@ -66,7 +66,7 @@ class Closing:
         files, index = work, USERS_INDEX
         if now != origin.commit:
             merged = self._merge(now, work, tree)
-            files, index = self.git.commit_tree(merged, [work], "files after cleanup\n"), ""
+            files, index = self.keep_after("cleanup", merged, work), ""
         copy = self.snapshots.staged.copied(f"index.{self._stamp()}") if staged else ""
         before = Stand(self._ref, {self._ref: tip}, work, copy)
         self._note("cleanup", before, Stand(origin.head, {self._ref: ""}, files, index))
@@ -105,8 +105,9 @@ class Closing:
                 state="Nothing was changed.",
                 hint=f"git -C {other} checkout --detach",
             )
-        index = self._copied_index()
-        kept = [self.store_current("restore", git.resolve("HEAD"))]
+        index = self.copied_index()
+        with self.index_kept(index):
+            kept = [self.store_current("restore", git.resolve("HEAD"))]
         updates: list[RefUpdate] = []
         own = {self._ref: git.resolve(self._ref)}
         before = own if branch and not self._elsewhere(self._ref) else {}
@@ -124,11 +125,12 @@ class Closing:
         back = {ref: moved.get(ref, "") for ref in before}
         self._note("restore", was, Stand(origin.head, back, backup, USERS_INDEX))
         wanted = self.snapshots.raw.of(backup)
-        self.to_tree(was.files, git.tree_of(backup), index, wanted)
+        with self.index_kept(index):
+            self.to_tree(was.files, git.tree_of(backup), index, wanted)
         if updates:
             git.update_refs(updates, f"untildone: restore {self._change}")
         self._head_to(origin, f"untildone: restore {self._change}")
-        self._users_index(git.resolve(f"{backup_ref}^2"))
+        self.install_saved(USERS_INDEX, git.resolve(f"{backup_ref}^2"))
         if tip := before.get(self._ref):
             ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-branch"
             drop: list[RefUpdate] = [(ref, tip, None), (self._ref, "", tip)]
@@ -145,17 +147,18 @@ class Closing:
                 f"There is no such attempt: {attempt_ref.removeprefix('refs/ralph/attempts/')}",
                 hint=f"untildone attempts {self._change}",
             )
-        copy = self._copied_index()
-        stored = self.store_current("attempt", git.resolve("HEAD"))
-        made = git.diff_trees(f"{commit}^1", commit)
-        index = self.folder / "attempt.index"
-        now = git.tree_of(stored)
-        tree = git.overlay(now, made, index, with_deletions=True)
-        index.unlink()
-        here, files = head_ref(self._place), git.resolve(stored)
-        after = Stand(here, {}, git.commit_tree(tree, [files], "attempt brought back\n"))
-        self._note("attempt --restore", Stand(here, {}, files, copy), after)
-        self.to_tree(files, tree, copy, self.snapshots.raw.with_attempt(commit, files, made))
+        copy = self.copied_index()
+        with self.index_kept(copy):
+            stored = self.store_current("attempt", git.resolve("HEAD"))
+            made = git.diff_trees(f"{commit}^1", commit)
+            index = self.folder / "attempt.index"
+            now = git.tree_of(stored)
+            tree = git.overlay(now, made, index, with_deletions=True)
+            index.unlink()
+            here, files = head_ref(self._place), git.resolve(stored)
+            after = Stand(here, {}, self.keep_after("attempt", tree, files))
+            self._note("attempt --restore", Stand(here, {}, files, copy), after)
+            self.to_tree(files, tree, copy, self.snapshots.raw.with_attempt(commit, files, made))
         install_index(self._place, self.folder / copy)
         label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
         kept = kept_of(self.folder.parent, label, git.message(commit))
@@ -230,7 +233,7 @@ class Closing:
         if marker["moved"]:
             notes += self._stage_again()
         else:
-            self._users_index(origin.commit)
+            self.install_saved(USERS_INDEX, origin.commit)
         if self.git.resolve(self._ref):
             updates: list[RefUpdate] = [(self._ref, "", marker["tip"])]
             self.git.update_refs(updates, f"untildone: cleanup {self._change}")
@@ -243,19 +246,16 @@ class Closing:
         else:
             self.git.detach_head(origin.commit, why)
 
-    def _users_index(self, fallback: str) -> None:
-        saved = self.folder / USERS_INDEX
-        if saved.exists():
-            self.install_saved(saved)
-        else:
+    def install_saved(self, name: str, fallback: str) -> None:
+        """A copy of an index from earlier in its place, or else an index of the fallback."""
+        saved = self.folder / name
+        if not saved.is_file():
             self.git.reset_index(fallback)
-
-    def install_saved(self, index: Path) -> None:
-        """A copy of an index from earlier in its place."""
+            return
         # Files that were only announced (`git add -N`) stand for an empty blob that no tree
         # holds: a `git gc` may have removed it.
         self.git.do("hash-object", "-w", "--stdin")
-        install_index(self._place, index)
+        install_index(self._place, saved)
 
     def _stage_again(self) -> Iterator[str]:
         """What the user had staged, on top of the moved branch; what does not fit is named."""
@@ -268,7 +268,16 @@ class Closing:
             yield f"The moved original branch changed what you had staged: {files}"
             yield f"It is not staged again, the index before the run is stored as: {staged}"
 
-    def _copied_index(self) -> str:
+    @contextlib.contextmanager
+    def index_kept(self, copy: str) -> Generator[None, None, None]:
+        """On any error the index comes back from its copy: storing had filled it."""
+        try:
+            yield
+        except BaseException:
+            install_index(self._place, self.folder / copy)
+            raise
+
+    def copied_index(self) -> str:
         name = f"index.{self._stamp()}"
         if not (self._place.git_dir / "index").exists():
             self.git.fill_index("HEAD")
@@ -305,6 +314,14 @@ class Closing:
         self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
         self.snapshots.staged.forget()
         return ref
+
+    def keep_after(self, what: str, tree: str, before: str) -> str:
+        """The files after an operation as a commit under a ref: without them there is no undo."""
+        message = f"after {what}\n\nUntildone-Run: {self._run_id}\n"
+        commit = self.git.commit_tree(tree, [before], message)
+        ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-after-{what}"
+        self.git.update_refs([(ref, commit, None)], f"untildone: store after {what}")
+        return commit
 
     def to_tree(self, now: str, tree: str, index: str, wanted: Raws) -> None:
         """Bring files and index from a commit that is stored to a tree, with its bytes on disk.

@@ -121,7 +121,7 @@ class LinkedCheckpoint(BranchCheckpoint):
             )
         ref = f"{self._archive}-before-{before[:12]}"
         git.update_refs([(ref, before, None)], "untildone: store before cleanup")
-        self._note_cleanup(before, git.commit_tree(merged, [before], "files after cleanup\n"))
+        self._note_cleanup(before, self._closing.keep_after("cleanup", merged, before))
         index = self._folder / "index.home"
         answer = git.checkout_tree(merged, index=index)
         if not answer.ok:

@@ -1,46 +1,41 @@
 """Taking back an operation: refs, HEAD, index and files together, and the present state stored."""
 
-import shutil
-
 from untildone.adapters.checkpoints.closing import Closing
 from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Operation, Stand
-from untildone.adapters.repository import head_ref, install_index
+from untildone.adapters.repository import head_ref
 from untildone.domain.errors import UserError
 
 
 class Undoing:
     """Brings a repository back to where it stood before an operation; later edits are kept."""
 
-    def __init__(self, closing: Closing, place: Place, stamp: str) -> None:
+    def __init__(self, closing: Closing, place: Place) -> None:
         self._closing = closing
         self._git = closing.git
         self._place = place
-        self._stamp = stamp
 
     def plan(self, operation: Operation, facts: int) -> tuple[Operation, str]:
         """The undo as an operation of its own, and the tree to bring the files to."""
         self._check(operation)
         git, after, before = self._git, operation.after, operation.before
-        index = f"index.{self._stamp}"
-        shutil.copy2(self._place.git_dir / "index", self._closing.folder / index)
-        kept = self._closing.store_current("undo", git.resolve("HEAD"), tuple(after.refs.values()))
-        try:
+        index, also = self._closing.copied_index(), tuple(after.refs.values())
+        with self._closing.index_kept(index):
+            kept = self._closing.store_current("undo", git.resolve("HEAD"), also)
             tree = self._target(operation, git.tree_of(kept))
-        except UserError:
-            install_index(self._place, self._closing.folder / index)  # storing had filled it
-            raise
-        now = Stand(after.head, after.refs, git.resolve(kept), index)
-        then = Stand(before.head, before.refs, git.commit_tree(tree, [now.files], "undone\n"))
+            now = Stand(after.head, after.refs, git.resolve(kept), index)
+            files = self._closing.keep_after("undo", tree, now.files)
+        then = Stand(before.head, before.refs, files)
         run = operation.change, operation.run_id
         return Operation("undo", *run, now, then, facts), tree
 
     def carry_out(self, operation: Operation, undo: Operation, tree: str) -> None:
         """Files first, then refs, HEAD and index; everything replaced is stored already."""
         git, then = self._git, operation.before
-        now = undo.before.files
-        self._closing.to_tree(now, tree, undo.before.index, self._bytes(then.files, now, tree))
+        now, index = undo.before.files, undo.before.index
+        with self._closing.index_kept(index):
+            self._closing.to_tree(now, tree, index, self._bytes(then.files, now, tree))
         why = f"untildone: undo {operation.name} of {operation.change}"
         at = operation.after.refs
         updates = [(ref, old, at[ref]) for ref, old in then.refs.items() if at[ref] != old]
@@ -50,11 +45,7 @@ class Undoing:
             git.point_head(then.head.removeprefix("refs/heads/"), why)
         else:
             git.detach_head(then.head, why)
-        saved = self._closing.folder / then.index
-        if then.index and saved.exists():
-            self._closing.install_saved(saved)
-        else:
-            git.reset_index("HEAD")
+        self._closing.install_saved(then.index, "HEAD")
 
     def _bytes(self, then: str, now: str, tree: str) -> Raws:
         """As they were on disk then; where later edits are on top, as they are now."""
@@ -76,6 +67,12 @@ class Undoing:
                 f"This has changed since the {operation.name}: {', '.join(moved)}",
                 state="Nothing was changed.",
                 hint="`untildone undo --list` shows what every operation moved",
+            )
+        if not all(self._git.resolve(s.files) for s in (operation.before, operation.after)):
+            raise UserError(
+                f"A `git gc` has removed the files of the {operation.name} that undo compares with",
+                state="Nothing was changed.",
+                hint=f"git for-each-ref refs/ralph/archive/{operation.change}",
             )
 
     def _moved(self, operation: Operation) -> list[str]:
