@@ -238,6 +238,47 @@ def test_hazard_13_stash_run_of_the_change_in_another_worktree_is_refused(bench:
     bench.loop("--checkpoint", "stash", cwd=two).ok()
 
 
+def moved_git_folder(bench: Bench, layout: str) -> None:
+    """The git folder is not `.git` below the files."""
+    if layout == "separate git folder":
+        bench.git("init", "-q", "--separate-git-dir", str(bench.root / "gd"))
+    elif layout == "core.worktree":
+        bench.path(".git").rename(bench.root / "gd")
+        bench.git("config", "core.worktree", str(bench.repo), cwd=bench.root / "gd")
+        bench.write(".git", f"gitdir: {bench.root / 'gd'}\n")
+    else:
+        outer, origin = bench.root / "outer", bench.root / "origin"
+        bench.repo.rename(origin)
+        bench.git("init", "-q", str(outer), cwd=bench.root)
+        clone = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(origin), "sub")
+        bench.git(*clone, cwd=outer)
+        bench.repo = outer / "sub"
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("layout", ["separate git folder", "core.worktree", "submodule"])
+def test_hazard_13_git_folder_elsewhere_is_no_other_worktree(
+    bench: Bench, layout: str, checkpoint: str
+) -> None:
+    bench.only_stories(1)
+    moved_git_folder(bench, layout)
+    bench.write("loose.txt", "loose\n")
+    before, users = bench.contents(), users_bytes(bench)
+    tip = bench.sha("feature/x")
+    strays = [["sh", "git checkout -q feature/x; git commit -q --allow-empty -m stray"], *fails()]
+    bench.plan({1: strays})
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    assert (bench.branch(), bench.sha("feature/x")) == ("feature/x", tip)
+    bench.run("restore", "demo").ok()
+    assert (bench.branch(), bench.contents()) == ("feature/x", before)
+    bench.loop("--checkpoint", checkpoint).ok()
+    if checkpoint == "branch":
+        bench.plan({3: [["write", "again.txt", "again\n"], *DONE]})
+        bench.write(TASKS, tasks_text())
+        bench.loop("--on-complete", "keep").ok()  # on `ralph/demo`, which is checked out here
+    assert_nothing_lost(bench, users)
+
+
 @pytest.mark.parametrize("checkpoint", ["branch", "stash"])
 def test_hazard_13_restore_leaves_the_branch_of_another_worktree(
     bench: Bench, checkpoint: str

@@ -132,6 +132,15 @@ def head_of(git_dir: Path) -> tuple[str, str]:
     return "", text
 
 
+def is_here(place: Place, worktree: str) -> bool:
+    """Whether this is the worktree that we are in, by the path that git gives for it."""
+    paths, common = {place.top.resolve()}, place.common_dir.resolve()
+    if place.git_dir.resolve() == common:
+        # Of the main worktree git only knows the git folder, wherever its files are.
+        paths.add(common.parent if common.name == ".git" else common)
+    return Path(worktree).resolve() in paths
+
+
 def head_ref(place: Place) -> str:
     """HEAD as the full name of a branch, or as a commit."""
     branch, commit = head_of(place.git_dir)
@@ -335,7 +344,7 @@ def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
             hint=f"git branch -m {clash} {clash}-old",
         )
     elsewhere = refs[mine].worktree if mine in refs else ""
-    if elsewhere and Path(elsewhere).resolve() != place.top.resolve():
+    if elsewhere and not is_here(place, elsewhere):
         raise UserError(
             f"`ralph/{change}` is checked out in another worktree: {elsewhere}",
             hint=f"cd {elsewhere} && untildone status",

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.kept import give_back, kept_of
@@ -16,7 +16,7 @@ from untildone.adapters.checkpoints.sparse import write_out
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.operations import Operation, OperationLog, Stand
-from untildone.adapters.repository import head_of, head_ref, home, install_index
+from untildone.adapters.repository import head_of, head_ref, home, install_index, is_here
 from untildone.domain.errors import CloseRefused, StepError, UserError
 from untildone.domain.run import Origin
 
@@ -174,7 +174,7 @@ class Closing:
         """The other worktree that has this branch checked out."""
         found = self.git.refs(ref).get(ref)
         top = found.worktree if found else ""
-        return "" if not top or Path(top).resolve() == self._place.top.resolve() else top
+        return "" if not top or is_here(self._place, top) else top
 
     def _check_origin(self, origin: Origin) -> None:
         state = f"Nothing was changed and `{self._branch}` is kept."

@@ -13,7 +13,7 @@ from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git, Ref, RefUpdate
 from untildone.adapters.git_door import Place
 from untildone.adapters.mending import clear_index, mend_head, note_head
-from untildone.adapters.repository import git_folder_gone, move_stale_locks
+from untildone.adapters.repository import git_folder_gone, is_here, move_stale_locks
 
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
@@ -181,7 +181,7 @@ class Surroundings:
 
     def _used_elsewhere(self, ref: Ref) -> bool:
         # Somebody may work on that branch in another worktree: theirs to move.
-        return bool(ref.worktree) and Path(ref.worktree) != self._place.top
+        return bool(ref.worktree) and not is_here(self._place, ref.worktree)
 
     def _came_from_elsewhere(self, commit: str) -> bool:
         # They may also have left the branch again since, or put their work on the stash list.
