@@ -305,3 +305,35 @@ def test_undo_without_the_files_of_the_operation_is_refused(bench: Bench) -> Non
     refused = bench.run("undo").ok(2)
     assert "Nothing was changed." in refused.stderr
     assert stand(bench) == before
+
+
+def kept_beside(bench: Bench) -> None:
+    """A failed attempt that made files which stay out of git, then a good one and cleanup."""
+    bench.only_stories(1)
+    steps = "mkdir conf; echo attempt > key.pem; echo attempt > conf/deep.key"
+    bench.plan({1: [["sh", steps], *fails()]})
+    bench.loop("--on-complete", "cleanup").ok()
+    assert not bench.path("conf").exists()
+    bench.write("key.pem", "later\n")
+
+
+def test_undo_of_a_restored_attempt_with_files_beside_git(bench: Bench) -> None:
+    kept_beside(bench)
+    before = stand(bench)
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    brought_back = stand(bench)
+    texts = bench.read("key.pem"), bench.read("conf/deep.key")
+    assert texts == ("attempt\n", "attempt\n")
+    for name, then in (("attempt --restore", before), ("undo", brought_back), ("undo", before)):
+        assert undo(bench) == name
+        assert stand(bench) == then
+    assert not bench.path("conf").exists()
+
+
+def test_an_edit_of_a_file_beside_git_is_not_overwritten_by_undo(bench: Bench) -> None:
+    kept_beside(bench)
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    bench.write("key.pem", "edited\n")
+    before = stand(bench)
+    assert "conflict in: key.pem" in bench.run("undo").ok(2).stderr
+    assert stand(bench) == before

@@ -13,13 +13,15 @@ from untildone.domain.value import dataclass
 class Stand:
     """HEAD (a ref, or a bare commit), the refs that count, the files as a commit, the index.
 
-    `index` names a copy in the run's folder; without one the index is as HEAD has it.
+    `index` names a copy in the run's folder; without one the index is as HEAD has it. `beside`
+    are files that stay out of git: what holds their bytes, below the folder of all runs.
     """
 
     head: str
     refs: dict[str, str]
     files: str
     index: str = ""
+    beside: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import PurePath
 
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
-from untildone.adapters.checkpoints.kept import give_back, kept_of
+from untildone.adapters.checkpoints.kept import exchange, give_back, kept_of
 from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.checkpoints.snapshot import Snapshots
@@ -156,13 +156,15 @@ class Closing:
             tree = git.overlay(now, made, index, with_deletions=True)
             index.unlink()
             here, files = head_ref(self._place), git.resolve(stored)
-            after = Stand(here, {}, self.keep_after("attempt", tree, files))
-            self._note("attempt --restore", Stand(here, {}, files, copy), after)
+            label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
+            kept = kept_of(self.folder.parent, label, git.message(commit))
+            room = self.folder / "beside" / self._stamp()
+            was, will = exchange(self._place.top, kept, room, self.folder.parent)
+            after = Stand(here, {}, self.keep_after("attempt", tree, files), beside=will)
+            self._note("attempt --restore", Stand(here, {}, files, copy, was), after)
             self.to_tree(files, tree, copy, self.snapshots.raw.with_attempt(commit, files, made))
         install_index(self._place, self.folder / copy)
-        label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
-        kept = kept_of(self.folder.parent, label, git.message(commit))
-        give_back(self._place.top, kept, self.snapshots)
+        give_back(self._place.top, kept, self.snapshots, room)
         return stored
 
     # -----------------------------------------------------------------------------------------

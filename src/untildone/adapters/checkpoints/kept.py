@@ -11,6 +11,8 @@ from untildone.adapters.checkpoints.guard import Flag
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.durable import move_file
 
+Files = dict[str, str]
+
 
 def kept_folder(run_folder: Path, label: str) -> Path:
     """Where the files of an attempt are; the folder itself is the list of them."""
@@ -40,14 +42,56 @@ def keep(top: Path, flags: Iterable[Flag], folder: Path, snapshots: Snapshots) -
             move_file(top / flag.path, folder / flag.path)
 
 
-def give_back(top: Path, folder: Path, snapshots: Snapshots) -> None:
-    """Copies into the worktree; a different file in the way is moved aside."""
+def give_back(top: Path, folder: Path, snapshots: Snapshots, room: Path | None = None) -> None:
+    """Copies into the worktree; a different file in the way goes to the `room`, or aside."""
     for path in kept_files(folder):
-        source, target = folder / path, top / path
-        if target.is_file() and filecmp.cmp(source, target, shallow=False):
-            continue
-        obstacle = snapshots.obstacle(path)
-        if obstacle:
-            snapshots.move_aside(top / obstacle)
+        if not _same(folder / path, top / path):
+            put(top, path, folder / path, snapshots, room)
+
+
+def put(
+    top: Path, path: str, source: Path | None, snapshots: Snapshots, room: Path | None = None
+) -> None:
+    """A copy of the source into the worktree, or nothing there; what is in the way is moved."""
+    obstacle, target = snapshots.obstacle(path), top / path
+    if room and _is_file(target):
+        move_file(target, room / path)
+    elif obstacle:
+        snapshots.move_aside(top / obstacle)
+    if source:
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source, target)
+        shutil.copy2(source, target, follow_symlinks=False)
+        return
+    with contextlib.suppress(OSError):  # a folder that is not empty
+        os.removedirs(target.parent)
+
+
+def exchange(top: Path, folder: Path, room: Path, runs: Path) -> tuple[Files, Files]:
+    """What `give_back` is about to do, for the log: which file is where before and after.
+
+    Named are the files that hold the bytes, seen from the folder of all runs.
+    """
+    before, after = Files(), Files()
+    for path in kept_files(folder):
+        target = top / path
+        there = os.path.lexists(target)
+        if _same(folder / path, target) or (there and not _is_file(target)):
+            continue
+        before[path] = str((room / path).relative_to(runs)) if there else ""
+        after[path] = str((folder / path).relative_to(runs))
+    return before, after
+
+
+def is_as(target: Path, runs: Path, name: str) -> bool:
+    """Whether a file is as the log names it; what was to be moved and never was, is there yet."""
+    if not name:
+        return not os.path.lexists(target)
+    return _same(runs / name, target) or not os.path.lexists(runs / name)
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_symlink() or path.is_file()
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.is_file() and other.is_file() and filecmp.cmp(one, other, shallow=False)

@@ -1,6 +1,9 @@
 """Taking back an operation: refs, HEAD, index and files together, and the present state stored."""
 
+from collections.abc import Iterable
+
 from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.checkpoints.kept import is_as, put
 from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.git_door import Place
 from untildone.adapters.operations import Operation, Stand
@@ -15,6 +18,7 @@ class Undoing:
         self._closing = closing
         self._git = closing.git
         self._place = place
+        self._runs = closing.folder.parent
 
     def plan(self, operation: Operation, facts: int) -> tuple[Operation, str]:
         """The undo as an operation of its own, and the tree to bring the files to."""
@@ -24,9 +28,9 @@ class Undoing:
         with self._closing.index_kept(index):
             kept = self._closing.store_current("undo", git.resolve("HEAD"), also)
             tree = self._target(operation, git.tree_of(kept))
-            now = Stand(after.head, after.refs, git.resolve(kept), index)
+            now = Stand(after.head, after.refs, git.resolve(kept), index, after.beside)
             files = self._closing.keep_after("undo", tree, now.files)
-        then = Stand(before.head, before.refs, files)
+        then = Stand(before.head, before.refs, files, beside=before.beside)
         run = operation.change, operation.run_id
         return Operation("undo", *run, now, then, facts), tree
 
@@ -46,6 +50,10 @@ class Undoing:
         else:
             git.detach_head(then.head, why)
         self._closing.install_saved(then.index, "HEAD")
+        for path, name in then.beside.items():
+            if not is_as(self._place.top / path, self._runs, name):
+                source = self._runs / name if name else None
+                put(self._place.top, path, source, self._closing.snapshots)
 
     def _bytes(self, then: str, now: str, tree: str) -> Raws:
         """As they were on disk then; where later edits are on top, as they are now."""
@@ -68,6 +76,9 @@ class Undoing:
                 state="Nothing was changed.",
                 hint="`untildone undo --list` shows what every operation moved",
             )
+        edited = [path for path in operation.after.beside if self._is_edited(path, operation)]
+        if edited:
+            raise _conflict(operation, edited)
         if not all(self._git.resolve(s.files) for s in (operation.before, operation.after)):
             raise UserError(
                 f"A `git gc` has removed the files of the {operation.name} that undo compares with",
@@ -90,10 +101,17 @@ class Undoing:
         ours, theirs = (git.commit_tree(tree, [base], "side\n") for tree in (now, before))
         merged, conflicts = git.merged_tree(ours, theirs)
         if conflicts:
-            files = ", ".join(dict.fromkeys(conflicts))
-            raise UserError(
-                f"Edits made since the {operation.name} conflict in: {files}",
-                state="Nothing was changed.",
-                hint="Commit or undo your edits of these files, then try again.",
-            )
+            raise _conflict(operation, conflicts)
         return merged
+
+    def _is_edited(self, path: str, operation: Operation) -> bool:
+        known = (stand.beside[path] for stand in (operation.before, operation.after))
+        return not any(is_as(self._place.top / path, self._runs, name) for name in known)
+
+
+def _conflict(operation: Operation, paths: Iterable[str]) -> UserError:
+    return UserError(
+        f"Edits made since the {operation.name} conflict in: {', '.join(dict.fromkeys(paths))}",
+        state="Nothing was changed.",
+        hint="Commit or undo your edits of these files, then try again.",
+    )
