@@ -157,3 +157,28 @@ def test_hazard_34_staged_secret_of_a_failed_attempt_stays_out_of_our_refs(bench
     bench.loop("--on-complete", "cleanup").ok()
     kept = kept_bytes(bench)
     assert [digest(text) in kept for text in (b"a\n", b"b\n", b"c\n")] == [False, True, False]
+
+
+def test_hazard_34_staged_secret_of_the_user_is_staged_again_by_undo(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    bench.loop("--on-complete", "cleanup").ok()
+    bench.write("key.pem", "mine\n")
+    bench.git("add", "key.pem")
+    before = bench.git("ls-files", "-s", "-t"), bench.contents()
+    bench.run("restore", "demo").ok()
+    kept_bytes(bench)
+    bench.run("undo").ok()
+    assert (bench.git("ls-files", "-s", "-t"), bench.contents()) == before
+    assert "missing" not in bench.git("fsck", "--no-dangling", ok=False)
+
+
+def test_hazard_34_staged_before_a_cleanup_that_was_killed(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    bench.loop("--on-complete", "keep").ok()
+    stage(bench, bench.repo)
+    (run,) = bench.path(".git/untildone/runs").iterdir()
+    bench.path(".git/index").rename(run / "index.found.0")  # what a kill at the worst time leaves
+    bench.run("finish", "demo", "cleanup").ok()
+    assert_stored(bench)

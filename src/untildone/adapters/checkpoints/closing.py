@@ -306,8 +306,7 @@ class Closing:
     def store_current(self, what: str, head: str, also: Iterable[str] = ()) -> str:
         """All files as a commit under a ref, and further commits that must not be lost with it."""
         snapshot = self.snapshots.take(head, with_hidden=True)
-        flagged = [flag.path for flag in snapshot.flagged]
-        staged = self.snapshots.staged.commits(head, snapshot.tree, flagged)
+        staged = self.snapshots.staged.commits(head, snapshot.tree)
         message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
         parents = dict.fromkeys((head, *staged, *filter(None, also)))
         commit = self.git.commit_tree(snapshot.tree, parents, message)

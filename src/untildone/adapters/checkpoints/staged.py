@@ -35,15 +35,15 @@ class Staged:
 
         Files `beside` git stay out of it, unless another version of them was staged.
         """
-        found = sorted(self._folder.glob("index.found.*[0-9]"))
-        trees = dict.fromkeys(self._tree(index, tuple(beside)) for index in found)
+        trees = dict.fromkeys(self._tree(index, tuple(beside)) for index in self._found())
         known = {"", tree} if trees.keys() <= {"", tree} else {"", tree, self._git.tree_of(base)}
         message = f"{SUBJECT}\n\nUntildone-Run: {self._folder.name}\n"
         return tuple(self._git.commit_tree(t, [base], message) for t in trees if t not in known)
 
     def copied(self, name: str) -> str:
         """The newest of them under a name that stays, for whoever wants it back."""
-        shutil.copy2(self._noted[-1], self._folder / name)
+        # A process that was killed may have noted it.
+        shutil.copy2((self._noted or self._found())[-1], self._folder / name)
         return name
 
     def put_back(self, place: Place) -> None:
@@ -61,6 +61,9 @@ class Staged:
         """The same for what this process has noted, which it knows without a look."""
         if self._noted:
             self.forget()
+
+    def _found(self) -> list[Path]:
+        return sorted(self._folder.glob("index.found.*[0-9]"))
 
     def _tree(self, index: Path, beside: tuple[str, ...]) -> str:
         copy = self._folder / "index.look"
