@@ -16,11 +16,6 @@ class GitIndex(GitDoor):
         """Which of these paths the index has."""
         return paths_in(self.do("ls-files", "-z", "--", *paths))
 
-    def unwatched(self, index: Path | None = None) -> set[str]:
-        """Files whose changes git was told to overlook (assume-unchanged, skip-worktree)."""
-        rows = paths_in(self.do("ls-files", "-v", "-z", index=index))
-        return {row[2:] for row in rows if row[0] == "S" or row[0].islower()}
-
     def written_since(self, index: Path) -> tuple[str, ...]:
         """Files that were written or removed since this index was made, whatever they hold now."""
         words = ("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all")
@@ -53,12 +48,6 @@ class GitIndex(GitDoor):
         """Forget paths in the index; files stay."""
         listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
         self.do("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
-
-    def watch_again(self, paths: Iterable[str]) -> None:
-        """Let git see changes of these files."""
-        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-        for flag in ("--no-assume-unchanged", "--no-skip-worktree"):
-            self.do("update-index", flag, "-z", "--stdin", stdin=listed)
 
     def forget_stat(self, paths: Sequence[str]) -> None:
         """Let git look into these files again, even if they seem to be as it last saw them."""

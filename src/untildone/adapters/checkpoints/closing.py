@@ -13,6 +13,7 @@ from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.sparse import write_out
+from untildone.adapters.checkpoints.unwatched import overlook_again
 from untildone.adapters.git import Git, RefUpdate
 from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.operations import Operation, OperationLog, Stand
@@ -265,6 +266,7 @@ class Closing:
         some = git.resolve(staged) and git.tree_of(staged) != git.tree_of(f"{staged}^1")
         merged, conflicts = git.merged_tree("HEAD", staged) if some else ("HEAD", ())
         git.reset_index("HEAD" if conflicts else merged)
+        overlook_again(git, self.folder / USERS_INDEX)
         if conflicts:
             files = ", ".join(dict.fromkeys(conflicts))
             yield f"The moved original branch changed what you had staged: {files}"

@@ -64,6 +64,7 @@ class Opening:
             updates.append((archived, earlier, ""))
         updates.append((own, initial, earlier))
         remarks = tuple(f"A nested git repository is left out of the run: {p}" for p in nested)
+        remarks += tuple(_overlooked(path) for path in self._snapshots.overlooked)
         before = Stand(origin.head, {own: earlier}, backup, USERS_INDEX)
         opened = Opened(origin, initial, self.backup_ref, archived, remarks)
         return Stored(opened, updates, work, before)
@@ -94,3 +95,7 @@ class Opening:
         rules = self._snapshots.frozen
         rules.begin(text, frozen)
         self._git.use_excludes(rules.excludes)
+
+
+def _overlooked(path: str) -> str:
+    return f"Git was told to overlook `{path}`; `initial state` holds it as it is on disk"

@@ -18,6 +18,7 @@ from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard
 from untildone.adapters.checkpoints.raw_bytes import RawBytes, Raws, is_rules
 from untildone.adapters.checkpoints.standing import Standing, Written
 from untildone.adapters.checkpoints.submodules import Submodules
+from untildone.adapters.checkpoints.unwatched import see_all
 from untildone.adapters.checkpoints.view import Snapshot, View
 from untildone.adapters.checkpoints.watch import Watch
 from untildone.adapters.clock import pause
@@ -49,6 +50,8 @@ class Snapshots:
         self._git = git
         self._place = place
         self._run_folder = run_folder
+        self._users_index = run_folder / "index.orig"
+        self.overlooked: tuple[str, ...] = ()
         self._drafts = Drafts(git, place, run_folder)
         self.staged = self._drafts.staged
         self.frozen = Frozen(run_folder)
@@ -157,6 +160,7 @@ class Snapshots:
         """
         nested: list[str] = []
         flagged = [flag.path for flag in left_out]
+        self.overlooked = see_all(self._git, self._place.top, self._users_index, index)
         while not (answer := self._add(self._git, [*flagged, *nested], index)).ok:
             orphans = without_commit(os.fsdecode(answer.stderr))
             if not orphans or len(nested) > MOST_NESTED:
@@ -227,18 +231,11 @@ class Snapshots:
         raise StepError(f"No room to move a file aside: {aside}")
 
     def _see_all(self, draft: Git) -> None:
-        """An attempt that told git to overlook a file must neither keep it so nor lose its work."""
+        """Whoever told git to overlook a file must not lose what is in it."""
         if not self._drafts.index.exists():
             return
-        try:
-            told = draft.unwatched()
-        except StepError:  # a broken index is mended when files are added
-            return
-        users = self._run_folder / "index.orig"
-        if told and users.exists():
-            told -= self._git.unwatched(index=users)
-        if told:
-            draft.watch_again(sorted(told))
+        with contextlib.suppress(StepError):  # a broken index is mended when files are added
+            see_all(draft, self._place.top, self._users_index)
 
     def _inside_submodules(self) -> list[str]:
         return [inside_submodule(path) for path in self.submodules.changed()]
@@ -302,7 +299,7 @@ class Snapshots:
 
     def _new_index(self, draft: Git, base: str) -> None:
         # It grows from the user's own index, which knows the files outside a sparse checkout.
-        broken, users = self._git.index_of(self._place), self._run_folder / "index.orig"
+        broken, users = self._git.index_of(self._place), self._users_index
         if broken.exists():
             self.move_aside(broken)
         index = self._drafts.index
@@ -310,6 +307,7 @@ class Snapshots:
         if users.exists():
             shutil.copy2(users, index)
         draft.fill_index(base)
+        self._see_all(draft)
 
     def _add(self, git: Git, left_out: list[str], index: Path | None = None) -> Captured:
         skipped = (f":(exclude,top,literal){path}" for path in left_out)
