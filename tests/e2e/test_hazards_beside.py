@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE
+from tests.e2e.bench_repo import COMMAND, DONE, Live, fails
 from tests.e2e.hazard_ledger import (
     FAILS,
     assert_nothing_lost,
@@ -17,9 +19,25 @@ from tests.e2e.hazard_ledger import (
 )
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench
+    from tests.e2e.bench_repo import Bench, Result
 
 pytestmark = pytest.mark.e2e
+
+
+def ordinary(bench: Bench, *args: str) -> Result:
+    """The command as a user whom permissions stop; root gives that power away first."""
+    if os.geteuid() != 0:
+        return bench.run(*args)
+    setpriv = shutil.which("setpriv")
+    if not setpriv:
+        pytest.skip("the administrator may do everything, and there is no setpriv")
+    bounds = ("--bounding-set", "-dac_override,-dac_read_search")
+    live = Live([setpriv, *bounds, str(COMMAND), *args], bench.repo, bench.env())
+    try:
+        return live.wait()
+    finally:
+        live.close()
+
 
 SPOILS = {
     "overwritten": "echo x > a.txt; echo x > gone.txt",
@@ -85,3 +103,91 @@ def test_hazard_01_cleanup_keeps_what_git_was_told_to_overlook(
     assert bench.git("ls-files", "-v", "a.txt", "gone.txt") == before
     assert bench.read("a.txt") == "MINE\n"
     assert_nothing_lost(bench, {("a.txt", digest(b"MINE, later\n"))})
+
+
+REFUSED = {
+    "a name like .git": ("mkdir d; echo secret > d/.GIT", {"d/.GIT"}),
+    "names like git~1": (
+        "for n in 1 2; do mkdir -p d/$n; echo x > d/$n/git~1; done",
+        {"d/1/git~1", "d/2/git~1"},
+    ),
+}
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+@pytest.mark.parametrize("kind", REFUSED)
+def test_hazard_34_files_that_git_refuses_are_kept_beside_git(
+    bench: Bench, kind: str, checkpoint: str
+) -> None:
+    bench.only_stories(1)
+    before, users = bench.snapshot(runtime=False), users_bytes(bench)
+    deed, names = REFUSED[kind]
+    bench.plan({1: [["write", "mess-1.txt", "mess\n"], ["sh", deed], *FAILS]})
+    result = bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files
+    kept = {
+        str(path.relative_to(folder))
+        for folder in bench.repo.glob(".git/untildone/runs/*/kept/1/1")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    assert names <= kept
+    assert all(name in warnings(result) for name in kept)
+    assert all(name in bench.run("attempts", "demo").ok().stdout for name in kept)
+    bench.run("restore", "demo").ok()
+    assert bench.snapshot(runtime=False) | {"refs": before["refs"]} == before
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    assert all(bench.path(name).read_text() for name in kept)
+    assert_nothing_lost(bench, users)
+
+
+def test_hazard_34_finished_story_with_files_that_git_refuses(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["sh", REFUSED["a name like .git"][0]], *DONE]})
+    result = bench.loop("--on-complete", "cleanup").ok()
+    assert len(bench.calls()) == 1
+    assert bench.read("d/.GIT") == "secret\n"
+    assert "d/.GIT" in warnings(result)
+
+
+def test_hazard_34_file_that_git_refuses_made_by_hand(bench: Bench) -> None:
+    bench.only_stories(1)
+    before = bench.snapshot(runtime=False)
+    bench.plan()
+    bench.loop().ok()
+    bench.write("d/.GIT", "by hand\n")
+    bench.run("restore", "demo").ok()
+    assert bench.read("d/.GIT") == "by hand\n"
+    now = bench.snapshot(runtime=False)
+    assert (now["index"], now["head"]) == (before["index"], before["head"])
+    said = bench.loop().ok(2).stderr
+    assert "d/.GIT" in said
+    assert "Nothing was changed." in said
+    assert bench.snapshot(runtime=False) == now
+
+
+def test_hazard_34_unreadable_files(bench: Bench) -> None:
+    bench.only_stories(1)
+    users = users_bytes(bench)
+    before = bench.contents()
+    locks = "echo new > locked; echo edit > README.md; chmod 000 locked README.md"
+    bench.plan({1: [["sh", locks], *FAILS]})
+    result = ordinary(bench, *bench.loop_args()).ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files
+    assert "README.md" in warnings(result)
+    bench.write("README.md", "edited since\n")
+    bench.path("README.md").chmod(0o000)
+    refused = ordinary(bench, "finish", "demo", "cleanup")
+    assert refused.code != 0
+    assert "README.md" in refused.stderr
+    assert bench.status() == [" M README.md"]
+    bench.path("README.md").chmod(0o644)
+    ordinary(bench, "finish", "demo", "cleanup").ok()
+    assert bench.read("README.md") == "edited since\n"
+    ordinary(bench, "restore", "demo").ok()
+    assert bench.contents() == before
+    ordinary(bench, "attempts", "demo", "--restore", "1/1").ok()
+    assert (bench.read("locked"), bench.read("README.md")) == ("new\n", "edit\n")
+    assert_nothing_lost(bench, users)

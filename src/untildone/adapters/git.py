@@ -217,9 +217,13 @@ class Git(GitIndex):
 
     # -- verbs ---------------------------------------------------------------------------------
 
-    def add_all(self, *pathspec: str, index: Path | None = None) -> Captured:
-        """Record every file that is not ignored in the index; says what it adds and removes."""
-        return self.ask("add", "-A", "-v", "--sparse", "--", ":/", *pathspec, index=index)
+    def add_all(self, *pathspec: str, index: Path | None = None, go_on: bool = False) -> Captured:
+        """Record every file that is not ignored in the index; says what it adds and removes.
+
+        With `go_on` a file that git cannot take does not keep it from looking at the others.
+        """
+        flags = ("-A", "-v", "--sparse", *(("--ignore-errors",) if go_on else ()))
+        return self.ask("add", *flags, "--", ":/", *pathspec, index=index)
 
     def commit_tree(self, tree: str, parents: Iterable[str], message: str) -> str:
         """A commit of this tree; no hook runs and no branch moves."""

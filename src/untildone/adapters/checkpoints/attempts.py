@@ -6,6 +6,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.kept import keep, kept_folder
 from untildone.adapters.checkpoints.raw_bytes import Raws
+from untildone.adapters.checkpoints.refused import make_readable
 from untildone.adapters.checkpoints.snapshot import Snapshots
 from untildone.adapters.checkpoints.sparse import write_out
 from untildone.adapters.checkpoints.view import Snapshot
@@ -64,6 +65,7 @@ class Attempts:
     def _make_room(self, ref: str, snapshot: Snapshot) -> None:
         top = self._place.top
         kept = kept_folder(self._folder, ref.removeprefix(self._prefix))
+        make_readable(top, snapshot.flagged)
         keep(top, snapshot.flagged, kept, self._snapshots)
         self._snapshots.let_go(snapshot.changes)
         for path in snapshot.nested:

@@ -16,6 +16,7 @@ from untildone.adapters.checkpoints.git_words import (
 )
 from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard
 from untildone.adapters.checkpoints.raw_bytes import RawBytes, Raws, is_rules
+from untildone.adapters.checkpoints.refused import is_refused, refuse_less, refused
 from untildone.adapters.checkpoints.standing import Standing, Written
 from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.checkpoints.unwatched import see_all
@@ -32,6 +33,7 @@ LOCK_WAIT_S = 2.0
 TRIES = 6
 LOCK_TRIES = 200
 MOST_NESTED = 200
+MOST_LEFT_OUT = 1000
 RULES = (".gitignore", ".gitattributes", ".gitmodules")
 BROKEN_INDEX = ("index file", "bad signature", "bad index")
 LEFT_OPEN = (
@@ -102,8 +104,8 @@ class Snapshots:
         draft = self._drafts.begin()
         if with_hidden or not self._drafts.is_of(base):
             self._see_all(draft)
-        large = self.watch.large(draft)
-        orphans, said = self._add_all(draft, base, [flag.path for flag in large])
+        orphans, large, said = self._add_all(draft, base, self.watch.large(draft))
+        self._refuse_less(base, () if with_hidden or look else large)
         rare = listed or with_hidden or large or orphans or self._as_is
         ordinary = not rare and self._drafts.is_of(base)
         if ordinary and self._nothing_odd(base, said):
@@ -116,7 +118,7 @@ class Snapshots:
         if written and written.odd and not self._drafts.is_of(base):
             # Somebody's git has seen these files while other rules were in force.
             draft.forget_stat(written.odd)
-            self._add_all(draft, base, [*(flag.path for flag in large), *orphans])
+            orphans, large, _ = self._add_all(draft, base, large)
             view.again()
             written = self._written(draft, base, view, with_hidden=with_hidden)
         linked = [c.path for c in view.changes if _is_new_link(c)]
@@ -237,6 +239,10 @@ class Snapshots:
         with contextlib.suppress(StepError):  # a broken index is mended when files are added
             see_all(draft, self._place.top, self._users_index)
 
+    def _refuse_less(self, base: str, flags: tuple[Flag, ...]) -> None:
+        if barred := [flag for flag in flags if is_refused(flag)]:
+            refuse_less(barred, self._git.files_among(base, [flag.path for flag in barred]))
+
     def _inside_submodules(self) -> list[str]:
         return [inside_submodule(path) for path in self.submodules.changed()]
 
@@ -264,31 +270,46 @@ class Snapshots:
                 return
         raise StepError(f"The index stays locked: {self._git.index_of(self._place)}.lock")
 
-    def _add_all(self, draft: Git, base: str, left_out: list[str]) -> tuple[tuple[str, ...], bytes]:
+    def _add_all(
+        self, draft: Git, base: str, left_out: tuple[Flag, ...]
+    ) -> tuple[tuple[str, ...], tuple[Flag, ...], bytes]:
+        """Nested repositories without a commit, what else stays out of git, and git's words."""
         orphans: list[str] = []
         self._as_is = []
-        tries = TRIES
+        out, tries = list(left_out), TRIES
         if not self._drafts.index.exists():
             self._new_index(draft, base)
-        while not (answer := self._add(draft, [*left_out, *orphans, *self._as_is])).ok:
+        while not (answer := self._add_but(draft, out, orphans)).ok:
             said = os.fsdecode(answer.stderr)
             repositories, as_is = without_commit(said), not_encoded(said)
-            tries -= 0 if repositories or as_is else 1
-            if tries == 0 or len(orphans) + len(self._as_is) > MOST_NESTED:
+            barred = refused(self._place.top, said, out)
+            tries -= 0 if repositories or as_is or barred else 1
+            if tries == 0 or len(orphans) + len(out) + len(self._as_is) > MOST_LEFT_OUT:
                 raise git_failed(("add",), answer)
-            if repositories or as_is:
-                orphans += repositories
-                self._as_is += as_is
-                continue
-            for path in not_regular(said):
-                self.move_aside(self._place.top / path)  # git cannot record it, and we lose nothing
-            self.clear_the_way()
-            self._drafts.index.with_name("index.lock").unlink(missing_ok=True)  # its `add` has died
-            if tries < TRIES - 1 or any(words in said for words in BROKEN_INDEX):
-                self._new_index(draft, base)
+            orphans += repositories
+            self._as_is += as_is
+            out += barred
+            if not (repositories or as_is or barred):
+                self._mend(draft, base, said, anew=tries < TRIES - 1)
         if self._as_is:
             draft.add_as_is(self._as_is, self._place.top)
-        return tuple(orphans), answer.stdout
+        return tuple(orphans), tuple(out), answer.stdout
+
+    def _add_but(self, draft: Git, out: list[Flag], orphans: list[str]) -> Captured:
+        skipped = [*(flag.path for flag in out), *orphans, *self._as_is]
+        return self._add(draft, skipped, go_on=bool(out))
+
+    def _mend(self, draft: Git, base: str, said: str, *, anew: bool) -> None:
+        """Out of the way with what stopped git, so that it can try again."""
+        for path in not_regular(said):
+            self.move_aside(self._place.top / path)  # git cannot record it, and we lose nothing
+        self.clear_the_way()
+        self._drafts.index.with_name("index.lock").unlink(missing_ok=True)  # its `add` has died
+        if any(words in said for words in BROKEN_INDEX):
+            self.move_aside(self._git.index_of(self._place))
+            anew = True
+        if anew:
+            self._new_index(draft, base)
 
     def let_go(self, changes: Iterable[Change]) -> None:
         """Files that git stored as they are, against its rules, bar the way of a checkout."""
@@ -299,19 +320,18 @@ class Snapshots:
 
     def _new_index(self, draft: Git, base: str) -> None:
         # It grows from the user's own index, which knows the files outside a sparse checkout.
-        broken, users = self._git.index_of(self._place), self._users_index
-        if broken.exists():
-            self.move_aside(broken)
-        index = self._drafts.index
+        index, users = self._drafts.index, self._users_index
         index.unlink(missing_ok=True)
         if users.exists():
             shutil.copy2(users, index)
         draft.fill_index(base)
         self._see_all(draft)
 
-    def _add(self, git: Git, left_out: list[str], index: Path | None = None) -> Captured:
+    def _add(
+        self, git: Git, left_out: list[str], index: Path | None = None, *, go_on: bool = False
+    ) -> Captured:
         skipped = (f":(exclude,top,literal){path}" for path in left_out)
-        return git.add_all(*self._skip, *skipped, index=index)
+        return git.add_all(*self._skip, *skipped, index=index, go_on=go_on)
 
     def _flatten(self, draft: Git, linked: list[str], nested: tuple[str, ...]) -> None:
         if linked:
