@@ -191,3 +191,52 @@ def test_hazard_34_unreadable_files(bench: Bench) -> None:
     ordinary(bench, "attempts", "demo", "--restore", "1/1").ok()
     assert (bench.read("locked"), bench.read("README.md")) == ("new\n", "edit\n")
     assert_nothing_lost(bench, users)
+
+
+LOCKED = {
+    "new folder": "mkdir -p ro/x/y; echo evil > ro/x/f; echo evil > ro/x/y/f; chmod -R a-w ro",
+    "empty folder": "mkdir -p ro/x/y; chmod -R a-w ro",
+    "tracked folder": "echo evil > src/new; echo evil > src/app.py; chmod 555 src",
+    "removed file": "rm src/app.py; chmod 555 src",
+    "with a secret": "mkdir ro; echo PASSWORD=1 > ro/.env.local; chmod 555 ro",
+    "nested repository": "git init -q ro/in; echo evil > ro/in/f; chmod 555 ro/in ro",
+    "folder for a file": "rm run.sh; mkdir run.sh; echo evil > run.sh/f; chmod 555 run.sh",
+}
+
+
+@pytest.mark.parametrize("kind", LOCKED)
+def test_hazard_35_folders_that_may_not_be_written(bench: Bench, kind: str) -> None:
+    bench.only_stories(1, 2)
+    users = users_bytes(bench)
+    bench.plan({1: [["sh", LOCKED[kind]], *FAILS]})
+    ordinary(bench, *bench.loop_args("--checkpoint", "branch")).ok()
+    first, retry, *_ = bench.calls()
+    assert retry.files == first.files
+    names = bench.git("ls-tree", "-r", "--name-only", "ralph/demo").split()
+    assert not [name for name in names if name.startswith("ro/")]
+    if kind in ("new folder", "tracked folder"):
+        saved = bench.git("log", "-p", "-m", "--format=", "refs/ralph/attempts/demo/1/1")
+        assert saved.count("+evil") == 2
+    assert_nothing_lost(bench, users)
+
+
+def test_hazard_35_file_of_an_attempt_that_cannot_be_removed(bench: Bench) -> None:
+    """Git says so in a warning only; the next story must not begin with it."""
+    bench.only_stories(1)
+    real = bench.git("--exec-path") + "/git"
+    bench.program(
+        "git",
+        f'#!/bin/sh\ncase " $* " in *" read-tree -m -u "*)\n'
+        f'  {real} "$@"; code=$?; [ -e {bench.root}/stubborn ] && echo evil > stubborn\n'
+        f"  echo \"warning: unable to unlink 'stubborn': Permission denied\" >&2; exit $code ;;\n"
+        f'esac\nexec {real} "$@"\n',
+    )
+    (bench.root / "stubborn").touch()
+    bench.plan({1: [["write", "stubborn", "evil\n"], *FAILS]})
+    result = bench.loop().ok(3)
+    assert "stubborn" in result.stderr
+    assert len(bench.calls()) == 1
+    (bench.root / "stubborn").unlink()
+    bench.run("resume", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep").ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from untildone.adapters.checkpoints.kept import keep, kept_folder
+from untildone.adapters.checkpoints.locked import check_gone, make_writable, unlock
 from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.checkpoints.refused import make_readable
 from untildone.adapters.checkpoints.snapshot import Snapshots
@@ -64,6 +65,9 @@ class Attempts:
 
     def _make_room(self, ref: str, snapshot: Snapshot) -> None:
         top = self._place.top
+        unlock(top, (change.path for change in snapshot.changes))
+        unlock(top, (flag.path for flag in snapshot.flagged))
+        unlock(top, (f"{path}/" for path in snapshot.nested))
         kept = kept_folder(self._folder, ref.removeprefix(self._prefix))
         make_readable(top, snapshot.flagged)
         keep(top, snapshot.flagged, kept, self._snapshots)
@@ -75,6 +79,7 @@ class Attempts:
             # Ignored files and folders in the place of a tracked file: git would overwrite them.
             obstacle = self._snapshots.obstacle(change.path) if change.status == "D" else ""
             if obstacle:
+                make_writable(top / obstacle)  # a folder that is locked cannot be moved
                 self._snapshots.move_aside(top / obstacle)
 
     def _of_this_run(self, ref: str) -> str:
@@ -98,6 +103,7 @@ class Attempts:
             # A file changed after the snapshot, and git refuses to lose it: look again.
             snapshot = self._snapshots.take(checkpoint, with_hidden=True)
             self.store(ref, snapshot, checkpoint, [])
+        check_gone(self._place.top, snapshot.changes, answer)
         write_out(self._git, self._place.top, self._folder)
         raw = self._snapshots.raw
         raw.put_back(checkpoint, raw.of(checkpoint), snapshot.raws or {})
@@ -117,5 +123,7 @@ class Attempts:
             for folder, _, _ in os.walk(top, topdown=False):
                 path = Path(folder)
                 if path.stat().st_ctime >= since:
+                    if path.parent != self._place.top and path.parent.stat().st_ctime >= since:
+                        make_writable(path.parent)
                     with contextlib.suppress(OSError):
                         path.rmdir()

@@ -1,0 +1,54 @@
+"""Folders that may not be written (Go's module cache has such): git cannot remove their files."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from untildone.adapters.git import Change
+from untildone.adapters.process import Captured
+from untildone.domain.errors import StepError
+
+MOST_NAMED = 10
+OPEN = stat.S_IRUSR | stat.S_IWUSR | stat.S_IXUSR
+
+
+def unlock(top: Path, paths: Iterable[str]) -> None:
+    """Make the folders above these paths writable; nothing behind a link is touched."""
+    ours: dict[str, bool] = {}
+    for path in paths:
+        parts = path.split("/")
+        for k in range(1, len(parts)):
+            folder = "/".join(parts[:k])
+            if folder not in ours:
+                ours[folder] = make_writable(top / folder)
+            if not ours[folder]:
+                break
+
+
+def make_writable(folder: Path) -> bool:
+    """For its owner; says whether it is a folder, and no link to one."""
+    try:
+        mode = folder.lstat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISDIR(mode) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        with contextlib.suppress(OSError):  # what is left in it will be named
+            folder.chmod(stat.S_IMODE(mode) | OPEN)
+    return stat.S_ISDIR(mode)
+
+
+def check_gone(top: Path, changes: Iterable[Change], answer: Captured) -> None:
+    """Git only warns of new files that it could not remove; the next story must not have them."""
+    if b"unable to unlink" not in answer.stderr:
+        return
+    new = (top / change.path for change in changes if change.status == "A")
+    left = [str(path) for path in new if path.is_symlink() or path.is_file()]
+    if left:
+        more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+        raise StepError(
+            f"Files of the attempt cannot be removed: {', '.join(left[:MOST_NAMED])}{more}",
+            state="The attempt is stored, but the tree is not back at the checkpoint.",
+            hint="Make their folders writable, then `untildone resume`.",
+        )
