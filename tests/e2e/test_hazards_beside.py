@@ -240,3 +240,40 @@ def test_hazard_35_file_of_an_attempt_that_cannot_be_removed(bench: Bench) -> No
     bench.run("resume", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep").ok()
     first, retry = bench.calls()
     assert retry.files == first.files
+
+
+INNER = {
+    "empty": ("cd src && git init -q", "src__.git"),
+    "with a commit": ("cd src && git init -q && git add . && git commit -qm in", "src__.git"),
+    "with more work": ("cd src && git init -q && mkdir new && echo x > new/f", "src__.git"),
+    "deep": ("cd openspec/changes && git init -q", "openspec__changes__.git"),
+    "stray file": ("mkdir gf && echo 'gitdir: /x' > gf/.git", "gf__.git"),
+    "stray file beside work": ("mkdir gf && echo 'gitdir: /x' | tee gf/.git > gf/x", "gf__.git"),
+    "stray file in a folder": ("echo 'gitdir: /x' > src/.git", "src__.git"),
+    "stray link": ("ln -s /nowhere src/.git", "src__.git"),
+}
+
+
+@pytest.mark.parametrize("kind", INNER)
+def test_hazard_08_git_folder_in_a_folder_of_ours(bench: Bench, kind: str) -> None:
+    bench.only_stories(1)
+    users = users_bytes(bench)
+    deed, name = INNER[kind]
+    bench.plan({1: [["sh", deed], *FAILS]})
+    result = bench.loop("--checkpoint", "stash" if kind == "deep" else "branch").ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files
+    (kept,) = bench.repo.glob(f".git/untildone/runs/*/aside/*-{name}")
+    assert str(kept) in warnings(result)
+    if kind == "with a commit":
+        assert bench.git(f"--git-dir={kept}", "log", "--format=%s") == "in"
+    assert_nothing_lost(bench, users)
+
+
+def test_hazard_08_git_folder_of_the_user_in_a_folder_of_ours(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.git("init", "-q", cwd=bench.path("src"))
+    bench.plan({1: [["sh", "cd src && git add . && git commit -qm more"], *FAILS]})
+    bench.loop().ok()
+    assert bench.path("src/.git/HEAD").exists()
+    assert bench.read("src/app.py") == "print('hello')\n"

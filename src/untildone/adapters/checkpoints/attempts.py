@@ -4,6 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from untildone.adapters.checkpoints.inner import made_inside
 from untildone.adapters.checkpoints.kept import keep, kept_folder
 from untildone.adapters.checkpoints.locked import check_gone, make_writable, unlock
 from untildone.adapters.checkpoints.raw_bytes import Raws
@@ -93,8 +94,13 @@ class Attempts:
         git.update_refs(updates, "untildone: make room for this run's attempt")
         return ""
 
-    def put_back(self, ref: str, snapshot: Snapshot, checkpoint: str, since: float) -> None:
-        """Bring the files back to the checkpoint; what is in the way is moved aside."""
+    def put_back(
+        self, ref: str, snapshot: Snapshot, checkpoint: str, since: float
+    ) -> tuple[str, ...]:
+        """Bring the files back to the checkpoint; what is in the way is moved aside.
+
+        Says what of the attempt made since then was moved and is not in its commit.
+        """
         tries = PUT_BACK_TRIES
         while not (answer := self._check_out(ref, snapshot, checkpoint)).ok:
             tries -= 1
@@ -108,15 +114,28 @@ class Attempts:
         raw = self._snapshots.raw
         raw.put_back(checkpoint, raw.of(checkpoint), snapshot.raws or {})
         self._snapshots.submodules.put_back(ref)
-        self._remove_new_empty_folders(since)
+        left = self._git.untracked_entries()
+        moved = self._move_repositories(checkpoint, left, since)
+        self._remove_new_empty_folders(left, since)
+        return moved
 
     def _check_out(self, ref: str, snapshot: Snapshot, checkpoint: str) -> Captured:
         self._make_room(ref, snapshot)
         return self._git.checkout_tree(checkpoint)
 
-    def _remove_new_empty_folders(self, since: float) -> None:
+    def _move_repositories(
+        self, checkpoint: str, left: tuple[str, ...], since: float
+    ) -> tuple[str, ...]:
+        top, moved = self._place.top, []
+        for path in made_inside(self._git, top, checkpoint, left, since):
+            unlock(top, [f"{path.relative_to(top)}/"])
+            place = self._snapshots.move_aside(path)
+            moved.append(f"The attempt made `{path.relative_to(top)}`; it was moved to: {place}")
+        return tuple(moved)
+
+    def _remove_new_empty_folders(self, left: tuple[str, ...], since: float) -> None:
         # Git tracks no folders: those that the attempt made and left empty are found by their age.
-        for entry in self._git.untracked_entries():
+        for entry in left:
             top = self._place.top / entry
             if not entry.endswith("/") or any(files for _, _, files in os.walk(top)):
                 continue

@@ -202,8 +202,9 @@ class BranchCheckpoint(Workspace):
         self._git.update_refs(updates, f"untildone: put back to {checkpoint[:12]}")
         self._head_on_branch()
         since = self._surroundings.noted_at()
-        self._attempts.put_back(ref, snapshot, checkpoint, since)
-        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved), snapshot.changed_tree)
+        late = self._attempts.put_back(ref, snapshot, checkpoint, since)
+        remarks = (*remarks, *snapshot.remarks, *moved, *late)
+        return Reverted(lane, ref, remarks, snapshot.changed_tree)
 
     def _at(self, refs: dict[str, Ref]) -> str:
         return refs[self._ref].commit if self._ref in refs else ""

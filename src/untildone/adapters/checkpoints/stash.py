@@ -138,9 +138,11 @@ class StashCheckpoint(Workspace):
         self._note("put-back", before, self._stand(checkpoint))
         moved = self._settle(refs)
         self._git.update_refs([(self._ref, checkpoint, None)], f"untildone: back to {checkpoint}")
-        self._attempts.put_back(ref, snapshot, checkpoint, self._surroundings.noted_at())
+        since = self._surroundings.noted_at()
+        late = self._attempts.put_back(ref, snapshot, checkpoint, since)
         self._put_back_mark.unlink()
-        return Reverted(lane, ref, (*remarks, *snapshot.remarks, *moved), snapshot.changed_tree)
+        remarks = (*remarks, *snapshot.remarks, *moved, *late)
+        return Reverted(lane, ref, remarks, snapshot.changed_tree)
 
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """The work is in the tree already: only our traces are removed."""
