@@ -14,6 +14,7 @@ from tests.e2e.hazard_ledger import (
     assert_nothing_lost,
     digest,
     index_of,
+    kept_bytes,
     users_bytes,
     warnings,
 )
@@ -277,3 +278,32 @@ def test_hazard_08_git_folder_of_the_user_in_a_folder_of_ours(bench: Bench) -> N
     bench.loop().ok()
     assert bench.path("src/.git/HEAD").exists()
     assert bench.read("src/app.py") == "print('hello')\n"
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
+def test_hazard_36_announced_secret_is_refused(bench: Bench, checkpoint: str) -> None:
+    bench.write("tracked.key", "")
+    bench.commit("an empty file")
+    bench.write("tracked.key", "now = 'filled'\n")
+    bench.write("conf/.env.local", "PASSWORD=hunter2\n")
+    bench.git("add", "-N", "conf/.env.local")
+    before = bench.snapshot()
+    result = bench.loop("--checkpoint", checkpoint).ok(2)
+    assert "conf/.env.local" in result.stderr
+    assert "tracked.key" not in result.stderr
+    assert (bench.snapshot(), bench.calls()) == (before, [])
+
+
+def test_hazard_36_announced_secret_stays_out_of_a_cleanup_into_the_users_tree(
+    bench: Bench,
+) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    bench.loop("--checkpoint", "worktree").ok()
+    bench.write("conf/.env.local", "PASSWORD=hunter2\n")
+    bench.git("add", "-N", "conf/.env.local")
+    bench.run("finish", "demo", "cleanup").ok()
+    assert bench.read("conf/.env.local") == "PASSWORD=hunter2\n"
+    assert bench.read("work-1.txt") == "work 1\n"
+    assert " A conf/.env.local" in bench.status()
+    assert digest(b"PASSWORD=hunter2\n") not in kept_bytes(bench)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from untildone.adapters.checkpoints.announced import new_files
 from untildone.adapters.checkpoints.filters import unfiltered
 from untildone.adapters.checkpoints.guard import Flag, Guard
 from untildone.adapters.git import Git
@@ -25,7 +26,7 @@ def refuse_flagged(repo: Repository, git: Git, max_file_mb: float, asking: Askin
     A signal at the question is no answer: it is in the inbox, for the caller to see.
     """
     guard, top = Guard.of(max_file_mb), repo.place.top
-    flags = unfiltered(git, guard.look_at_all(top, git.untracked_files()))
+    flags = unfiltered(git, guard.look_at_all(top, new_files(git, top)))
     if not flags:
         return
     person = Person(repo.inbox, "ask", at_terminal=asking.at_terminal)
@@ -47,6 +48,7 @@ def _refusal(flags: tuple[Flag, ...]) -> UserError:
     return UserError(
         f"Untracked files that are large or look like secrets would be committed:{rows}",
         state="Nothing was changed.",
-        hint="Add them to .gitignore (or .git/info/exclude), or take them along with "
-        "`--include-flagged`; `--max-file-mb` sets the largest size",
+        hint="Add them to .gitignore (or .git/info/exclude; after `git add -N` also `git rm "
+        "--cached`), or take them along with `--include-flagged`; `--max-file-mb` sets the largest "
+        "size",
     )

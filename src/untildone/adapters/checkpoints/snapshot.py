@@ -168,6 +168,8 @@ class Snapshots:
             if not orphans or len(nested) > MOST_NESTED:
                 raise git_failed(("add",), answer)
             nested += orphans
+        if flagged:
+            self._git.drop_from_index(flagged, index=index)  # some may be announced
         tree = self._git.write_tree(index=index)
         linked = [c.path for c in self._git.diff_trees(staged, tree) if _is_new_link(c)]
         if linked:

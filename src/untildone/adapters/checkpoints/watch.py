@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 
+from untildone.adapters.checkpoints.announced import new_files
 from untildone.adapters.checkpoints.filters import unfiltered
 from untildone.adapters.checkpoints.frozen import Frozen
 from untildone.adapters.checkpoints.guard import Flag, Guard, listed
@@ -75,5 +76,5 @@ class Watch:
     def untracked(self, known: str = "") -> tuple[Flag, ...]:
         """Untracked files of the user that should stay out; those of the commit `known` pass."""
         taken = set(self._git.files_at(known)) if known else set()
-        new = (path for path in self._git.untracked_files() if path not in taken)
+        new = (path for path in new_files(self._git, self._top) if path not in taken)
         return unfiltered(self._git, self.guard.look_at_all(self._top, new))
