@@ -112,6 +112,10 @@ REFUSED = {
         "for n in 1 2; do mkdir -p d/$n; echo x > d/$n/git~1; done",
         {"d/1/git~1", "d/2/git~1"},
     ),
+    "hidden by a rule": (
+        "mkdir d; echo '*' > d/.gitignore; echo x > d/.GIT; echo y > d/plain",
+        {"d/.GIT"},
+    ),
 }
 
 
@@ -203,6 +207,56 @@ LOCKED = {
     "nested repository": "git init -q ro/in; echo evil > ro/in/f; chmod 555 ro/in ro",
     "folder for a file": "rm run.sh; mkdir run.sh; echo evil > run.sh/f; chmod 555 run.sh",
 }
+
+
+UNREAD = {
+    "tracked": "echo evil > src/app.py; chmod 000 src",
+    "new": "mkdir -p q/r; echo evil > q/r/f; chmod 000 q",
+}
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+def test_hazard_35_folders_that_nobody_may_read(bench: Bench, kind: str) -> None:
+    bench.only_stories(1)
+    users = users_bytes(bench)
+    bench.plan({1: [["sh", UNREAD[kind]], *FAILS]})
+    result = ordinary(bench, *bench.loop_args()).ok()
+    first, retry = bench.calls()
+    assert retry.files == first.files
+    if kind == "new":
+        (kept,) = bench.repo.glob(".git/untildone/runs/*/aside/*-q")
+        assert (kept / "r/f").read_text() == "evil\n"
+        assert str(kept) in warnings(result)
+    else:
+        assert bench.blob("refs/ralph/attempts/demo/1/1", "src/app.py") == "evil"
+    assert_nothing_lost(bench, users)
+
+
+def test_hazard_35_unread_folders_of_the_user(bench: Bench) -> None:
+    """Git passes over them: a new one is left alone, a tracked one could not be stored."""
+    bench.only_stories(1)
+    bench.write("mine/f", "mine\n")
+    bench.path("mine").chmod(0o000)
+    bench.plan({1: fails()})
+    ordinary(bench, *bench.loop_args("--on-complete", "cleanup")).ok()
+    assert bench.path("mine").stat().st_mode & 0o777 == 0
+    bench.path("mine").chmod(0o755)
+    assert bench.read("mine/f") == "mine\n"
+    bench.path("src").chmod(0o000)
+    refused = ordinary(bench, *bench.loop_args("--task", "x", "--done", "promise"))
+    bench.path("src").chmod(0o755)
+    refused.ok(2)
+    assert "src/app.py" in refused.stderr
+
+
+def test_hazard_35_restore_takes_locked_folders_of_a_finished_story_away(bench: Bench) -> None:
+    bench.only_stories(1)
+    before = bench.contents()
+    bench.plan({1: [["sh", LOCKED["new folder"]], *DONE]})
+    ordinary(bench, *bench.loop_args()).ok()
+    ordinary(bench, "restore", "demo").ok()
+    assert bench.contents() == before
+    assert not bench.path("ro").exists()
 
 
 @pytest.mark.parametrize("kind", LOCKED)

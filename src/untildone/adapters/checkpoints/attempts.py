@@ -109,19 +109,32 @@ class Attempts:
             # A file changed after the snapshot, and git refuses to lose it: look again.
             snapshot = self._snapshots.take(checkpoint, with_hidden=True)
             self.store(ref, snapshot, checkpoint, [])
-        check_gone(self._place.top, snapshot.changes, answer)
+        new = (change.path for change in snapshot.changes if change.status == "A")
+        check_gone(self._place.top, new, answer)
         write_out(self._git, self._place.top, self._folder)
         raw = self._snapshots.raw
         raw.put_back(checkpoint, raw.of(checkpoint), snapshot.raws or {})
         self._snapshots.submodules.put_back(ref)
         left = self._git.untracked_entries()
-        moved = self._move_repositories(checkpoint, left, since)
+        moved = (*self._move_unread(left, since), *self._move_repositories(checkpoint, left, since))
         self._remove_new_empty_folders(left, since)
         return moved
 
     def _check_out(self, ref: str, snapshot: Snapshot, checkpoint: str) -> Captured:
         self._make_room(ref, snapshot)
         return self._git.checkout_tree(checkpoint)
+
+    def _move_unread(self, left: tuple[str, ...], since: float) -> tuple[str, ...]:
+        """Folders that the attempt locked, so that git could not look into them."""
+        top, moved = self._place.top, []
+        for entry in left:
+            path = top / entry.rstrip("/")
+            if path.is_symlink() or not path.is_dir() or os.access(path, os.R_OK | os.X_OK):
+                continue
+            if path.stat().st_ctime >= since and make_writable(path) and any(path.iterdir()):
+                place = self._snapshots.move_aside(path)
+                moved.append(f"Nobody could read `{entry}`; it was moved to: {place}")
+        return tuple(moved)
 
     def _move_repositories(
         self, checkpoint: str, left: tuple[str, ...], since: float

@@ -9,6 +9,7 @@ from pathlib import PurePath
 
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.kept import exchange, give_back, kept_of
+from untildone.adapters.checkpoints.locked import check_gone, unlock
 from untildone.adapters.checkpoints.opening import USERS_INDEX
 from untildone.adapters.checkpoints.raw_bytes import Raws
 from untildone.adapters.checkpoints.snapshot import Snapshots
@@ -331,7 +332,9 @@ class Closing:
 
         If that cannot be done, the copy of the index comes back.
         """
-        self.snapshots.let_go(self.git.diff_trees(now, tree))
+        changes = self.git.diff_trees(now, tree)
+        unlock(self._place.top, (change.path for change in changes))
+        self.snapshots.let_go(changes)
         for path in (*self.snapshots.in_the_way(now, tree), *self._leaving(now, tree)):
             self.snapshots.move_aside(self._place.top / path)
         answer = self.git.checkout_tree(tree)
@@ -339,6 +342,8 @@ class Closing:
             install_index(self._place, self.folder / index)
             failed = git_failed(("read-tree",), answer)
             raise StepError(failed.message, state="What was there is stored under refs/ralph.")
+        gone = (change.path for change in changes if change.status == "D")
+        check_gone(self._place.top, gone, answer)
         write_out(self.git, self._place.top, self.folder)
         self.snapshots.raw.put_back(tree, wanted, self.snapshots.raw.of(now))
 

@@ -6,7 +6,6 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from untildone.adapters.git import Change
 from untildone.adapters.process import Captured
 from untildone.domain.errors import StepError
 
@@ -39,16 +38,15 @@ def make_writable(folder: Path) -> bool:
     return stat.S_ISDIR(mode)
 
 
-def check_gone(top: Path, changes: Iterable[Change], answer: Captured) -> None:
-    """Git only warns of new files that it could not remove; the next story must not have them."""
+def check_gone(top: Path, paths: Iterable[str], answer: Captured) -> None:
+    """Git only warns of files that it could not remove; the next story must not have them."""
     if b"unable to unlink" not in answer.stderr:
         return
-    new = (top / change.path for change in changes if change.status == "A")
-    left = [str(path) for path in new if path.is_symlink() or path.is_file()]
+    left = [path for path in paths if (top / path).is_symlink() or (top / path).is_file()]
     if left:
         more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
         raise StepError(
-            f"Files of the attempt cannot be removed: {', '.join(left[:MOST_NAMED])}{more}",
-            state="The attempt is stored, but the tree is not back at the checkpoint.",
-            hint="Make their folders writable, then `untildone resume`.",
+            f"Files cannot be removed: {', '.join(left[:MOST_NAMED])}{more}",
+            state="They are stored under refs/ralph, but the files are not back where they were.",
+            hint="Make their folders writable, then try again (`untildone resume`).",
         )

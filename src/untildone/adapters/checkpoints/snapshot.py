@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from untildone.adapters.checkpoints import refused
 from untildone.adapters.checkpoints.drafts import Drafts
 from untildone.adapters.checkpoints.frozen import Frozen
 from untildone.adapters.checkpoints.git_words import (
@@ -15,8 +16,8 @@ from untildone.adapters.checkpoints.git_words import (
     without_commit,
 )
 from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard
+from untildone.adapters.checkpoints.locked import unlock
 from untildone.adapters.checkpoints.raw_bytes import RawBytes, Raws, is_rules
-from untildone.adapters.checkpoints.refused import is_refused, refuse_less, refused
 from untildone.adapters.checkpoints.standing import Standing, Written
 from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.checkpoints.unwatched import see_all
@@ -129,8 +130,7 @@ class Snapshots:
         if ignored:
             draft.drop_from_index(ignored)
         hidden = self._hidden_by_attempt(draft, base) if with_hidden else ()
-        if hidden:
-            draft.force_into_index(hidden)
+        large += refused.force_into(draft, self._place.top, hidden)
         if nested or ignored or hidden:
             view.again()
         flagged, remarks = self.watch.flagged(view.changes, large)
@@ -168,6 +168,8 @@ class Snapshots:
             if not orphans or len(nested) > MOST_NESTED:
                 raise git_failed(("add",), answer)
             nested += orphans
+        if refused.out_of_reach(self._place.top, answer):
+            raise git_failed(("add",), answer)
         if flagged:
             self._git.drop_from_index(flagged, index=index)  # some may be announced
         tree = self._git.write_tree(index=index)
@@ -242,8 +244,8 @@ class Snapshots:
             see_all(draft, self._place.top, self._users_index)
 
     def _refuse_less(self, base: str, flags: tuple[Flag, ...]) -> None:
-        if barred := [flag for flag in flags if is_refused(flag)]:
-            refuse_less(barred, self._git.files_among(base, [flag.path for flag in barred]))
+        if barred := [flag for flag in flags if refused.is_refused(flag)]:
+            refused.refuse_less(barred, self._git.files_among(base, [flag.path for flag in barred]))
 
     def _inside_submodules(self) -> list[str]:
         return [inside_submodule(path) for path in self.submodules.changed()]
@@ -284,7 +286,7 @@ class Snapshots:
         while not (answer := self._add_but(draft, out, orphans)).ok:
             said = os.fsdecode(answer.stderr)
             repositories, as_is = without_commit(said), not_encoded(said)
-            barred = refused(self._place.top, said, out)
+            barred = refused.named(self._place.top, said, out)
             tries -= 0 if repositories or as_is or barred else 1
             if tries == 0 or len(orphans) + len(out) + len(self._as_is) > MOST_LEFT_OUT:
                 raise git_failed(("add",), answer)
@@ -293,6 +295,12 @@ class Snapshots:
             out += barred
             if not (repositories or as_is or barred):
                 self._mend(draft, base, said, anew=tries < TRIES - 1)
+        if closed := refused.out_of_reach(self._place.top, answer):
+            unlock(self._place.top, closed)
+            if refused.out_of_reach(self._place.top, answer):
+                raise git_failed(("add",), answer)
+            found, left_out, more = self._add_all(draft, base, tuple(out))
+            return found, left_out, answer.stdout + more
         if self._as_is:
             draft.add_as_is(self._as_is, self._place.top)
         return tuple(orphans), tuple(out), answer.stdout
@@ -307,10 +315,11 @@ class Snapshots:
             self.move_aside(self._place.top / path)  # git cannot record it, and we lose nothing
         self.clear_the_way()
         self._drafts.index.with_name("index.lock").unlink(missing_ok=True)  # its `add` has died
-        if any(words in said for words in BROKEN_INDEX):
-            self.move_aside(self._git.index_of(self._place))
-            anew = True
-        if anew:
+        broken = any(words in said for words in BROKEN_INDEX)
+        index = self._git.index_of(self._place)
+        if broken and index.exists():
+            self.move_aside(index)
+        if broken or anew:
             self._new_index(draft, base)
 
     def let_go(self, changes: Iterable[Change]) -> None:
