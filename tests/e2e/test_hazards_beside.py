@@ -121,7 +121,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("checkpoint", ["branch", "stash"])
 @pytest.mark.parametrize("kind", REFUSED)
-def test_hazard_34_files_that_git_refuses_are_kept_beside_git(
+def test_hazard_37_files_that_git_refuses_are_kept_beside_git(
     bench: Bench, kind: str, checkpoint: str
 ) -> None:
     bench.only_stories(1)
@@ -147,7 +147,7 @@ def test_hazard_34_files_that_git_refuses_are_kept_beside_git(
     assert_nothing_lost(bench, users)
 
 
-def test_hazard_34_finished_story_with_files_that_git_refuses(bench: Bench) -> None:
+def test_hazard_37_finished_story_with_files_that_git_refuses(bench: Bench) -> None:
     bench.only_stories(1)
     bench.plan({1: [["sh", REFUSED["a name like .git"][0]], *DONE]})
     result = bench.loop("--on-complete", "cleanup").ok()
@@ -156,7 +156,7 @@ def test_hazard_34_finished_story_with_files_that_git_refuses(bench: Bench) -> N
     assert "d/.GIT" in warnings(result)
 
 
-def test_hazard_34_file_that_git_refuses_made_by_hand(bench: Bench) -> None:
+def test_hazard_37_file_that_git_refuses_made_by_hand(bench: Bench) -> None:
     bench.only_stories(1)
     before = bench.snapshot(runtime=False)
     bench.plan()
@@ -172,7 +172,7 @@ def test_hazard_34_file_that_git_refuses_made_by_hand(bench: Bench) -> None:
     assert bench.snapshot(runtime=False) == now
 
 
-def test_hazard_34_unreadable_files(bench: Bench) -> None:
+def test_hazard_37_unreadable_files(bench: Bench) -> None:
     bench.only_stories(1)
     users = users_bytes(bench)
     before = bench.contents()
