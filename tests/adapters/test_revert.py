@@ -289,7 +289,7 @@ def test_a_stale_lock_is_moved_aside(repo: Worktree) -> None:
     (repo.place.git_dir / "index.lock").write_text("stale")
     checkpoint.revert(0, base, "1", 1)
     assert repo.files() == before
-    assert (repo.folder.path / "aside" / "0000-.git__index.lock").read_text() == "stale"
+    assert (repo.folder.path / "aside" / "0000-index.lock").read_text() == "stale"
 
 
 def test_revert_keeps_an_ignored_file_in_the_place_of_a_tracked_folder(repo: Worktree) -> None:
