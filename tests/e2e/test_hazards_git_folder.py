@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-PRUNE = "git reflog expire --expire=now --all; git gc -q --prune=now"
 DELETE = "git for-each-ref --format='delete %(refname)' | git update-ref --stdin"
 LOSES = {
-    "branch": f"git branch -qD wip; {PRUNE}",
-    "tags": f"git tag -d light heavy twice file files; git branch -qD wip; {PRUNE}",
-    "ours": f"{DELETE.replace(' |', ' refs/ralph |')}; {PRUNE}",
-    "all": f"{DELETE}; git worktree prune; {PRUNE}",
+    "branch": "git branch -qD wip",
+    "tags": "git tag -d light heavy twice file files; git branch -qD wip",
+    "ours": DELETE.replace(" |", " refs/ralph |"),
+    "all": DELETE,
 }
 
 
@@ -60,7 +59,7 @@ def users_refs(bench: Bench) -> dict[str, str]:
 @pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])
 @pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
 @pytest.mark.parametrize("loses", LOSES)
-def test_hazard_07_agent_deletes_refs_and_prunes(
+def test_hazard_07_agent_deletes_refs(
     bench: Bench, loses: str, checkpoint: str, promise: Actions
 ) -> None:
     bench.only_stories(1, 2)

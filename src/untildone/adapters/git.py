@@ -145,13 +145,7 @@ class Git(GitIndex):
 
     def trees_at(self, commit: str, folders: Iterable[bytes]) -> dict[str, bytes]:
         """What git stores of these folders of a commit, by the names of their trees."""
-        return self._batch(b"%s:%s\n" % (commit.encode(), folder) for folder in folders)
-
-    def bodies(self, names: Iterable[str]) -> dict[str, bytes]:
-        """What git stores under these names of objects; those that are missing are left out."""
-        return self._batch(f"{name}\n".encode() for name in names)
-
-    def _batch(self, asked: Iterable[bytes]) -> dict[str, bytes]:
+        asked = [b"%s:%s\n" % (commit.encode(), folder) for folder in folders]
         rest, found = self.do("cat-file", "--batch", stdin=b"".join(asked)), {}
         while rest:
             head, _, rest = rest.partition(b"\n")

@@ -74,7 +74,6 @@ def restore(driver: Driver, run: Run) -> tuple[str, ...]:
         forget(repo.git(), run.plan.change_id, run.plan.run_id)
     if not run.abandoned:
         loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
-    driver.let_go(loop.run)
     driver.put_away(loop.run)
     return stored
 

@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
-from untildone.adapters.checkpoints.holding import holding, release
 from untildone.adapters.clean_room import NOTE, sweep
 from untildone.adapters.repository import move_stale_locks
 from untildone.adapters.terminal import Person
@@ -146,26 +145,10 @@ class Driver:
             if self._warden:
                 self._warden.dismiss()
                 self._warden = None
-        self.let_go(loop.run)
         self.put_away(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
-
-    def let_go(self, run: Run) -> None:
-        """Hold commits no longer against the agents of this run, and of runs that are over.
-
-        Those of an attempt that is still to be put back stay.
-        """
-        repo = self.repository
-        for run_id in holding(repo.place):
-            if run_id == run.plan.run_id:
-                over = not any(lane.iteration for lane in run.lanes)
-            else:
-                other = repo.replay(run_id)
-                over = bool(other and (other.closed or other.abandoned))
-            if over:
-                release(repo.place, run_id)
 
     def put_away(self, run: Run) -> None:
         """Remove the worktree that was made for a run which is over."""

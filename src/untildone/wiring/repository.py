@@ -4,13 +4,11 @@ import contextlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 from untildone.adapters import journal as journals
-from untildone.adapters.checkpoints.holding import hand_over
 from untildone.adapters.clock import SystemClock
 from untildone.adapters.git import Git
 from untildone.adapters.git_door import Place
@@ -113,8 +111,6 @@ class Repository:
 
     def abandon(self, run: Run, why: str) -> Run:
         """End a run that no process works on: in its journal and in the state file."""
-        top = self if self.place.top.exists() else at(replace(self.place, top=self.place.git_dir))
-        hand_over(top.git(), self.place, run.plan.run_id, run.plan.change_id)
         return self.note(run, Abandoned(why))
 
     def note(self, run: Run, fact: Fact) -> Run:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 
-from untildone.adapters.checkpoints.holding import PREFIX
 from untildone.adapters.git import Git, Ref
 from untildone.adapters.git_door import Place
 from untildone.adapters.git_files import content, stamp
@@ -52,8 +51,6 @@ def _files(folder: str, only: str) -> Iterator[tuple[str, bytes]]:
     except OSError:
         return
     for entry in entries:
-        if entry.name.startswith(PREFIX):
-            continue  # ours, and nobody's branch
         if entry.is_dir(follow_symlinks=False):
             yield from _files(entry.path, only)
         elif not only or entry.name == only:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.elsewhere import was_at
 from untildone.adapters.checkpoints.git_settings import GitSettings, recalled, seen, told
-from untildone.adapters.checkpoints.holding import Holder
 from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.durable import replace_file, shared_draft
 from untildone.adapters.git import Git, Ref, RefUpdate
@@ -43,7 +42,6 @@ class Surroundings:
         self._settings = GitSettings(place, folder)
         self._log = place.common_dir / STASH_LOG
         self._known_log: bytes | None = None
-        self._holder = Holder(git, place, folder)
         self._recall()
 
     def note(self, refs: dict[str, Ref]) -> None:
@@ -53,7 +51,6 @@ class Surroundings:
         self._settings.note()
         note_head(self._place.git_dir)
         self._known_log = seen(self._log).data
-        self._holder.hold(refs, _logged(self._known_log))
         text = json.dumps(
             {
                 "refs": {name: [ref.commit, ref.worktree] for name, ref in self._refs.items()},
@@ -126,7 +123,6 @@ class Surroundings:
             if name.startswith(REPLACED):
                 updates += [self.store(now[name].commit), (name, "", now[name].commit)]
                 remarks.append(f"An attempt made `{name}`; it was removed and is stored")
-        self._holder.bring_back(new for _, new, _ in updates)
         self._clear_names([own, *(name for name, new, _ in updates if new)], before, now)
         remarks += self._stash_back(before.get(STASH), now.get(STASH))
         return list(dict.fromkeys(updates)), tuple(remarks)
