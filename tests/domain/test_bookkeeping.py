@@ -27,6 +27,7 @@ from tests.fakes.plans import (
 )
 from untildone.domain import fact as f
 from untildone.domain.agent import Ending, Kind, Trouble, Usage
+from untildone.domain.announcing import announce
 from untildone.domain.bookkeeping import (
     Forecast,
     forecast,
@@ -36,7 +37,7 @@ from untildone.domain.bookkeeping import (
     still_over,
 )
 from untildone.domain.budget import Budget, Reached, read
-from untildone.domain.event import Event, announce, warning
+from untildone.domain.event import Event, warning
 from untildone.domain.fold import taken_back
 from untildone.domain.ledger import Account
 from untildone.domain.machine import apply, begin, next_steps

@@ -28,8 +28,9 @@ from tests.fakes.plans import (
 )
 from untildone.domain import fact as f
 from untildone.domain.agent import AgentText, AgentTool, Kind, Permissions, Trouble, Usage
+from untildone.domain.announcing import announce
 from untildone.domain.bookkeeping import Forecast
-from untildone.domain.event import Event, announce, noticed, warning
+from untildone.domain.event import Event, noticed, warning
 from untildone.domain.machine import apply
 from untildone.domain.run import Choice, Done, Outcome, Plan, Reason, Status, Stop, StopHow
 from untildone.domain.story import Remark

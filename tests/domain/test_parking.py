@@ -26,7 +26,7 @@ from tests.fakes.plans import (
 )
 from untildone.domain import fact as f
 from untildone.domain import step as s
-from untildone.domain.event import announce
+from untildone.domain.announcing import announce
 from untildone.domain.fold import taken_back
 from untildone.domain.guidance import words
 from untildone.domain.machine import apply, next_steps

@@ -18,7 +18,7 @@ from tests.fakes.plans import (
     tried,
 )
 from untildone.domain import fact as f
-from untildone.domain.event import announce
+from untildone.domain.announcing import announce
 from untildone.domain.machine import next_steps
 from untildone.domain.parking import Why
 from untildone.domain.run import Limits, Outcome, Plan, Run

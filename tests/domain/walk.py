@@ -9,9 +9,10 @@ from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
 from untildone.domain import fact as f
 from untildone.domain import step as s
 from untildone.domain.agent import Kind, Trouble, Usage
+from untildone.domain.announcing import announce
 from untildone.domain.budget import Budget
 from untildone.domain.checks import Failing
-from untildone.domain.event import Event, announce
+from untildone.domain.event import Event
 from untildone.domain.machine import apply, begin, next_steps
 from untildone.domain.parking import Aside, Why
 from untildone.domain.run import (

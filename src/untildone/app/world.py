@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from untildone.domain import fact as f
-from untildone.domain.event import Event, announce
+from untildone.domain.announcing import announce
+from untildone.domain.event import Event
 from untildone.domain.machine import apply
 from untildone.domain.run import Iteration, Lane, Run
 from untildone.domain.value import dataclass

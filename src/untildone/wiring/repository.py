@@ -24,8 +24,8 @@ from untildone.adapters.wake import Wake
 from untildone.adapters.warden import Warden, post, read_report
 from untildone.app import views
 from untildone.app.recovery import replay
+from untildone.domain.announcing import announce
 from untildone.domain.errors import UserError
-from untildone.domain.event import announce
 from untildone.domain.fact import Abandoned, Fact
 from untildone.domain.machine import apply
 from untildone.domain.run import Run
