@@ -115,13 +115,13 @@ class Snapshots:
             self._install(lambda: self._drafts.install_all(trees))
             return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
         view = View(draft, base)
-        written = self._written(draft, base, view, with_hidden=with_hidden)
+        written = self._written(draft, view, with_hidden=with_hidden)
         if written and written.odd and not self._drafts.is_of(base):
             # Somebody's git has seen these files while other rules were in force.
             draft.forget_stat(written.odd)
             orphans, large, _ = self._add_all(draft, base, large)
             view.again()
-            written = self._written(draft, base, view, with_hidden=with_hidden)
+            written = self._written(draft, view, with_hidden=with_hidden)
         linked = [c.path for c in view.changes if _is_new_link(c)]
         nested = (*linked, *orphans)
         if nested:
@@ -140,18 +140,18 @@ class Snapshots:
             if not (with_hidden or look):
                 self.frozen.add([flag.path for flag in flagged])
         self._install(lambda: self._drafts.install(view.objects, complete=view.looks == 1))
-        raws = self._standing.raws(written) if written and not look else None
+        raws = self._standing.raws(written, view) if written and not look else None
         remarks += [f"A nested git repository is kept as plain files: {p}" for p in nested]
         remarks += self._inside_submodules()
         return Snapshot(view.tree, view.changes, nested, tuple(remarks), flagged, raws)
 
-    def _written(self, draft: Git, base: str, view: View, *, with_hidden: bool) -> Written | None:
+    def _written(self, draft: Git, view: View, *, with_hidden: bool) -> Written | None:
         """What was written since the last call began, if git may be wrong about it."""
-        ours = self._drafts.is_of(base) and not with_hidden
+        ours = self._drafts.is_of(view.base) and not with_hidden
         rules = any(is_rules(change.path) for change in view.changes)
-        if ours and not rules and not self._standing.converts(base):
+        if ours and not rules and not self._standing.converts(view.base):
             return None
-        return self._standing.written(draft, base, view.tree, view.changes)
+        return self._standing.written(draft, view)
 
     def add_users_files(
         self, index: Path, staged: str, left_out: Sequence[Flag] = ()

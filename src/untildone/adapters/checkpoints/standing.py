@@ -2,9 +2,11 @@
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from untildone.adapters.checkpoints.raw_bytes import RawBytes, is_rules
+from untildone.adapters.checkpoints.view import View
 from untildone.adapters.git import GITLINK, Change, Git
 from untildone.adapters.git_door import Place
 from untildone.adapters.git_files import file_name, is_plain_file
@@ -17,14 +19,14 @@ class Written:
     """What was written since a commit: changes as git sees them, and all files that were touched.
 
     The bytes of `odd` ones are not those that git has for them: it converts them, or an index is
-    wrong about them. `all_files` says that nobody knows which were touched, so all are listed.
+    wrong about them. If nobody knows which files were touched, all are.
     """
 
     since: str
     changes: tuple[Change, ...]
     touched: tuple[str, ...]
-    odd: tuple[str, ...] = ()
-    all_files: bool = False
+    odd: tuple[str, ...]
+    looks: int
 
 
 class Standing:
@@ -70,24 +72,29 @@ class Standing:
         """Whether bytes are kept for what the next snapshot grows from."""
         return self._raw.knows(base) or self._raw.knows(self.commit)
 
-    def written(self, draft: Git, base: str, tree: str, changes: tuple[Change, ...]) -> Written:
-        """What was written until now; the draft holds the tree, and the changes are to the base."""
-        since, touched = self.commit, None
+    def written(self, draft: Git, now: View) -> Written:
+        """What was written until now, as the draft has it."""
+        since, changes, touched = self.commit or now.base, now.changes, None
         try:
-            if since and since != base:
-                changes_since = self._git.diff_trees(since, tree)
-            else:
-                since, changes_since = base, changes
+            changes = self._changes(since, now)
             if self.commit:
                 touched = self._git.written_since(self._folder / self.commit)
         except StepError:  # broken by an attempt, or the commit is gone
-            since, changes_since = base, changes
-        listed = touched if touched is not None else draft.files_in_index()
-        odd = self._odd(draft, changes_since, listed)
-        return Written(since, changes_since, listed, odd, all_files=touched is None)
+            since = now.base
+        if touched is None:
+            touched = draft.files_in_index()
+        return Written(since, changes, touched, self._odd(draft, changes, touched), now.looks)
 
-    def raws(self, written: Written) -> dict[str, str] | None:
-        """The bytes on disk where git would not give them back; None if it does for all files."""
+    def _changes(self, since: str, now: View) -> tuple[Change, ...]:
+        return now.changes if since == now.base else self._git.diff_trees(since, now.tree)
+
+    def raws(self, written: Written, now: View) -> dict[str, str] | None:
+        """The bytes on disk where git would not give them back; None if it does for all files.
+
+        Of what is in the tree now: the guard may have left out a secret since the look.
+        """
+        if now.looks > written.looks:
+            written = replace(written, changes=self._changes(written.since, now))
         rules = any(is_rules(change.path) for change in written.changes)
         if not (rules or written.odd or self._raw.knows(written.since)):
             return None

@@ -31,7 +31,7 @@ class View:
 
     def __init__(self, draft: Git, base: str) -> None:
         self._draft = draft
-        self._base = base
+        self.base = base
         self.looks = 0
         self.again()
 
@@ -39,7 +39,7 @@ class View:
         """Look once more, after the index was changed."""
         self.looks += 1
         self.tree = self._draft.write_tree()
-        rows = self._draft.diff_trees(self._base, self.tree, folders=True)
+        rows = self._draft.diff_trees(self.base, self.tree, folders=True)
         self.changes = tuple(c for c in rows if FOLDER not in (c.old_mode, c.new_mode))
         self.objects = [self.tree]
         self.objects += [c.blob for c in rows if c.status != "D" and c.new_mode != GITLINK]
