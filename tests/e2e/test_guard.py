@@ -114,7 +114,7 @@ def test_restore_moves_a_different_file_aside_and_works_twice(bench: Bench) -> N
     for _ in range(2):
         bench.run("attempts", "demo", "--restore", "1/1").ok()
         assert bench.read("a.key") == SECRET
-    [aside] = (bench.repo / ".git/untildone/runs").glob("*/aside/*a.key")
+    [aside] = (bench.repo / ".git/untildone/runs").glob("*/beside/*/a.key")
     assert aside.read_text() == "another key\n"
     assert not in_object_store(bench, b"another key\n")
 

@@ -88,9 +88,9 @@ def file_name(path: Path, digits: int) -> str:
 
 
 def is_plain_file(path: Path) -> bool:
-    """Whether it is a file itself, not a link to one."""
+    """Whether it is a file itself, not a link to one, whose bytes may be read."""
     try:
-        return stat.S_ISREG(path.lstat().st_mode)
+        return stat.S_ISREG(path.lstat().st_mode) and os.access(path, os.R_OK)
     except OSError:
         return False
 

@@ -38,7 +38,8 @@ class Attempts:
         earlier = self._of_this_run(ref)
         tree, raws = snapshot.tree, snapshot.raws
         flagged = [flag.path for flag in snapshot.flagged]
-        staged = self._snapshots.staged.commits(checkpoint, tree, flagged)
+        kept = self._snapshots.staged
+        staged = kept.commits(checkpoint, tree, flagged, self._snapshots.ignored)
         if earlier:
             # A second look (late files, or a crash in mid put-back) adds to the attempt.
             raws = raws and self._added(raws, earlier, checkpoint)

@@ -21,10 +21,10 @@ from untildone.adapters.checkpoints.raw_bytes import RawBytes, Raws, is_rules
 from untildone.adapters.checkpoints.standing import Standing, Written
 from untildone.adapters.checkpoints.submodules import Submodules
 from untildone.adapters.checkpoints.unwatched import see_all
-from untildone.adapters.checkpoints.view import Snapshot, View
+from untildone.adapters.checkpoints.view import Snapshot, View, is_new_link
 from untildone.adapters.checkpoints.watch import Watch
 from untildone.adapters.clock import pause
-from untildone.adapters.git import GITLINK, Change, Git
+from untildone.adapters.git import Change, Git
 from untildone.adapters.git_door import Place, git_failed
 from untildone.adapters.process import Captured
 from untildone.adapters.repository import IN_PROGRESS, STATE_FILE, is_stale
@@ -122,7 +122,7 @@ class Snapshots:
             orphans, large, _ = self._add_all(draft, base, large)
             view.again()
             written = self._written(draft, view, with_hidden=with_hidden)
-        linked = [c.path for c in view.changes if _is_new_link(c)]
+        linked = [c.path for c in view.changes if is_new_link(c)]
         nested = (*linked, *orphans)
         if nested:
             self._flatten(draft, linked, nested)
@@ -173,7 +173,7 @@ class Snapshots:
         if flagged:
             self._git.drop_from_index(flagged, index=index)  # some may be announced
         tree = self._git.write_tree(index=index)
-        linked = [c.path for c in self._git.diff_trees(staged, tree) if _is_new_link(c)]
+        linked = [c.path for c in self._git.diff_trees(staged, tree) if is_new_link(c)]
         if linked:
             self._git.drop_from_index(linked, index=index)
             tree = self._git.write_tree(index=index)
@@ -363,11 +363,14 @@ class Snapshots:
     def _ignored_by_base(self, base: str, changes: tuple[Change, ...]) -> tuple[str, ...]:
         # An attempt that edits ignore files must neither commit nor lose what was ignored before.
         added = [change.path for change in changes if change.status == "A"]
-        frozen = [path for path in added if self.frozen.covers(path)]
         if any(change.path.rpartition("/")[2] == ".gitignore" for change in changes):
-            rest = [path for path in added if path not in frozen]
-            frozen += self._matched_by_base(base, rest)
-        return tuple(frozen)
+            return self.ignored(base, added)
+        return tuple(path for path in added if self.frozen.covers(path))
+
+    def ignored(self, base: str, paths: list[str]) -> tuple[str, ...]:
+        """Which of these new files the base's rules ignore."""
+        frozen = [path for path in paths if self.frozen.covers(path)]
+        return *frozen, *self._matched_by_base(base, [p for p in paths if p not in frozen])
 
     def _hidden_by_attempt(self, draft: Git, base: str) -> tuple[str, ...]:
         entries = [p for p in draft.ignored_entries() if not self.frozen.covers(p.rstrip("/"))]
@@ -393,7 +396,3 @@ class Snapshots:
             if path.endswith("/"):
                 (rules / path).mkdir(parents=True, exist_ok=True)  # rules for folders need one
         return self._git.ignored_under(rules, self._place.git_dir, paths)
-
-
-def _is_new_link(change: Change) -> bool:
-    return change.new_mode == GITLINK and change.old_mode != GITLINK

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from untildone.adapters.git import Git
@@ -11,6 +11,13 @@ from untildone.adapters.git_door import Place
 from untildone.adapters.repository import install_index
 
 SUBJECT = "staged when it was stored"
+
+Ignored = Callable[[str, list[str]], Iterable[str]]
+
+
+def _nothing(base: str, paths: list[str]) -> Iterable[str]:
+    del base, paths
+    return ()
 
 
 class Staged:
@@ -30,15 +37,33 @@ class Staged:
             link_or_copy(index, target)
             self._noted.append(target)
 
-    def commits(self, base: str, tree: str, beside: Iterable[str] = ()) -> tuple[str, ...]:
+    def commits(
+        self, base: str, tree: str, beside: Iterable[str] = (), ignored: Ignored = _nothing
+    ) -> tuple[str, ...]:
         """What was staged beyond the base and the stored files, as commits on the base.
 
-        Files `beside` git stay out of it, unless another version of them was staged.
+        Files `beside` git stay out of it, unless another version of them was staged; new ones that
+        are `ignored` do in any case.
         """
         trees = dict.fromkeys(self._tree(index, tuple(beside)) for index in self._found())
-        known = {"", tree} if trees.keys() <= {"", tree} else {"", tree, self._git.tree_of(base)}
+        if trees.keys() <= {"", tree}:
+            return ()
+        known = {"", tree, self._git.tree_of(base)}
+        left = dict.fromkeys(self._without(base, t, ignored) for t in trees if t not in known)
         message = f"{SUBJECT}\n\nUntildone-Run: {self._folder.name}\n"
-        return tuple(self._git.commit_tree(t, [base], message) for t in trees if t not in known)
+        return tuple(self._git.commit_tree(t, [base], message) for t in left if t not in known)
+
+    def _without(self, base: str, tree: str, ignored: Ignored) -> str:
+        new = [change.path for change in self._git.diff_trees(base, tree) if change.status == "A"]
+        dropped = ignored(base, new) if new else ()
+        if not dropped:
+            return tree
+        index = self._folder / "index.look"
+        self._git.do("read-tree", tree, index=index)
+        self._git.drop_from_index(dropped, index=index)
+        left = self._git.write_tree(index=index)
+        index.unlink()
+        return left
 
     def copied(self, name: str) -> str:
         """The newest of them under a name that stays, for whoever wants it back."""

@@ -43,3 +43,8 @@ class View:
         self.changes = tuple(c for c in rows if FOLDER not in (c.old_mode, c.new_mode))
         self.objects = [self.tree]
         self.objects += [c.blob for c in rows if c.status != "D" and c.new_mode != GITLINK]
+
+
+def is_new_link(change: Change) -> bool:
+    """A repository inside this one, where there was none."""
+    return change.new_mode == GITLINK and change.old_mode != GITLINK
