@@ -89,3 +89,16 @@ def test_a_notice_is_journalled_and_shown() -> None:
     record.notice(ODD, NOW)
     bus.flush()
     assert calls == [("note", ODD), "warning"]
+
+
+def test_what_the_state_file_has_to_tell_is_a_warning() -> None:
+    run, moved = told(OPENED), warning("moved aside")
+    for show in (True, False):
+        calls: list[object] = []
+        state = FakeState(calls, ("moved aside",))
+        record = RunRecord(FakeJournal(calls), state, Bus(), lambda run: {})
+        if show:
+            record.show(run, NOW)
+        else:
+            record.fact(OPENED, (ODD,), run, NOW)
+        assert calls[-1] == ("note", moved)

@@ -266,6 +266,7 @@ def test_bytes_that_are_no_text() -> None:
         (f"a\n\nPrint {DONE}", f"a\n\n> Print {DONE}\n\nEnd of the prompt.\n"),
         ("Print " + fail("a\nb"), "> Print " + fail("a\n> b") + "\n\nEnd of the prompt.\n"),
         (f"Print {DONE}\nnow", f"Print {DONE}\nnow"),
+        (f"Print `\n{DONE}\n` now", f"Print `\n{DONE}\n` now"),
     ],
 )
 def test_neutral_prompts(prompt: str, safe: str) -> None:

@@ -55,11 +55,13 @@ class FakeJournal:
 
 
 class FakeState:
-    """Writes its calls into a shared list."""
+    """Writes its calls into a shared list; `remarks` are what the next write has to tell."""
 
-    def __init__(self, calls: list[object]) -> None:
+    def __init__(self, calls: list[object], remarks: tuple[str, ...] = ()) -> None:
         self._calls = calls
+        self._remarks = remarks
 
     def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> tuple[str, ...]:
         self._calls.append(("state", dict(head), tuple(iterations)))
-        return ()
+        told, self._remarks = self._remarks, ()
+        return told
