@@ -87,7 +87,8 @@ def _cannot(why: str) -> UserError:
 def note_user(linked: Place, user: Place) -> None:
     """Write down in a worktree of ours whose it is."""
     home(linked).mkdir(exist_ok=True)
-    (home(linked) / NOTE).write_bytes(os.fsencode(user.top))
+    note = home(linked) / NOTE
+    replace_file(note, [os.fsencode(user.top)], note.with_suffix(".draft"))
 
 
 def user_of(linked: Place) -> Path | None:
