@@ -1,11 +1,10 @@
 """Which files somebody wrote to since a call began, whatever git takes for unchanged."""
 
-import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from untildone.adapters.checkpoints.raw_bytes import RawBytes, is_rules
+from untildone.adapters.checkpoints.staged import link_or_copy
 from untildone.adapters.checkpoints.view import View
 from untildone.adapters.git import GITLINK, Change, Git
 from untildone.adapters.git_door import Place
@@ -48,10 +47,7 @@ class Standing:
         self._folder.mkdir(exist_ok=True)
         draft, target = self._folder / "draft", self._folder / commit
         draft.unlink(missing_ok=True)
-        try:
-            os.link(index, draft)  # git never writes into an index: a second name is a copy
-        except OSError:
-            shutil.copy2(index, draft)
+        link_or_copy(index, draft)
         draft.replace(target)
         draft.unlink(missing_ok=True)  # both were the same file already
         if self._commit is None or self._commit != commit:
