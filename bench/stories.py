@@ -8,10 +8,12 @@ from pathlib import Path
 
 from bench.result import Result, Rule
 from bench.scene import Stage
-from untildone.adapters.stories import checklist, object_file, prd_json
-from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.adapters.stories.object_file import ObjectFile
-from untildone.domain.story import Story, StoryBook, Task
+from untildone.adapters.stories import prd_json
+from untildone.adapters.stories.checklists import checklist
+from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.documents import object_file
+from untildone.adapters.stories.documents.object_file import ObjectFile
+from untildone.domain.stories.story import Story, StoryBook, Task
 
 STORIES = 10_000
 LATE = 9_000

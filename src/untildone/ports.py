@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from untildone.domain.agent import AgentReport, Intent, Invocation, Notice, Reading, Usage
-from untildone.domain.checks import Checked
-from untildone.domain.claims import OpenTasks
-from untildone.domain.event import Event
-from untildone.domain.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested, Wish
-from untildone.domain.learnings import Notes
-from untildone.domain.protection import Violation
-from untildone.domain.run import Choice, Iteration, Limits, Origin, Run
-from untildone.domain.story import Story, StoryBook, StoryContext, StoryKey
+from untildone.domain.agents.agent import AgentReport, Intent, Invocation, Notice, Reading, Usage
+from untildone.domain.agents.learnings import Notes
+from untildone.domain.checks.checks import Checked
+from untildone.domain.checks.protection import Violation
+from untildone.domain.reporting.event import Event
+from untildone.domain.run.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested, Wish
+from untildone.domain.run.run import Choice, Iteration, Limits, Origin, Run
+from untildone.domain.stories.claims import OpenTasks
+from untildone.domain.stories.story import Story, StoryBook, StoryContext, StoryKey
 from untildone.domain.value import dataclass
 
 Notify = Callable[[Notice], None]

@@ -8,7 +8,7 @@ from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
-from untildone.domain.budget import read
+from untildone.domain.costs.budget import read
 from untildone.domain.errors import UserError
 from untildone.domain.value import dataclass
 
@@ -253,7 +253,7 @@ def _listed(key: str, value: object, where: str) -> tuple[str, ...]:
 def _refuse_blank(key: str, texts: tuple[str, ...], where: str) -> None:
     if key not in COMMANDS:
         return
-    from untildone.domain.checks import parse  # noqa: PLC0415 - costs start-up time
+    from untildone.domain.checks.checks import parse  # noqa: PLC0415 - costs start-up time
 
     for text in texts:
         command = text.partition("=")[2] if key == "story_verify" else text

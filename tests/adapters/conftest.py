@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, made
-from untildone.adapters.process import Processes
-from untildone.adapters.wake import Wake
+from untildone.adapters.process.process import Processes
+from untildone.adapters.process.wake import Wake
 
 
 @pytest.fixture

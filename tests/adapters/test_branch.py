@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.repository import discover
+from untildone.adapters.git.repository import discover
 from untildone.domain.errors import StepError, UserError, WorkAstray
-from untildone.domain.fact import Opened, Saved
-from untildone.domain.run import Choice, Origin
+from untildone.domain.run.fact import Opened, Saved
+from untildone.domain.run.run import Choice, Origin
 
 MESSAGE = "checkpoint: 1\n\nUntildone-Run: r1\nUntildone-Story: 1\nUntildone-Attempt: 1\n"
 BACKUP = "refs/ralph/backup/demo/r1"

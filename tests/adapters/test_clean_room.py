@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.clean_room import NOTE, CleanRoom, sweep
-from untildone.adapters.git import Git
-from untildone.adapters.git_door import Place
-from untildone.adapters.process import Processes
+from untildone.adapters.checks.clean_room import NOTE, CleanRoom, sweep
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git
+from untildone.adapters.process.process import Processes
 from untildone.domain.errors import StepError
 
 

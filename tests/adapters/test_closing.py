@@ -7,12 +7,12 @@ import pytest
 
 from tests.adapters.worktree import Worktree
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
-from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.git import Git
-from untildone.adapters.process import Captured
+from untildone.adapters.checkpoints.finish import Closing
+from untildone.adapters.git.git import Git
+from untildone.adapters.process.process import Captured
 from untildone.domain.errors import CloseRefused, StepError, UserError
-from untildone.domain.fact import Opened
-from untildone.domain.run import Choice, Origin
+from untildone.domain.run.fact import Opened
+from untildone.domain.run.run import Choice, Origin
 
 MESSAGE = "checkpoint: 1\n"
 BACKUP = "refs/ralph/backup/demo/r1"

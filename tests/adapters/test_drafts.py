@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree
-from untildone.adapters.checkpoints.drafts import Drafts
-from untildone.adapters.checkpoints.frozen import Frozen
-from untildone.adapters.checkpoints.guard import Flag, Guard
-from untildone.adapters.checkpoints.kept import give_back, keep, kept_files
-from untildone.adapters.checkpoints.snapshot import Snapshots
-from untildone.adapters.checkpoints.watch import Watch
-from untildone.adapters.durable import move_file
+from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
+from untildone.adapters.checkpoints.snapshot.draft_index import Drafts
+from untildone.adapters.checkpoints.snapshot.ignored_at_start import Frozen
+from untildone.adapters.checkpoints.snapshot.new_files import Watch
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.withheld_files import give_back, keep, kept_files
+from untildone.adapters.records.durable import move_file
 
 
 def no_rename(self: Path, target: Path) -> Path:

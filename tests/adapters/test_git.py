@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.git import Change, Ref
-from untildone.adapters.git_door import clean_environment, git_failed
-from untildone.adapters.process import Captured, Processes
-from untildone.adapters.wake import Wake
+from untildone.adapters.git.command import clean_environment, git_failed
+from untildone.adapters.git.git import Change, Ref
+from untildone.adapters.process.process import Captured, Processes
+from untildone.adapters.process.wake import Wake
 from untildone.domain.errors import Interrupted, StepError
 
 ODD = "spåce\tand\nnewline \udcff.txt"

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, made, shell_git
-from untildone.adapters.git import Git
-from untildone.adapters.git_files import has_no_refs, ref_in_file
-from untildone.adapters.process import Processes
-from untildone.adapters.wake import Wake
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.object_files import has_no_refs, ref_in_file
+from untildone.adapters.process.process import Processes
+from untildone.adapters.process.wake import Wake
 
 MESSAGE = "Grüße\n\nKey: value\n"
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.child import Command
-from untildone.adapters.inbox import SIGNALS, Inbox, send, wish
-from untildone.adapters.process import Ended, Processes
-from untildone.adapters.wake import Wake
-from untildone.domain.agent import Ending
-from untildone.domain.budget import Budget
-from untildone.domain.fact import (
+from untildone.adapters.process.child import Command
+from untildone.adapters.process.process import Ended, Processes
+from untildone.adapters.process.wake import Wake
+from untildone.adapters.records.inbox import SIGNALS, Inbox, send, wish
+from untildone.domain.agents.agent import Ending
+from untildone.domain.costs.budget import Budget
+from untildone.domain.run.fact import (
     BudgetSet,
     ChoiceMade,
     Fact,
@@ -28,8 +28,8 @@ from untildone.domain.fact import (
     StoryParked,
     StoryRetried,
 )
-from untildone.domain.parking import Why
-from untildone.domain.run import Choice, Stop, StopHow
+from untildone.domain.run.run import Choice, Stop, StopHow
+from untildone.domain.stories.parking import Why
 
 
 @pytest.fixture

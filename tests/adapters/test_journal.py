@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.plans import NOW, OPENED, PLAN, at, began
-from untildone.adapters.journal import Journal, events, replayed
-from untildone.domain import fact as f
-from untildone.domain.event import Event, warning
-from untildone.domain.run import Choice
+from untildone.adapters.records.journal import Journal, events, replayed
+from untildone.domain.reporting.event import Event, warning
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Choice
 
 STARTED = f.Started(PLAN)
 FACTS: list[f.Fact] = [STARTED, OPENED, began(), f.PersonDone(), f.ChoiceMade(Choice.KEEP)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.leftovers import end_leftovers, note_agent, started_at
+from untildone.adapters.process.orphans import end_leftovers, note_agent, started_at
 
 MARK = "UNTILDONE_TEST_MARK"
 WAIT = "import sys; print('up', flush=True); sys.stdin.read()"
@@ -67,7 +67,7 @@ def test_we_and_our_ancestors_are_spared(tmp_path: Path) -> None:
     script = (
         "import os\n"
         "from pathlib import Path\n"
-        "from untildone.adapters.leftovers import end_leftovers, note_agent\n"
+        "from untildone.adapters.process.orphans import end_leftovers, note_agent\n"
         f"note_agent(Path({str(note)!r}), os.getppid())\n"
         f"print(end_leftovers(Path({str(note)!r}), ({MARK!r}, 'family')))\n"
     )

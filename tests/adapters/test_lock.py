@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.lock import WorktreeLock
+from untildone.adapters.records.lock import WorktreeLock
 from untildone.domain.errors import UserError
 
 HOLD = """
 import sys
 from pathlib import Path
-from untildone.adapters.lock import WorktreeLock
+from untildone.adapters.records.lock import WorktreeLock
 lock = WorktreeLock(Path(sys.argv[1]))
 lock.take("demo")
 print("held", flush=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.notebook import PREFIX, Notebook
-from untildone.domain.learnings import CAP, CUT, Notes
+from untildone.adapters.records.learnings_file import PREFIX, Notebook
+from untildone.domain.agents.learnings import CAP, CUT, Notes
 
 
 @pytest.fixture

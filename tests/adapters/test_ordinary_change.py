@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.adapters.worktree import Worktree, made, shell_git
-from untildone.adapters.git import Change, Git
-from untildone.adapters.git_door import GitDoor
+from untildone.adapters.git.command import GitDoor
+from untildone.adapters.git.git import Change, Git
 
 # Git's own words in a name: `add -v` prints it as two lines.
 TWO_LINES = "a.txt'\nadd 'b.txt"

@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from untildone.adapters.prices import load
-from untildone.domain.spending import Price, Rates
+from untildone.adapters.sessions.prices import load
+from untildone.domain.costs.call_prices import Price, Rates
 
 OPUS = Price(Rates(5, 25, 0.5, 6.25, 10), fast=2)
 FOUND: dict[str, Price | None] = {

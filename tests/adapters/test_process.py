@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.child import TAIL, Command
-from untildone.adapters.process import Captured, Ended, Processes
-from untildone.adapters.wake import Wake
-from untildone.domain.agent import Ending
+from untildone.adapters.process.child import TAIL, Command
+from untildone.adapters.process.process import Captured, Ended, Processes
+from untildone.adapters.process.wake import Wake
+from untildone.domain.agents.agent import Ending
 
 
 def never() -> bool:
@@ -136,8 +136,8 @@ def test_one_that_escapes_the_group_is_swept(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from untildone.adapters.process import Command, Processes\n"
-        "from untildone.adapters.wake import Wake\n"
+        "from untildone.adapters.process.process import Command, Processes\n"
+        "from untildone.adapters.process.wake import Wake\n"
         "processes = Processes(Wake().fd)\n"
         "processes.adopt_orphans()\n"
         f"call = Command((sys.executable, '-c', {ESCAPE!r}), Path({str(tmp_path)!r}), sweep=True)\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.project_checks import detect
+from untildone.adapters.checks.detect import detect
 
 PACKAGE = '{"scripts": {"test": "jest"}}'
 PROJECTS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {

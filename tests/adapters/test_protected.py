@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.git import Git
-from untildone.adapters.process import Processes
-from untildone.adapters.protected import ProtectedFiles
-from untildone.domain.protection import Violation
+from untildone.adapters.checks.protected_files import ProtectedFiles
+from untildone.adapters.git.git import Git
+from untildone.adapters.process.process import Processes
+from untildone.domain.checks.protection import Violation
 
 
 class Scene:

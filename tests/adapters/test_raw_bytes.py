@@ -2,7 +2,7 @@
 
 import pytest
 
-from untildone.adapters.checkpoints.raw_bytes import comes_back
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import comes_back
 
 ROWS = [
     ("i/lf    w/lf    attr/                 ", False, True),

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.git_door import Place
-from untildone.adapters.process import Processes
-from untildone.adapters.repository import (
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.repository import (
     EXCLUDE_LINE,
     check_name,
     discover,
@@ -22,8 +21,9 @@ from untildone.adapters.repository import (
     preflight,
     slug,
 )
+from untildone.adapters.process.process import Processes
 from untildone.domain.errors import StepError, UserError
-from untildone.domain.run import Origin
+from untildone.domain.run.run import Origin
 
 
 def test_discover_from_a_sub_folder_and_a_linked_worktree(repo: Worktree, tmp_path: Path) -> None:

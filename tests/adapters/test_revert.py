@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.checkpoints.attempts import PUT_BACK_TRIES
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
-from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.git import Git
-from untildone.adapters.process import Captured
+from untildone.adapters.checkpoints.failed_attempts import PUT_BACK_TRIES
+from untildone.adapters.checkpoints.finish import Closing
+from untildone.adapters.git.git import Git
+from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError
 
 REF = "refs/ralph/attempts/demo/1/1"

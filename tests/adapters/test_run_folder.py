@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tests.fakes.plans import NOW, PLAN
-from untildone.adapters.journal import Journal
-from untildone.adapters.run_folder import RunFolder, change_of, new_run_id, run_ids
-from untildone.domain.fact import Started
+from untildone.adapters.records.journal import Journal
+from untildone.adapters.records.run_folder import RunFolder, change_of, new_run_id, run_ids
+from untildone.domain.run.fact import Started
 
 
 def test_paths(tmp_path: Path) -> None:

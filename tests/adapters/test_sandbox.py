@@ -5,11 +5,11 @@ from pathlib import Path
 
 from tests.adapters.worktree import Worktree
 from tests.e2e.needs import needs_bwrap
-from untildone.adapters.child import Command
-from untildone.adapters.git_door import Place
-from untildone.adapters.process import Processes
+from untildone.adapters.git.command import Place
+from untildone.adapters.process.child import Command
+from untildone.adapters.process.process import Processes
 from untildone.adapters.sandbox import Containment, Sandbox, sandbox_for, trouble
-from untildone.domain.agent import Ending
+from untildone.domain.agents.agent import Ending
 
 
 def mounts(words: tuple[str, ...], kind: str) -> list[str]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.test_process import never, py, sh
-from untildone.adapters.process import Processes
-from untildone.adapters.silence import newest_write
-from untildone.domain.agent import Ending
+from untildone.adapters.process.idle_timer import newest_write
+from untildone.adapters.process.process import Processes
+from untildone.domain.agents.agent import Ending
 
 BUSY = "import time\nend = time.monotonic() + 2.5\nwhile time.monotonic() < end: pass\n"
 # About two hundredths of one processor, as an agent that waits for a model that never answers.
@@ -78,5 +78,5 @@ def test_a_search_that_takes_too_long_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr("untildone.adapters.silence.SEARCH_S", 0.0)
+    monkeypatch.setattr("untildone.adapters.process.idle_timer.SEARCH_S", 0.0)
     assert newest_write([str(tmp_path)]) == 0.0

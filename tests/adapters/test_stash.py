@@ -4,10 +4,10 @@ import pytest
 
 from tests.adapters.worktree import Worktree
 from untildone.adapters.checkpoints.stash import StashCheckpoint
-from untildone.adapters.git import Git, RefUpdate
-from untildone.adapters.repository import exclude_own_files
+from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.repository import exclude_own_files
 from untildone.domain.errors import UserError
-from untildone.domain.run import Choice
+from untildone.domain.run.run import Choice
 
 MESSAGE = "checkpoint: 1\n\nUntildone-Run: r1\nUntildone-Story: 1\nUntildone-Attempt: 1\n"
 WORK = "refs/ralph/work/demo"

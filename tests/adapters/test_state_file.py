@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.plans import OPENED, TWO, loaded, told, won
-from untildone.adapters.state_file import StateFile
-from untildone.domain.agent import Usage
-from untildone.domain.run import Iteration
+from untildone.adapters.records.state_file import StateFile
+from untildone.domain.agents.agent import Usage
+from untildone.domain.run.run import Iteration
 
 FIRST, SECOND = told(OPENED, loaded(), *won(), loaded(), *won(2, TWO)).iterations
 COSTLY = replace(FIRST, usage=Usage(10, 5, cost_usd=0.1))

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.inbox import Inbox
+from untildone.adapters.process.wake import Wake
+from untildone.adapters.records.inbox import Inbox
 from untildone.adapters.terminal import Person
-from untildone.adapters.wake import Wake
-from untildone.domain.budget import Budget
-from untildone.domain.fact import BudgetSet, PersonDone, StopRequested
-from untildone.domain.run import Choice, Stop, StopHow
+from untildone.domain.costs.budget import Budget
+from untildone.domain.run.fact import BudgetSet, PersonDone, StopRequested
+from untildone.domain.run.run import Choice, Stop, StopHow
 
 AGAIN = "Please type cleanup or keep (or c, k): "
 

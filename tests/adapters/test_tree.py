@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters import tree
+from untildone.adapters.process import tree
 
 FAMILY = "sh -c 'sh -c \"sleep 60 & echo up; wait\"; :'; :"
 PAIR = Path(__file__).parents[1] / "e2e" / "escapees.py"
@@ -51,8 +51,8 @@ def test_a_pair_that_restarts_each_other_is_ended(tmp_path: Path) -> None:
     # In a process of its own: only a subreaper keeps sight of both.
     script = (
         "import os, subprocess, sys, time\n"
-        "from untildone.adapters.process import Processes\n"
-        "from untildone.adapters.tree import below, end_all\n"
+        "from untildone.adapters.process.process import Processes\n"
+        "from untildone.adapters.process.tree import below, end_all\n"
         "Processes(0).adopt_orphans()\n"
         f"subprocess.Popen([sys.executable, '-IS', {str(PAIR)!r}, {str(tmp_path)!r}, 'pair'])\n"
         f"while len(below(os.getpid())) < 2: time.sleep(0.01)\n"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.plans import NOW
-from untildone.adapters.process import Processes
+from untildone.adapters.process.process import Processes
+from untildone.adapters.sessions.meter import UsageMeter
 from untildone.adapters.sessions.watch import SessionWatch
-from untildone.adapters.usage import UsageMeter
-from untildone.domain.agent import Usage
+from untildone.domain.agents.agent import Usage
 from untildone.domain.errors import UserError
 
 REPORTED = Usage(100, 50, 7, 8, 0.5)

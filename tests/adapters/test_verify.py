@@ -3,11 +3,11 @@
 import threading
 from pathlib import Path
 
-from untildone.adapters.process import Processes
+from untildone.adapters.checks.shell import KEPT, TAIL, ShellChecks
+from untildone.adapters.process.process import Processes
+from untildone.adapters.process.wake import Wake
 from untildone.adapters.sandbox import Containment
-from untildone.adapters.verify import KEPT, TAIL, ShellChecks
-from untildone.adapters.wake import Wake
-from untildone.domain.checks import Checked
+from untildone.domain.checks.checks import Checked
 
 
 def checks(processes: Processes, top: Path, *, stop: bool = False) -> ShellChecks:

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.warden import post, read_report
+from untildone.adapters.process.warden import post, read_report
 
 MARK = "UNTILDONE_TEST_WARDEN"
 # A loop with one program; it says their pids and the warden's, then waits to be killed.
 LOOP = """
 import os, subprocess, sys
 from pathlib import Path
-from untildone.adapters.leftovers import note_agent
-from untildone.adapters.warden import post
+from untildone.adapters.process.orphans import note_agent
+from untildone.adapters.process.warden import post
 
 folder = Path({folder!r})
 held = open(folder / "held", "w")

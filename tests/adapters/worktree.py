@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
-from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.git import Git
-from untildone.adapters.git_door import Place
-from untildone.adapters.process import Processes
-from untildone.adapters.repository import discover, exclude_own_files
-from untildone.adapters.run_folder import RunFolder
-from untildone.adapters.wake import Wake
-from untildone.domain.fact import Opened
-from untildone.domain.run import Origin
+from untildone.adapters.checkpoints.finish import Closing
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.repository import discover, exclude_own_files
+from untildone.adapters.process.process import Processes
+from untildone.adapters.process.wake import Wake
+from untildone.adapters.records.run_folder import RunFolder
+from untildone.domain.run.fact import Opened
+from untildone.domain.run.run import Origin
 
 
 def shell_git(folder: Path, *args: str, stdin: str = "", index: Path | None = None) -> str:

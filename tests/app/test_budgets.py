@@ -8,11 +8,11 @@ from tests.fakes.agent import failed, said
 from tests.fakes.loop import FakeLoop
 from tests.fakes.plans import PLAIN, PLAN, at
 from untildone.app import views
-from untildone.domain import fact as f
-from untildone.domain.agent import AgentReport, Kind, Trouble, Usage
-from untildone.domain.budget import read
-from untildone.domain.promise import Promise
-from untildone.domain.run import Plan, Status, Stop, StopHow
+from untildone.domain.agents.agent import AgentReport, Kind, Trouble, Usage
+from untildone.domain.agents.promise import Promise
+from untildone.domain.costs.budget import read
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Plan, Status, Stop, StopHow
 
 DONE = said(Promise(complete=True), usage=Usage(100, 20))
 SAID_NO = replace(failed("no"), reading=replace(failed("no").reading, usage=Usage(100, 20)))

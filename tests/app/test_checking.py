@@ -21,11 +21,11 @@ from tests.fakes.plans import (
 from tests.fakes.sentry import FakeSentry
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.domain.checks import Failing
+from untildone.domain.checks.checks import Failing
+from untildone.domain.checks.protection import Violation
 from untildone.domain.errors import StepError
-from untildone.domain.fact import StopRequested
-from untildone.domain.protection import Violation
-from untildone.domain.run import Done, Outcome, Plan, Status, Stop, StopHow
+from untildone.domain.run.fact import StopRequested
+from untildone.domain.run.run import Done, Outcome, Plan, Status, Stop, StopHow
 
 ONE_CALL = replace(LIMITS, max_iterations=1)
 STOP = StopRequested(Stop(StopHow.NOW))

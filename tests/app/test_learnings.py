@@ -6,8 +6,8 @@ from tests.fakes.agent import COMPLETE, SILENT, failed
 from tests.fakes.loop import FakeLoop
 from tests.fakes.notebook import FakeNotebook
 from tests.fakes.plans import LIMITS, PLAIN, PLAN
-from untildone.domain.agent import AgentReport
-from untildone.domain.run import Done
+from untildone.domain.agents.agent import AgentReport
+from untildone.domain.run.run import Done
 from untildone.ports import Notify
 
 MORE = replace(PLAN, limits=replace(LIMITS, max_retries=9))

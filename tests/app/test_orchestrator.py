@@ -26,10 +26,9 @@ from tests.fakes.plans import (
 )
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.app.attempting import EVENT_SIZE, NOTICE_BUDGET
+from untildone.app.call_agent import EVENT_SIZE, NOTICE_BUDGET
 from untildone.app.orchestrator import Orchestrator
-from untildone.domain import fact as f
-from untildone.domain.agent import (
+from untildone.domain.agents.agent import (
     AgentReport,
     AgentText,
     Ending,
@@ -40,6 +39,7 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
+from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import (
     CloseRefused,
     Interrupted,
@@ -49,9 +49,9 @@ from untildone.domain.errors import (
     UserError,
     WorkAstray,
 )
-from untildone.domain.event import Event
-from untildone.domain.promise import Promise
-from untildone.domain.run import (
+from untildone.domain.reporting.event import Event
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import (
     Choice,
     Done,
     Outcome,
@@ -60,7 +60,7 @@ from untildone.domain.run import (
     Stop,
     StopHow,
 )
-from untildone.domain.story import StoryBook
+from untildone.domain.stories.story import StoryBook
 from untildone.ports import Notify
 
 STOP = f.StopRequested(Stop(StopHow.NOW))

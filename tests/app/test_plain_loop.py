@@ -10,9 +10,9 @@ from tests.fakes.loop import STORIES, FakeLoop
 from tests.fakes.plans import LIMITS, PLAIN
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.domain import fact as f
-from untildone.domain.agent import AgentReport
-from untildone.domain.run import Done, Outcome, Plan, Reason, Status, Stop, StopHow
+from untildone.domain.agents.agent import AgentReport
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Done, Outcome, Plan, Reason, Status, Stop, StopHow
 from untildone.ports import Notify
 
 TASKS = replace(PLAIN, done=Done.TASKS)

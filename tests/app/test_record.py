@@ -7,9 +7,9 @@ from tests.fakes.plans import NOW, OPENED, PLAN, at, began, ended, loaded, measu
 from tests.fakes.record import FakeJournal, FakeState
 from untildone.app.bus import Bus, EventObject
 from untildone.app.record import RunRecord
-from untildone.domain import fact as f
-from untildone.domain.event import Event, warning
-from untildone.domain.run import Outcome, Plan, Run
+from untildone.domain.reporting.event import Event, warning
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Outcome, Plan, Run
 
 ODD = warning("odd")
 

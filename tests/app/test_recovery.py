@@ -24,10 +24,10 @@ from tests.fakes.plans import (
 )
 from tests.fakes.source import FakeSource
 from untildone.app.recovery import facts_before, missing_facts, replay
-from untildone.domain import fact as f
-from untildone.domain.machine import next_steps
-from untildone.domain.run import Choice, Outcome, Plan, Run
-from untildone.domain.step import MeasureUsage, RunAttempt, Save
+from untildone.domain.run import fact as f
+from untildone.domain.run.machine import next_steps
+from untildone.domain.run.run import Choice, Outcome, Plan, Run
+from untildone.domain.run.step import MeasureUsage, RunAttempt, Save
 
 DIED = f.AttemptEnded(0, Outcome.INTERRUPTED, "the loop ended during this iteration", ("a1",))
 SAVED = f.Saved(0, "c1", "c1")

@@ -22,10 +22,10 @@ from tests.fakes.plans import (
 )
 from tests.fakes.source import FakeSource
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
-from untildone.domain import fact as f
-from untildone.domain.agent import Kind, Trouble
-from untildone.domain.machine import begin
-from untildone.domain.run import Done, Outcome, Run
+from untildone.domain.agents.agent import Kind, Trouble
+from untildone.domain.run import fact as f
+from untildone.domain.run.machine import begin
+from untildone.domain.run.run import Done, Outcome, Run
 
 TICKED = STORIES.replace("[ ]", "[x]")
 LIMIT = Trouble(Kind.RATE_LIMITED, "full")

@@ -24,11 +24,10 @@ from tests.fakes.plans import (
     won,
 )
 from untildone.app import views
-from untildone.domain import fact as f
-from untildone.domain.agent import Kind, Trouble, Usage
-from untildone.domain.budget import Budget, Reached
-from untildone.domain.parking import Why
-from untildone.domain.run import (
+from untildone.domain.agents.agent import Kind, Trouble, Usage
+from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import (
     Choice,
     Done,
     Iteration,
@@ -39,7 +38,8 @@ from untildone.domain.run import (
     Stop,
     StopHow,
 )
-from untildone.domain.story import Remark
+from untildone.domain.stories.parking import Why
+from untildone.domain.stories.story import Remark
 
 VERIFY = replace(PLAN, verify=("make test",))
 STOP = f.StopRequested(Stop(StopHow.NOW))

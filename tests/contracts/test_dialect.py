@@ -11,12 +11,12 @@ import pytest
 from untildone.adapters.agents.command import Command
 from untildone.adapters.agents.program import Program
 from untildone.adapters.agents.scripted import Scripted
-from untildone.domain.agent import AgentText, AgentTool, Intent, Reading
+from untildone.domain.agents.agent import AgentText, AgentTool, Intent, Reading
+from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing
-from untildone.domain.promise import Promise
 from untildone.ports import Dialect
 from untildone.settings import PROGRAMS
-from untildone.wiring.registry import program
+from untildone.wiring.agents import program
 
 Make = Callable[[Path, str], Dialect]
 

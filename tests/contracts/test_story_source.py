@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.source import FakeSource
-from untildone.adapters.stories.kind import Options
 from untildone.adapters.stories.markdown import Markdown
 from untildone.adapters.stories.openspec import OpenSpec
+from untildone.adapters.stories.source_kind import Options
 from untildone.adapters.stories.tasks_md import TasksMd
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import StoryContext
+from untildone.domain.stories.story import StoryContext
 from untildone.ports import StorySource
 
 STORIES = "## 1. First\n- [ ] 1.1 a\n- [ ] 1.2 b\n\n## 2. Second\n- [ ] 2.1 c\n"

@@ -19,12 +19,12 @@ import click
 from click.testing import CliRunner
 
 from untildone.adapters.agents.program import Place
-from untildone.domain.agent import Intent, Invocation, Permissions, Session
+from untildone.domain.agents.agent import Intent, Invocation, Permissions, Session
 from untildone.interfaces.cli.loop import run
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.overview import COMMANDS
 from untildone.settings import CHOICES, FIELDS, PROGRAMS
-from untildone.wiring.registry import program
+from untildone.wiring.agents import program
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -11,9 +11,9 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT
 from tests.docs.test_adding_an_agent import _BLOCK, _REFERENCE, call, edited
-from untildone.adapters.stories.checklist import Rules
-from untildone.adapters.stories.kind import Found, Kind, Options
-from untildone.domain.story import Remark, Story, StoryBook, StoryContext, Task
+from untildone.adapters.stories.checklists.checklist import Rules
+from untildone.adapters.stories.source_kind import Found, Kind, Options
+from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
 
 PAGE = (DOCS / "adding-a-story-source.md").read_text(encoding="utf-8")
 TESTS = (

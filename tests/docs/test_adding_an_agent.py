@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.domain.agent import Kind, Reading, Session, Trouble, Usage
+from untildone.domain.agents.agent import Kind, Reading, Session, Trouble, Usage
 
 PAGE = (DOCS / "adding-an-agent.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^<!-- (file|edit): (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, PAGES, ROOT, made, schema
-from untildone.adapters.stories import checklist
-from untildone.domain.agent import Kind, Trouble
+from untildone.adapters.stories.checklists import checklist
+from untildone.domain.agents.agent import Kind, Trouble
 from untildone.interfaces.cli.overview import COMMANDS
 from untildone.interfaces.cli.setup import configuration
 from untildone.settings import FIELDS, PROGRAMS

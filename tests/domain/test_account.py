@@ -20,14 +20,14 @@ from tests.fakes.plans import (
     put_back,
 )
 from untildone.app.recovery import replay
-from untildone.domain import fact as f
-from untildone.domain.account import Account, Call, Pause, Told, account, total
-from untildone.domain.agent import Kind, Trouble, Usage
-from untildone.domain.budget import Reached
-from untildone.domain.checks import Failing
-from untildone.domain.event import Event
-from untildone.domain.parking import Parked, Why
-from untildone.domain.run import Outcome, Plan, Run, Status, Stop, StopHow
+from untildone.domain.agents.agent import Kind, Trouble, Usage
+from untildone.domain.checks.checks import Failing
+from untildone.domain.costs.budget import Reached
+from untildone.domain.reporting.account import Account, Call, Pause, Told, account, total
+from untildone.domain.reporting.event import Event
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Outcome, Plan, Run, Status, Stop, StopHow
+from untildone.domain.stories.parking import Parked, Why
 
 CHECKED = replace(PLAN, verify=("pytest",))
 LIMIT = Trouble(Kind.RATE_LIMITED, "full")

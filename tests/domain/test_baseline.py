@@ -18,20 +18,19 @@ from tests.fakes.plans import (
     put_back,
     told,
 )
-from untildone.domain import fact as f
-from untildone.domain import step as s
-from untildone.domain.baseline import (
+from untildone.domain.checks.baseline import (
     Compared,
     already_fails,
     compare,
     failing,
     let_through,
     listed,
-    required_at_start,
 )
-from untildone.domain.checks import Check, Checked, Failing
-from untildone.domain.machine import next_steps, tries_checks
-from untildone.domain.run import Done, Plan
+from untildone.domain.checks.checks import Check, Checked, Failing
+from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
+from untildone.domain.run.machine import next_steps, required_at_start, tries_checks
+from untildone.domain.run.run import Done, Plan
 
 ABC = Failing("t", "exit code 1", ("a", "b", "c"))
 BARE = Failing("t", "exit code 1")

@@ -25,10 +25,16 @@ from tests.fakes.plans import (
     story,
     told,
 )
-from untildone.domain import fact as f
-from untildone.domain.agent import Ending, Kind, Trouble, Usage
-from untildone.domain.announcing import announce
-from untildone.domain.bookkeeping import (
+from untildone.domain.agents.agent import Ending, Kind, Trouble, Usage
+from untildone.domain.costs.budget import Budget, Reached, read
+from untildone.domain.costs.ledger import Account
+from untildone.domain.reporting.announce import announce
+from untildone.domain.reporting.event import Event, warning
+from untildone.domain.run import fact as f
+from untildone.domain.run.apply_fact import taken_back
+from untildone.domain.run.machine import apply, begin, next_steps
+from untildone.domain.run.run import Outcome, Plan, Reason, Run, Status, Stop, StopHow
+from untildone.domain.run.spending import (
     Forecast,
     forecast,
     reached,
@@ -36,14 +42,8 @@ from untildone.domain.bookkeeping import (
     standing,
     still_over,
 )
-from untildone.domain.budget import Budget, Reached, read
-from untildone.domain.event import Event, warning
-from untildone.domain.fold import taken_back
-from untildone.domain.ledger import Account
-from untildone.domain.machine import apply, begin, next_steps
-from untildone.domain.parking import Why
-from untildone.domain.run import Outcome, Plan, Reason, Run, Status, Stop, StopHow
-from untildone.domain.step import AwaitBudget, Finish, RunAttempt, Wait
+from untildone.domain.run.step import AwaitBudget, Finish, RunAttempt, Wait
+from untildone.domain.stories.parking import Why
 
 LIMIT = Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60))
 USED = Usage(100, 20, cost_usd=0.5)

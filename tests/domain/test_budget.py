@@ -2,7 +2,7 @@
 
 import pytest
 
-from untildone.domain.budget import EXAMPLES, Budget, Reached, merged, parsed, read, said
+from untildone.domain.costs.budget import EXAMPLES, Budget, Reached, merged, parsed, read, said
 
 READ = {
     "tokens=350": Budget("tokens", 350),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.plans import ONE
-from untildone.domain.checks import (
+from untildone.domain.checks.checks import (
     Check,
     Level,
     in_force,
@@ -14,7 +14,7 @@ from untildone.domain.checks import (
     own_checks,
     parse,
 )
-from untildone.domain.story import Story, Task
+from untildone.domain.stories.story import Story, Task
 
 WRITTEN = {
     "make test": Check("make test"),

@@ -26,14 +26,14 @@ from tests.fakes.plans import (
     told,
     won,
 )
-from untildone.domain import fact as f
-from untildone.domain.agent import AgentText, AgentTool, Kind, Permissions, Trouble, Usage
-from untildone.domain.announcing import announce
-from untildone.domain.bookkeeping import Forecast
-from untildone.domain.event import Event, noticed, warning
-from untildone.domain.machine import apply
-from untildone.domain.run import Choice, Done, Outcome, Plan, Reason, Status, Stop, StopHow
-from untildone.domain.story import Remark
+from untildone.domain.agents.agent import AgentText, AgentTool, Kind, Permissions, Trouble, Usage
+from untildone.domain.reporting.announce import announce
+from untildone.domain.reporting.event import Event, noticed, warning
+from untildone.domain.run import fact as f
+from untildone.domain.run.machine import apply
+from untildone.domain.run.run import Choice, Done, Outcome, Plan, Reason, Status, Stop, StopHow
+from untildone.domain.run.spending import Forecast
+from untildone.domain.stories.story import Remark
 
 VERIFY = replace(PLAN, verify=("make test",))
 MANUAL = replace(PLAN, done=Done.MANUAL)

@@ -4,7 +4,7 @@
 
 import pytest
 
-from untildone.domain.failing_tests import MOST_NAMES, failing_tests
+from untildone.domain.checks.failing_tests import MOST_NAMES, failing_tests
 
 PYTEST = """\
 ..F.E                                                                    [100%]

@@ -26,9 +26,9 @@ from tests.fakes.plans import (
     tried,
     won,
 )
-from untildone.domain import fact as f
-from untildone.domain.agent import Kind, Session, Trouble, Usage
-from untildone.domain.run import (
+from untildone.domain.agents.agent import Kind, Session, Trouble, Usage
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import (
     Choice,
     Done,
     Iteration,
@@ -43,7 +43,7 @@ from untildone.domain.run import (
     StopHow,
     Tally,
 )
-from untildone.domain.waiting import Waiting
+from untildone.domain.run.waiting import Waiting
 
 NOTHING = kept("")
 IDLE = (began(1, None), ended(), measured(), NOTHING)

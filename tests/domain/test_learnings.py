@@ -2,7 +2,7 @@
 
 import pytest
 
-from untildone.domain.learnings import CAP, CUT, Notes, capped, section
+from untildone.domain.agents.learnings import CAP, CUT, Notes, capped, section
 
 CASES = {
     "short": ("a\nb\n", 4, "a\nb\n"),

@@ -28,12 +28,12 @@ from tests.fakes.plans import (
     told,
     won,
 )
-from untildone.domain import fact as f
-from untildone.domain import step as s
-from untildone.domain.agent import Kind, Trouble
-from untildone.domain.ledger import Ledger
-from untildone.domain.machine import apply, begin, next_steps
-from untildone.domain.run import (
+from untildone.domain.agents.agent import Kind, Trouble
+from untildone.domain.costs.ledger import Ledger
+from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
+from untildone.domain.run.machine import apply, begin, next_steps
+from untildone.domain.run.run import (
     Choice,
     Done,
     Lane,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.plans import tried
-from untildone.domain.memory import EARLIER_LIMIT, REASON_LIMIT, memory
-from untildone.domain.run import Outcome
+from untildone.domain.agents.earlier_attempts import EARLIER_LIMIT, REASON_LIMIT, memory
+from untildone.domain.run.run import Outcome
 
 ONE = replace(tried(1, why="no\n  network"), saved_ref="refs/one")
 CRASH = tried(2, Outcome.AGENT_ERROR, "boom")

@@ -24,16 +24,34 @@ from tests.fakes.plans import (
     tried,
     won,
 )
-from untildone.domain import fact as f
-from untildone.domain import step as s
-from untildone.domain.announcing import announce
-from untildone.domain.fold import taken_back
-from untildone.domain.guidance import words
-from untildone.domain.machine import apply, next_steps
-from untildone.domain.parking import NAMED, Aside, Parked, Why, blocked, next_command, ordered
-from untildone.domain.run import Choice, Done, Outcome, Reason, Run, Status, Stop, StopHow, Tally
-from untildone.domain.story import Story, StoryKey, Task
-from untildone.domain.wishes import unattended
+from untildone.domain.reporting.announce import announce
+from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
+from untildone.domain.run.apply_fact import taken_back
+from untildone.domain.run.machine import apply, next_steps
+from untildone.domain.run.parking_rules import unattended
+from untildone.domain.run.run import (
+    Choice,
+    Done,
+    Outcome,
+    Reason,
+    Run,
+    Status,
+    Stop,
+    StopHow,
+    Tally,
+)
+from untildone.domain.stories.guidance import words
+from untildone.domain.stories.parking import (
+    NAMED,
+    Aside,
+    Parked,
+    Why,
+    blocked,
+    next_command,
+    ordered,
+)
+from untildone.domain.stories.story import Story, StoryKey, Task
 
 SKIP_ONE = f.StoryParked(ONE.key, Why.SKIPPED)
 RETRY_ONE = f.StoryRetried(ONE.key)

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from tests.fakes.plans import NOW, at
-from untildone.domain.agent import CUT_SHORT, AgentReport, Ending, Kind, Reading, Trouble
-from untildone.domain.policy import Verdict, judge, wake_at
-from untildone.domain.promise import Promise
-from untildone.domain.run import Outcome
+from untildone.domain.agents.agent import CUT_SHORT, AgentReport, Ending, Kind, Reading, Trouble
+from untildone.domain.agents.promise import Promise
+from untildone.domain.run.judging import Verdict, judge, wake_at
+from untildone.domain.run.run import Outcome
 
 COMPLETE = Promise(complete=True)
 FAILED = Promise(complete=False, reason="no net")

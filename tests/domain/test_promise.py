@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from untildone.domain.promise import (
+from untildone.domain.agents.promise import (
     REASON_BYTES,
     Promise,
     PromiseScanner,

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.plans import TWO, story
-from untildone.domain.checks import in_force
+from untildone.domain.agents.earlier_attempts import EARLIER_LIMIT, REASON_LIMIT
+from untildone.domain.agents.promise import find_promise
+from untildone.domain.agents.prompt import CONTEXT_LIMIT, TASKS_LIMIT, Brief, render
+from untildone.domain.agents.same_failure import Tried
+from untildone.domain.checks.checks import in_force
 from untildone.domain.errors import UserError
-from untildone.domain.memory import EARLIER_LIMIT, REASON_LIMIT
-from untildone.domain.promise import find_promise
-from untildone.domain.prompt import CONTEXT_LIMIT, TASKS_LIMIT, Brief, render
-from untildone.domain.story import Story, StoryContext, Task
-from untildone.domain.stuck import Tried
+from untildone.domain.stories.story import Story, StoryContext, Task
 
 STORY = Story(
     "1",

@@ -2,8 +2,14 @@
 
 import pytest
 
-from untildone.domain.check_files import named_files
-from untildone.domain.protection import MOST_NAMED, Violation, complaint, is_pattern, is_protected
+from untildone.domain.checks.check_files import named_files
+from untildone.domain.checks.protection import (
+    MOST_NAMED,
+    Violation,
+    complaint,
+    is_pattern,
+    is_protected,
+)
 
 FITS = [
     ("check.sh", "check.sh"),

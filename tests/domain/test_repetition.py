@@ -2,8 +2,8 @@
 
 import pytest
 
-from untildone.domain.agent import AgentText, AgentTool, Notice
-from untildone.domain.repetition import Repetition
+from untildone.domain.agents.agent import AgentText, AgentTool, Notice
+from untildone.domain.agents.repetition import Repetition
 
 LIMIT = 50
 

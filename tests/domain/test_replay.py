@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from tests.domain.walk import Walk, plans, stops, walked, wishes, words
 from tests.fakes.plans import BOTH, LIMITS, ORIGIN, PLAN, at
-from untildone.adapters import codec
-from untildone.domain import fact as f
-from untildone.domain import step as s
-from untildone.domain.agent import Kind, Session, Trouble, Usage
-from untildone.domain.budget import Budget, Reached
-from untildone.domain.checks import Failing
-from untildone.domain.machine import apply, begin
-from untildone.domain.parking import Why
-from untildone.domain.run import Choice, Iteration, Outcome, Plan, Run, Stop, StopHow
+from untildone.adapters.records import codec
+from untildone.domain.agents.agent import Kind, Session, Trouble, Usage
+from untildone.domain.checks.checks import Failing
+from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
+from untildone.domain.run.machine import apply, begin
+from untildone.domain.run.run import Choice, Iteration, Outcome, Plan, Run, Stop, StopHow
+from untildone.domain.stories.parking import Why
 
 REQUESTS = st.one_of(stops(*StopHow), words(), wishes())
 NO_RENEWAL = st.one_of(stops(*StopHow), words(), wishes(renew=False))

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from untildone.domain.retention import Recorded, Rule, SavedRef, label_of, old_refs, old_runs
+from untildone.domain.run.retention import Recorded, Rule, SavedRef, label_of, old_refs, old_runs
 
 NOW = datetime(2026, 6, 30, 12, tzinfo=UTC)
 MONTH = Rule(NOW - timedelta(days=30))

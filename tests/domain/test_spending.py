@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.domain.agent import Usage
-from untildone.domain.spending import Price, Rates, Spent, Sum, add, cost, grouped, once
+from untildone.domain.agents.agent import Usage
+from untildone.domain.costs.call_prices import Price, Rates, Spent, Sum, add, cost, grouped, once
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 RATES = Rates(1.0, 10.0, 0.1, 1.25, 2.0)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes.plans import book, story
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Remark, Story, StoryBook, Task, Unread, checked
+from untildone.domain.stories.story import Remark, Story, StoryBook, Task, Unread, checked
 
 ONE, TWO, THREE = story(1), story(2), story(3)
 TICKED = story(1, done=True)

@@ -17,13 +17,13 @@ from tests.fakes.plans import (
     told,
     tried,
 )
-from untildone.domain import fact as f
-from untildone.domain.announcing import announce
-from untildone.domain.machine import next_steps
-from untildone.domain.parking import Why
-from untildone.domain.run import Limits, Outcome, Plan, Run
-from untildone.domain.step import RunAttempt
-from untildone.domain.stuck import REMEMBERED, Tried, fingerprint, next_rung, repeats
+from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, next_rung, repeats
+from untildone.domain.reporting.announce import announce
+from untildone.domain.run import fact as f
+from untildone.domain.run.machine import next_steps
+from untildone.domain.run.run import Limits, Outcome, Plan, Run
+from untildone.domain.run.step import RunAttempt
+from untildone.domain.stories.parking import Why
 
 LADDER = replace(
     PLAN,

@@ -6,16 +6,15 @@ from dataclasses import dataclass, field, replace
 from hypothesis import strategies as st
 
 from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
-from untildone.domain import fact as f
-from untildone.domain import step as s
-from untildone.domain.agent import Kind, Trouble, Usage
-from untildone.domain.announcing import announce
-from untildone.domain.budget import Budget
-from untildone.domain.checks import Failing
-from untildone.domain.event import Event
-from untildone.domain.machine import apply, begin, next_steps
-from untildone.domain.parking import Aside, Why
-from untildone.domain.run import (
+from untildone.domain.agents.agent import Kind, Trouble, Usage
+from untildone.domain.checks.checks import Failing
+from untildone.domain.costs.budget import Budget
+from untildone.domain.reporting.announce import announce
+from untildone.domain.reporting.event import Event
+from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
+from untildone.domain.run.machine import apply, begin, next_steps
+from untildone.domain.run.run import (
     Choice,
     Done,
     Limits,
@@ -26,6 +25,7 @@ from untildone.domain.run import (
     Stop,
     StopHow,
 )
+from untildone.domain.stories.parking import Aside, Why
 
 Draw = Callable[[st.SearchStrategy[f.Fact]], f.Fact]
 

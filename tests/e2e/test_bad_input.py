@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.bench_repo import COMMAND, TASKS, Result, tasks_text
-from untildone.adapters.journal import Journal
-from untildone.domain.fact import ChoiceMade
-from untildone.domain.run import Choice
+from untildone.adapters.records.journal import Journal
+from untildone.domain.run.fact import ChoiceMade
+from untildone.domain.run.run import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

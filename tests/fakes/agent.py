@@ -2,9 +2,17 @@
 
 from collections.abc import Callable
 
-from untildone.domain.agent import AgentReport, Ending, Intent, Reading, Session, Trouble, Usage
-from untildone.domain.promise import Promise
-from untildone.domain.run import Limits
+from untildone.domain.agents.agent import (
+    AgentReport,
+    Ending,
+    Intent,
+    Reading,
+    Session,
+    Trouble,
+    Usage,
+)
+from untildone.domain.agents.promise import Promise
+from untildone.domain.run.run import Limits
 from untildone.ports import Notify
 
 Reply = AgentReport | Exception | Callable[[Notify], AgentReport]

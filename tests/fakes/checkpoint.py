@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from tests.fakes.plans import BACKUP
-from untildone.domain.fact import Opened, Reverted, Saved
-from untildone.domain.run import Choice, Origin
+from untildone.domain.run.fact import Opened, Reverted, Saved
+from untildone.domain.run.run import Choice, Origin
 from untildone.ports import Pending
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """A run's folder without a disk."""
 
-from untildone.domain.claims import OpenTasks
+from untildone.domain.stories.claims import OpenTasks
 
 
 class FakeFolder:

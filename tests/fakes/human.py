@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from tests.fakes.clock import FakeClock
-from untildone.domain.fact import BudgetSet, StopRequested, Wish
-from untildone.domain.run import Choice
-from untildone.domain.story import StoryKey
+from untildone.domain.run.fact import BudgetSet, StopRequested, Wish
+from untildone.domain.run.run import Choice
+from untildone.domain.stories.story import StoryKey
 
 
 class FakeHuman:

@@ -16,11 +16,11 @@ from tests.fakes.record import FakeRecord
 from tests.fakes.sentry import FakeRoom, FakeSentry
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
+from untildone.app.course import Ports
 from untildone.app.orchestrator import Orchestrator
-from untildone.app.world import Ports
-from untildone.domain.fact import Started
-from untildone.domain.machine import begin
-from untildone.domain.run import Choice, Plan, Run
+from untildone.domain.run.fact import Started
+from untildone.domain.run.machine import begin
+from untildone.domain.run.run import Choice, Plan, Run
 
 STORIES = "## 1. First\n- [ ] 1.1 a\n\n## 2. Second\n- [ ] 2.1 b\n"
 

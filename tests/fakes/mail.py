@@ -1,7 +1,7 @@
 """Requests that a test drops in."""
 
-from untildone.domain.fact import Fact, StopRequested
-from untildone.domain.run import StopHow
+from untildone.domain.run.fact import Fact, StopRequested
+from untildone.domain.run.run import StopHow
 
 
 class FakeMail:

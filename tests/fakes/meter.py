@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from untildone.domain.agent import Usage
+from untildone.domain.agents.agent import Usage
 
 
 class FakeMeter:

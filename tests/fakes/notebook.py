@@ -1,6 +1,6 @@
 """Learnings without a disk."""
 
-from untildone.domain.learnings import Notes
+from untildone.domain.agents.learnings import Notes
 
 
 class FakeNotebook:

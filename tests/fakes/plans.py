@@ -3,12 +3,12 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from untildone.domain import fact as f
-from untildone.domain.agent import Trouble, Usage
-from untildone.domain.machine import apply, begin
-from untildone.domain.run import Done, Limits, Origin, Outcome, Plan, Run
-from untildone.domain.story import Remark, Story, StoryBook, Task
-from untildone.domain.stuck import Tried, fingerprint
+from untildone.domain.agents.agent import Trouble, Usage
+from untildone.domain.agents.same_failure import Tried, fingerprint
+from untildone.domain.run import fact as f
+from untildone.domain.run.machine import apply, begin
+from untildone.domain.run.run import Done, Limits, Origin, Outcome, Plan, Run
+from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ORIGIN = Origin("feature/x", "0" * 40)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from untildone.domain.event import Event
-from untildone.domain.fact import Fact
-from untildone.domain.run import Iteration, Run
+from untildone.domain.reporting.event import Event
+from untildone.domain.run.fact import Fact
+from untildone.domain.run.run import Iteration, Run
 
 
 class FakeRecord:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from untildone.domain.protection import Violation
+from untildone.domain.checks.protection import Violation
 
 
 class FakeSentry:

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from untildone.domain.errors import StoriesError, StoryLost
-from untildone.domain.story import Remark, Story, StoryBook, StoryContext, Task
+from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
 
 HEADING = re.compile(r"## (\d+)\. (.*)")
 BOX = re.compile(r"- \[([ x])\] (\S+) (.*)")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from untildone.domain.checks import Checked
+from untildone.domain.checks.checks import Checked
 
 
 class FakeVerifier:

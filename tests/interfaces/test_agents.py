@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.e2e.bench_repo import Bench, Json, Result
+from untildone.commands import agents as wiring
 from untildone.interfaces.cli.main import cli
 from untildone.settings import PROGRAMS
-from untildone.wiring import agents as wiring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from tests.adapters.sessions.test_formats import lines, put
 from tests.interfaces import ccusage
-from untildone.adapters.prices import load
+from untildone.adapters.sessions.prices import load
 from untildone.interfaces.cli.main import cli
 
 if TYPE_CHECKING:

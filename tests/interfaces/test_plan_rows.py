@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from tests.fakes.plans import PLAN
-from untildone.domain.run import Limits
+from untildone.domain.run.run import Limits
 from untildone.interfaces.plan_rows import plan_rows, text_of
 
 

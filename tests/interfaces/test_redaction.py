@@ -2,7 +2,7 @@
 
 import pytest
 
-from untildone.wiring.redaction import redactor
+from untildone.commands.redaction import redactor
 
 KEY = "sk-ant-" + "api03-" + "Ab3" * 30
 TOKEN = "ghp_" + "Zx9" * 14

@@ -9,17 +9,17 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.fakes.plans import NOW, PLAIN, PLAN, at
-from untildone.domain.account import Account, Call, CheckRun, Pause, StoryAccount
-from untildone.domain.agent import Usage
-from untildone.domain.parking import Parked, Why
-from untildone.domain.run import Plan, Run, Status
+from untildone.commands.diff_sizes import Size
+from untildone.commands.run_account import Stored, Told
+from untildone.domain.agents.agent import Usage
+from untildone.domain.reporting.account import Account, Call, CheckRun, Pause, StoryAccount
+from untildone.domain.run.run import Plan, Run, Status
+from untildone.domain.stories.parking import Parked, Why
 from untildone.interfaces.report import svg
 from untildone.interfaces.report.blocks import MOST_BARS, MOST_ROWS
 from untildone.interfaces.report.html import html
 from untildone.interfaces.report.markdown import inline, markdown
 from untildone.interfaces.report.page import page
-from untildone.wiring.account import Stored, Told
-from untildone.wiring.diff_sizes import Size
 
 HOSTILE = (
     "<script>alert(1)</script> \u202egnp.exe\u202c \x1b[31mred\x1b[0m \x00 ](javascript:x) "

@@ -21,10 +21,10 @@ from random import Random, SystemRandom
 from unittest.mock import patch
 
 from tests.torture.seeds import BESIDE, PLACES, SEEDS
-from untildone.adapters.stories.kind import Options
-from untildone.adapters.stories.outside import Program
+from untildone.adapters.stories.documents.tracker_program import Program
+from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import StoryBook
+from untildone.domain.stories.story import StoryBook
 from untildone.ports import StorySource
 from untildone.wiring.sources import kind
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.child import Command
-from untildone.adapters.git_door import Place
-from untildone.adapters.process import Processes
-from untildone.domain.agent import Ending
+from untildone.adapters.git.command import Place
+from untildone.adapters.process.child import Command
+from untildone.adapters.process.process import Processes
+from untildone.domain.agents.agent import Ending
 from untildone.domain.value import dataclass
 
 PROBE_WAIT_S = 10

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from untildone.adapters.inbox import POLL_S, Inbox
-from untildone.domain.budget import EXAMPLES, parsed
-from untildone.domain.fact import (
+from untildone.adapters.records.inbox import POLL_S, Inbox
+from untildone.domain.costs.budget import EXAMPLES, parsed
+from untildone.domain.run.fact import (
     BudgetSet,
     GivenUp,
     Guided,
@@ -16,9 +16,9 @@ from untildone.domain.fact import (
     StoryRetried,
     Wish,
 )
-from untildone.domain.parking import Why
-from untildone.domain.run import Choice, Stop, StopHow
-from untildone.domain.story import StoryKey
+from untildone.domain.run.run import Choice, Stop, StopHow
+from untildone.domain.stories.parking import Why
+from untildone.domain.stories.story import StoryKey
 
 WORDS = {"c": Choice.CLEANUP, "cleanup": Choice.CLEANUP, "k": Choice.KEEP, "keep": Choice.KEEP}
 STOP_WORDS = ("s", "stop", "q", "quit")

@@ -5,22 +5,22 @@ from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
-from untildone.app.attempting import Caller
-from untildone.app.briefing import stories_now
-from untildone.app.checking import Checker
-from untildone.app.keeping import Keeper
-from untildone.app.world import Course, Ports
-from untildone.domain import fact as f
-from untildone.domain import step as s
-from untildone.domain.agent import Trouble
-from untildone.domain.bookkeeping import reached
+from untildone.app.brief import stories_now
+from untildone.app.call_agent import Caller
+from untildone.app.course import Course, Ports
+from untildone.app.keep_or_revert import Keeper
+from untildone.app.verify import Checker
+from untildone.domain.agents.agent import Trouble
 from untildone.domain.errors import CloseRefused, Interrupted, UntildoneError
-from untildone.domain.event import warning
-from untildone.domain.machine import next_steps
-from untildone.domain.policy import wake_at
-from untildone.domain.run import Origin, Run, label
-from untildone.domain.story import StoryKey
-from untildone.domain.wishes import unattended
+from untildone.domain.reporting.event import warning
+from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
+from untildone.domain.run.judging import wake_at
+from untildone.domain.run.machine import next_steps
+from untildone.domain.run.parking_rules import unattended
+from untildone.domain.run.run import Origin, Run, label
+from untildone.domain.run.spending import reached
+from untildone.domain.stories.story import StoryKey
 
 
 class Orchestrator(Course):

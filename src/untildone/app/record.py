@@ -5,9 +5,9 @@ from datetime import datetime
 
 from untildone.app import views
 from untildone.app.bus import Bus
-from untildone.domain.event import Event, warning
-from untildone.domain.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
-from untildone.domain.run import Run
+from untildone.domain.reporting.event import Event, warning
+from untildone.domain.run.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
+from untildone.domain.run.run import Run
 from untildone.domain.value import dataclass
 from untildone.ports import JournalStore, StateStore
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from untildone.domain import fact as f
-from untildone.domain import fold
-from untildone.domain.machine import apply, begin
-from untildone.domain.run import Origin, Outcome, Run, Stage
+from untildone.domain.run import apply_fact
+from untildone.domain.run import fact as f
+from untildone.domain.run.machine import apply, begin
+from untildone.domain.run.run import Origin, Outcome, Run, Stage
 from untildone.ports import Checkpoint
 
 
@@ -43,7 +43,7 @@ def replay(facts: Iterable[tuple[f.Fact, datetime]]) -> Run | None:
         if isinstance(fact, f.Started):
             run = begin(fact, at)
         elif run and isinstance(fact, f.TakenBack) and (then := states[fact.facts]):
-            run = fold.taken_back(run, then)
+            run = apply_fact.taken_back(run, then)
         elif run:
             run = apply(run, fact, at)
     return run

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from untildone.app.briefing import brief_of, stories_now
-from untildone.domain import fact as f
-from untildone.domain import step as s
-from untildone.domain.learnings import Notes
-from untildone.domain.machine import apply, next_steps
-from untildone.domain.prompt import NO_NOTES, render
-from untildone.domain.run import Origin, Outcome, Run, Stage
+from untildone.app.brief import brief_of, stories_now
+from untildone.domain.agents.learnings import Notes
+from untildone.domain.agents.prompt import NO_NOTES, render
+from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
+from untildone.domain.run.machine import apply, next_steps
+from untildone.domain.run.run import Origin, Outcome, Run, Stage
 from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 

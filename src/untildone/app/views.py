@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
-from untildone.domain.bookkeeping import forecast, standing
-from untildone.domain.machine import awaits_person, tries_checks
-from untildone.domain.run import Iteration, Outcome, Reason, Run, Stage, Status
+from untildone.domain.run.machine import awaits_person, tries_checks
+from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status
+from untildone.domain.run.spending import forecast, standing
 
 SCHEMA_VERSION = 1
 KNOWN_FIELDS = (

@@ -2,11 +2,11 @@
 
 import shlex
 
+from untildone.commands.dry_run import DryRun
+from untildone.commands.plain_data import as_data
 from untildone.domain.plain_text import plain
-from untildone.domain.run import Status
+from untildone.domain.run.run import Status
 from untildone.interfaces.plan_rows import plan_rows
-from untildone.wiring.dry_run import DryRun
-from untildone.wiring.record_data import as_data
 
 HEAD = "Dry run: nothing is changed, no agent is called, no check is run."
 RULE = "─" * 40

@@ -1,6 +1,6 @@
 """Stories and what they wait for, as a Mermaid flowchart."""
 
-from untildone.domain.story import Story, StoryBook
+from untildone.domain.stories.story import Story, StoryBook
 
 _LONGEST = 60
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from untildone.domain.budget import Budget
-from untildone.domain.run import Plan
+from untildone.domain.costs.budget import Budget
+from untildone.domain.run.run import Plan
 
 # Shown elsewhere, or of no use to a person.
 HIDDEN = {"change_id", "run_id", "task", "plain", "configured_max", "contained", "limits"}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from untildone.domain.budget import said
+from untildone.domain.costs.budget import said
 
 EventObject = Mapping[str, object]
 

@@ -1,91 +1,78 @@
-"""The agents of this machine: what is installed, in which version, with a login or without."""
+"""What there is to choose from: agents by name."""
 
-from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from untildone.adapters.agents.program import Program
-from untildone.adapters.child import Command
-from untildone.adapters.process import Processes
-from untildone.adapters.wake import Wake
-from untildone.domain.agent import Ending, Intent, Permissions
-from untildone.domain.errors import UserError
-from untildone.domain.plain_text import plain
-from untildone.domain.value import dataclass
-from untildone.settings import PROGRAMS, Settings
-from untildone.wiring.registry import program
+from untildone.domain.agents.agent import Intent
+from untildone.domain.errors import AgentMissing, UserError
+from untildone.domain.run.run import Plan
+from untildone.ports import Dialect
+from untildone.settings import CHOICES, PROGRAMS
 
-VERSION_WAIT_S = 10
+if TYPE_CHECKING:
+    from untildone.adapters.agents.program import Program
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One agent. `version` is empty if it gave none, `why` says then why not.
+def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
+    """The agent of this name."""
+    match name:
+        case _ if name in PROGRAMS:
+            return program(name)
+        case "command":
+            from untildone.adapters.agents.command import Command
 
-    `logged_in` is None where that cannot be told from outside. `call` and `environment` are how it
-    will be called; empty if the wanted permissions cannot be had from it.
-    """
+            return Command(agent_cmd)
+        case "scripted":
+            if not script:
+                raise UserError(
+                    "The scripted agent needs a script",
+                    hint="Set `script` in untildone.toml or pass `--script FILE`.",
+                )
+            from untildone.adapters.agents.scripted import Scripted
 
-    name: str
-    path: str
-    version: str
-    why: str
-    logged_in: bool | None
-    login: str
-    install: str
-    permissions: str
-    call: tuple[str, ...]
-    environment: dict[str, str]
-    chosen: bool
+            return Scripted(str((top / script).resolve()))
+        case _:
+            from difflib import get_close_matches
 
-
-def agents(settings: Settings, folder: Path) -> Iterator[Found]:
-    """Every agent that is a program, one by one as the versions come in."""
-    processes = Processes(Wake().fd)
-    for name in PROGRAMS:
-        yield look(processes, program(name), settings, folder)
-
-
-def look(processes: Processes, agent: Program, settings: Settings, folder: Path) -> Found:
-    """One agent, asked for its version if it is installed."""
-    ways, path = agent.ways, agent.path()
-    version, why = _version(processes, path, folder) if path else ("", "not installed")
-    chosen = ways.name == settings.agent
-    intent = Intent(
-        prompt="",
-        cwd=str(folder),
-        scratch="(a private folder)",
-        model=settings.model if chosen else "",
-        permissions=Permissions(settings.permissions),
-    )
-    try:
-        call = agent.invocation(intent)
-    except UserError:
-        call = None
-    return Found(
-        name=ways.name,
-        path=path,
-        version=version,
-        why=why,
-        logged_in=agent.logged_in(),
-        login=ways.login.how if ways.login else "",
-        install=ways.install,
-        permissions=settings.permissions,
-        call=call.argv if call else (),
-        environment=dict(call.env) if call else {},
-        chosen=chosen,
-    )
+            near = get_close_matches(name, CHOICES["agent"], n=1)
+            hint = f"Did you mean `{near[0]}`? " if near else ""
+            raise UserError(
+                f"Unknown agent: {name}", hint=f"{hint}`untildone agents` lists the agents."
+            )
 
 
-def _version(processes: Processes, path: str, folder: Path) -> tuple[str, str]:
-    asked = Command((path, "--version"), folder, timeout_s=VERSION_WAIT_S, sweep=True)
-    answer = processes.capture(asked, lambda: False)
-    said = plain(answer.stdout.decode(errors="replace")).strip().partition("\n")[0][:80]
-    if answer.ok and said:
-        return said, ""
-    if answer.ending is Ending.TIMEOUT:
-        why = f"gave no answer in {VERSION_WAIT_S} s"
-    elif answer.ending is Ending.NOT_STARTED:
-        why = "could not be started"
-    else:
-        why = "printed nothing" if answer.ok else f"exited with {answer.exit_code}"
-    return "", f"`{path} --version` {why}"
+def program(name: str) -> "Program":
+    """The agent that is a program of this name: its ways are in the module called like it."""
+    from untildone.adapters.agents.program import Program
+
+    module = import_module(f"untildone.adapters.agents.{name}")
+    return Program(getattr(module, name.upper()))
+
+
+def droppings(plan: Plan) -> tuple[str, ...]:
+    """Patterns of the files that the plan's agents leave in a worktree."""
+    programs = (program(name) for name in plan.agents if name in PROGRAMS)
+    return tuple(pattern for found in programs for pattern in found.ways.droppings)
+
+
+def check_agents(plan: Plan, top: Path) -> None:
+    """Every agent that the plan may call can be started, as it is to be called."""
+    usual = "--agents" if plan.ladder else "--agent"
+    own = {agent for agent, _ in plan.rungs}
+    for name in plan.agents:
+        flag = usual if name in own else "--fallback"
+        agent = dialect(name, plan.agent_cmd, plan.script, top)
+        try:
+            agent.check()
+        except AgentMissing as missing:
+            others = [n for n in installed() if n not in plan.agents]
+            take = ", ".join(f"`{flag} {other}`" for other in others)
+            found = f"Choose what is installed: {take}. " if take else ""
+            raise AgentMissing(missing.message, hint=f"{found}{missing.hint}") from missing
+        agent.invocation(Intent("", "", "", permissions=plan.permissions))
+
+
+def installed() -> list[str]:
+    """The agents whose programs are on PATH."""
+    return [name for name in PROGRAMS if program(name).path()]

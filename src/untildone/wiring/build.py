@@ -2,31 +2,31 @@
 
 from collections.abc import Callable
 
-from untildone.adapters.agents.session import AgentSession
+from untildone.adapters.agents.call import AgentSession
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
-from untildone.adapters.checkpoints.closing import Closing
-from untildone.adapters.checkpoints.guard import Guard
-from untildone.adapters.clean_room import CleanRoom
-from untildone.adapters.journal import Journal
-from untildone.adapters.leftovers import own_mark
-from untildone.adapters.protected import ProtectedFiles
+from untildone.adapters.checkpoints.finish import Closing
+from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
+from untildone.adapters.checks.clean_room import CleanRoom
+from untildone.adapters.checks.protected_files import ProtectedFiles
+from untildone.adapters.checks.shell import ShellChecks
+from untildone.adapters.process.orphans import own_mark
+from untildone.adapters.records.journal import Journal
 from untildone.adapters.sandbox import Containment
+from untildone.adapters.sessions.meter import UsageMeter
 from untildone.adapters.sessions.watch import SessionWatch
 from untildone.adapters.terminal import Person
-from untildone.adapters.usage import UsageMeter
-from untildone.adapters.verify import ShellChecks
 from untildone.app import views
 from untildone.app.bus import Bus
+from untildone.app.course import Ports
 from untildone.app.record import RunRecord
-from untildone.app.world import Ports
-from untildone.domain.run import Origin, Plan, Run
+from untildone.domain.run.run import Origin, Plan, Run
 from untildone.ports import Checkpoint, Dialect
-from untildone.wiring.containment import sandbox_of
-from untildone.wiring.notebooks import notebook_of
-from untildone.wiring.planning import source_of
-from untildone.wiring.reading import template_of
-from untildone.wiring.registry import dialect
+from untildone.wiring.agents import dialect
+from untildone.wiring.learnings import notebook_of
 from untildone.wiring.repository import AGENT, Repository, at
+from untildone.wiring.sandbox import sandbox_of
+from untildone.wiring.sources import source_of
+from untildone.wiring.user_files import template_of
 from untildone.wiring.worktrees import user_place
 
 
@@ -77,7 +77,7 @@ def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
     closing = build_closing(repo, plan)
     user = user_place(repo.place)
     if user:
-        from untildone.adapters.checkpoints.linked import LinkedCheckpoint
+        from untildone.adapters.checkpoints.worktree import LinkedCheckpoint
 
         users = at(user).git(repo.inbox.signalled)
         return LinkedCheckpoint(closing.git, repo.place, plan.change_id, closing, users, user)

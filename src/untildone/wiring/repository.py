@@ -8,27 +8,27 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from untildone.adapters import journal as journals
 from untildone.adapters.clock import SystemClock
-from untildone.adapters.git import Git
-from untildone.adapters.git_door import Place
-from untildone.adapters.inbox import Inbox
-from untildone.adapters.journal import Journal
-from untildone.adapters.leftovers import end_leftovers, own_mark, started_at
-from untildone.adapters.lock import WorktreeLock
-from untildone.adapters.process import Processes
-from untildone.adapters.repository import STATE_FILE, discover, home
-from untildone.adapters.run_folder import RunFolder, change_of, run_ids
-from untildone.adapters.state_file import StateFile
-from untildone.adapters.wake import Wake
-from untildone.adapters.warden import Warden, post, read_report
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.repository import STATE_FILE, discover, home
+from untildone.adapters.process.orphans import end_leftovers, own_mark, started_at
+from untildone.adapters.process.process import Processes
+from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.warden import Warden, post, read_report
+from untildone.adapters.records import journal as journals
+from untildone.adapters.records.inbox import Inbox
+from untildone.adapters.records.journal import Journal
+from untildone.adapters.records.lock import WorktreeLock
+from untildone.adapters.records.run_folder import RunFolder, change_of, run_ids
+from untildone.adapters.records.state_file import StateFile
 from untildone.app import views
 from untildone.app.recovery import replay
-from untildone.domain.announcing import announce
 from untildone.domain.errors import UserError
-from untildone.domain.fact import Abandoned, Fact
-from untildone.domain.machine import apply
-from untildone.domain.run import Run
+from untildone.domain.reporting.announce import announce
+from untildone.domain.run.fact import Abandoned, Fact
+from untildone.domain.run.machine import apply
+from untildone.domain.run.run import Run
 from untildone.domain.value import dataclass
 from untildone.glance import is_unfinished
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options
+from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
 from untildone.domain.errors import StoriesError, UserError
+from untildone.domain.run.run import Plan
 from untildone.domain.value import dataclass
 from untildone.ports import StorySource
-from untildone.settings import SOURCES
+from untildone.settings import SOURCES, Settings
 
 HINTS = tuple(path for paths in SOURCES.values() for path in paths)
 
@@ -78,6 +79,18 @@ def story_source(
     adopts = (k for k in kinds if k.adopts(top, change))
     found = next(knows, None) or next(adopts, None)
     return found.make(top, change, options) if found else None
+
+
+def source_of(plan: Plan, top: Path) -> StorySource | None:
+    """The story source of an existing run."""
+    if not plan.source:
+        return None
+    return story_source(plan.source, top, plan.change_id, options_of(plan))
+
+
+def options_of(wish: Settings | Plan) -> Options:
+    """How the person wants the stories."""
+    return Options(wish.granularity, wish.source_file)
 
 
 def inside(top: Path, file: str) -> str:

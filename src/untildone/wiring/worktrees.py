@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.git_door import Place
-from untildone.adapters.linked_worktree import make, note_user, retire, retiring, user_of
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.own_worktree import make, note_user, retire, retiring, user_of
 from untildone.domain.errors import UserError
-from untildone.domain.run import Choice, Origin, Run
+from untildone.domain.run.run import Choice, Origin, Run
 from untildone.wiring.repository import Repository, at, here
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.domain.agent import Intent, Kind, Notice, Reading, Session, Trouble
-from untildone.domain.promise import Promise
+from untildone.domain.agents.agent import Intent, Kind, Notice, Reading, Session, Trouble
+from untildone.domain.agents.promise import Promise
 from untildone.ports import OutputReader
 
 CAPTURES = Path(__file__).parents[2] / "captures"

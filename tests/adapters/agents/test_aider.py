@@ -20,9 +20,9 @@ from tests.adapters.agents.streams import (
     recorded,
 )
 from untildone.adapters.agents.aider import AIDER
-from untildone.adapters.agents.aider_text import AiderReader
 from untildone.adapters.agents.program import Program
-from untildone.domain.agent import (
+from untildone.adapters.agents.reading.aider_text import AiderReader
+from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
     Intent,
@@ -34,7 +34,7 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
-from untildone.domain.promise import Promise
+from untildone.domain.agents.promise import Promise
 
 LITELLM = "litellm.{0}: {0}: OpenAIException - "
 GAVE_UP = "Only 3 reflections allowed, stopping."

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from tests.adapters.agents.streams import DONE, INTENT, Reader, lines, read, recorded, stream
-from untildone.domain.agent import Reading
+from untildone.domain.agents.agent import Reading
 from untildone.settings import PROGRAMS
-from untildone.wiring.registry import program
+from untildone.wiring.agents import program
 
 SAID = {"id": "m", "content": [{"type": "text", "text": DONE}]}
 PI_SAID = {"role": "assistant", "content": SAID["content"], "stopReason": "stop"}

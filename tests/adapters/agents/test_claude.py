@@ -24,10 +24,10 @@ from tests.adapters.agents.streams import (
     recorded,
 )
 from untildone.adapters.agents.claude import CLAUDE
-from untildone.adapters.agents.lines import LINE_BYTES, parsed
 from untildone.adapters.agents.program import Program
-from untildone.adapters.agents.stream_json import StreamReader
-from untildone.domain.agent import (
+from untildone.adapters.agents.reading.lines import LINE_BYTES, parsed
+from untildone.adapters.agents.reading.stream_json import StreamReader
+from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
     Intent,
@@ -40,8 +40,8 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
+from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing
-from untildone.domain.promise import Promise
 
 NOTHING = Usage(cost_usd=0.0)
 TEMPORARY = (

@@ -26,7 +26,7 @@ from tests.adapters.agents.streams import (
 )
 from untildone.adapters.agents.codex import CODEX, CodexReader
 from untildone.adapters.agents.program import Program
-from untildone.domain.agent import (
+from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
     Intent,

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.agents.command import PIECE_BYTES, PIECE_LINES, Command, PlainReader
-from untildone.domain.agent import AgentText, Intent, Invocation, Reading
+from untildone.domain.agents.agent import AgentText, Intent, Invocation, Reading
+from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing, UserError
-from untildone.domain.promise import Promise
 
 INTENT = Intent(prompt="Grüße", cwd="/w", scratch="/s", model="ignored")
 DONE = b"<promise>COMPLETE</promise>"

@@ -22,7 +22,7 @@ from tests.adapters.agents.streams import (
 )
 from untildone.adapters.agents.gemini import GEMINI, GeminiReader
 from untildone.adapters.agents.program import Program
-from untildone.domain.agent import (
+from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
     Intent,
@@ -35,7 +35,7 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
-from untildone.domain.promise import Promise
+from untildone.domain.agents.promise import Promise
 
 WAIT = (
     "Please wait and try again later. To increase your limits, request a quota increase through "

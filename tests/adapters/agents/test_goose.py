@@ -23,7 +23,7 @@ from tests.adapters.agents.streams import (
 )
 from untildone.adapters.agents.goose import GOOSE, GooseReader
 from untildone.adapters.agents.program import Program
-from untildone.domain.agent import (
+from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
     Intent,
@@ -36,8 +36,8 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
+from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import UserError
-from untildone.domain.promise import Promise
 
 NETWORK = "check your network connection and try again."
 AT = "at http://127.0.0.1:PORT/v1/chat/completions: fake error."

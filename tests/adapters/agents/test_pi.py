@@ -22,10 +22,10 @@ from tests.adapters.agents.streams import (
     recorded,
     stream,
 )
-from untildone.adapters.agents.lines import LINE_BYTES
 from untildone.adapters.agents.pi import PI, PiReader
 from untildone.adapters.agents.program import Program
-from untildone.domain.agent import (
+from untildone.adapters.agents.reading.lines import LINE_BYTES
+from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
     Intent,
@@ -38,7 +38,7 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
-from untildone.domain.promise import Promise
+from untildone.domain.agents.promise import Promise
 
 NOTHING = Usage(cost_usd=0.0, model="fake-model")
 

@@ -22,7 +22,7 @@ from tests.adapters.agents.streams import (
 )
 from untildone.adapters.agents.program import Program
 from untildone.adapters.agents.qwen import QWEN, QwenReader
-from untildone.domain.agent import (
+from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
     Intent,
@@ -35,7 +35,7 @@ from untildone.domain.agent import (
     Trouble,
     Usage,
 )
-from untildone.domain.promise import Promise
+from untildone.domain.agents.promise import Promise
 
 
 def used(calls: int) -> Usage:

@@ -10,9 +10,17 @@ import pytest
 
 from untildone.adapters.agents.scripted import Scripted
 from untildone.adapters.agents.scripted_player import ACTIONS
-from untildone.domain.agent import AgentText, AgentTool, Intent, Notice, Reading, Session, Usage
+from untildone.domain.agents.agent import (
+    AgentText,
+    AgentTool,
+    Intent,
+    Notice,
+    Reading,
+    Session,
+    Usage,
+)
+from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing
-from untildone.domain.promise import Promise
 
 DOCS = Path(__file__).parents[3] / "docs" / "scripted-agent.md"
 COMPLETE = Promise(complete=True)

@@ -1,5 +1,5 @@
-from untildone.adapters.agents.totals import added, kept, larger, share
-from untildone.domain.agent import Session, Usage
+from untildone.adapters.agents.reading.conversation_totals import added, kept, larger, share
+from untildone.domain.agents.agent import Session, Usage
 
 BEFORE = Usage(100, 20, 30, 40, 0.5, reasoning_tokens=5)
 AFTER = Usage(110, 25, 33, 44, 0.75, reasoning_tokens=6, model="m")

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from untildone.adapters.agents.troubles import USAGE_LIMIT, of_error
-from untildone.domain.agent import Kind, Trouble
+from untildone.adapters.agents.reading.error_kinds import USAGE_LIMIT, of_error
+from untildone.domain.agents.agent import Kind, Trouble
 
 # As real programs say it on a bad day of the scripted model.
 SAID = [

@@ -11,8 +11,8 @@ import pytest
 
 from untildone.adapters.sessions.formats import entries
 from untildone.adapters.sessions.places import FILES
-from untildone.domain.agent import Usage
-from untildone.domain.spending import Spent, Sum, add, once
+from untildone.domain.agents.agent import Usage
+from untildone.domain.costs.call_prices import Spent, Sum, add, once
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "sessions"
 # Where each agent keeps its sessions, below the home folder.

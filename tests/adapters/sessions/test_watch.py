@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.plans import NOW
 from untildone.adapters.sessions.watch import SessionWatch
-from untildone.domain.spending import Spent
+from untildone.domain.costs.call_prices import Spent
 
 
 def watch(top: Path, agent: str = "claude") -> SessionWatch:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.stories.backlog_md import SOURCE
-from untildone.adapters.stories.kind import Options
+from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoryLost
 from untildone.ports import StorySource
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.trackers import BD, Tracker, bead
 from untildone.adapters.stories.beads import SOURCE
-from untildone.adapters.stories.kind import Options
+from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.ports import StorySource
 

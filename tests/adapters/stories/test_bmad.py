@@ -6,9 +6,9 @@ import pytest
 
 from untildone.adapters.stories import bmad
 from untildone.adapters.stories.bmad import Bmad
-from untildone.adapters.stories.kind import Found
+from untildone.adapters.stories.source_kind import Found
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import StoryContext
+from untildone.domain.stories.story import StoryContext
 
 HOME = "_bmad-output/implementation-artifacts"
 TRACKING = """\

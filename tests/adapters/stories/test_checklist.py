@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.adapters.stories import checklist, grouping, task_lines
-from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.adapters.stories.checklists import checklist, grouping, task_lines
+from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 REALISTIC = Path(__file__).parents[2] / "corpus" / "openspec" / "realistic"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.domain.story import Story
+from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.domain.stories.story import Story
 
 TASKS = """\
 # Tasks

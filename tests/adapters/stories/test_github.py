@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.trackers import GH, Tracker, blocked_by, issue
 from untildone.adapters.stories.github import SOURCE
-from untildone.adapters.stories.kind import Options
+from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoriesError
 from untildone.ports import StorySource
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.adapters.stories.json_text import Json, JsonText, NotJson, Place, plain
+from untildone.adapters.stories.documents.json_text import Json, JsonText, NotJson, Place, plain
 
 VALUES: st.SearchStrategy[Json] = st.recursive(
     st.one_of(

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.stories import kiro
-from untildone.adapters.stories.kind import Found, Options
 from untildone.adapters.stories.kiro import Kiro
+from untildone.adapters.stories.source_kind import Found, Options
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import StoryContext
+from untildone.domain.stories.story import StoryContext
 
 TASKS = """\
 # Implementation Plan

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.adapters.stories import labels
+from untildone.adapters.stories.checklists import labels
 
 
 @pytest.mark.parametrize(

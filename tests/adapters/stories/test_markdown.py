@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.stories import markdown
-from untildone.adapters.stories.kind import Found, Options
 from untildone.adapters.stories.markdown import Markdown
+from untildone.adapters.stories.source_kind import Found, Options
 from untildone.domain.errors import StoriesError, UserError
 from untildone.wiring.sources import story_source
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.stories import delta_specs, openspec
-from untildone.adapters.stories.kind import Found
 from untildone.adapters.stories.openspec import OpenSpec
+from untildone.adapters.stories.source_kind import Found
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Story, StoryContext, Task
+from untildone.domain.stories.story import Story, StoryContext, Task
 from untildone.wiring.sources import changes, open_changes, story_source
 
 TASKS = "## 1. A\n- [x] 1.1 a\n- [ ] 1.2 b\n"

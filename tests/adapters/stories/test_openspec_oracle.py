@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.corpus.openspec import odd_inputs
-from untildone.adapters.stories import checklist
+from untildone.adapters.stories.checklists import checklist
 
 CORPUS = Path(__file__).parents[2] / "corpus" / "openspec"
 CASES: list[dict[str, Any]] = json.loads((CORPUS / "cases.json").read_text())["cases"]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories.kind import Options
+from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoryLost
 from untildone.ports import StorySource
 from untildone.wiring.sources import kind

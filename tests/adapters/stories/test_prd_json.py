@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories.kind import Options
-from untildone.adapters.stories.object_file import ObjectFile
+from untildone.adapters.stories.documents.object_file import ObjectFile
 from untildone.adapters.stories.prd_json import FORMAT
+from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoriesError, StoryLost
-from untildone.domain.story import StoryBook
+from untildone.domain.stories.story import StoryBook
 
 SNARKTANK = """\
 {

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories.kind import Options
 from untildone.adapters.stories.ralphy import SOURCE
+from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoriesError
 
 TASKS = """\

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from untildone.adapters.stories import grouping, regular
-from untildone.adapters.stories.checklist import USUAL, _scanned
-from untildone.adapters.stories.task_lines import split
-from untildone.domain.story import Story
+from untildone.adapters.stories.checklists import fast_reader, grouping
+from untildone.adapters.stories.checklists.checklist import USUAL, _scanned
+from untildone.adapters.stories.checklists.task_lines import split
+from untildone.domain.stories.story import Story
 
 TITLES = st.sampled_from(["Log in", "A", "Parts (two), or: three/four.", "x-y z"])
 TEXTS = st.sampled_from(
@@ -69,7 +69,7 @@ def at_length(data: bytes) -> tuple[Story, ...]:
 @example("## 1. A\n- [ ] 1.1 no line end")
 def test_usual_files_are_read_in_one_go(text: str) -> None:
     data = text.encode()
-    found = regular.stories(data)
+    found = fast_reader.stories(data)
     if found is None:
         assert any(equal_texts(story) for story in at_length(data))
     else:
@@ -85,7 +85,7 @@ def equal_texts(story: Story) -> bool:
 @pytest.mark.parametrize("second", ["- [x] 1.1 a b", "- [X] 1.1 a b", "- [ ] 1.1 a  b"])
 @pytest.mark.parametrize("first", ["- [x] 1.1 a b", "- [ ] 1.1 a b"])
 def test_equal_tasks_are_left_to_the_long_way_round(first: str, second: str) -> None:
-    assert regular.stories(f"## 1. A\n{first}\n{second}\n".encode()) is None
+    assert fast_reader.stories(f"## 1. A\n{first}\n{second}\n".encode()) is None
 
 
 @given(USUAL_FILES, ODD_LINES, st.data())
@@ -95,7 +95,7 @@ def test_whatever_else_is_in_it_makes_no_difference(
     rows = text.splitlines(keepends=True)
     at = data.draw(st.integers(0, len(rows)))
     spoilt = "".join([*rows[:at], odd, *rows[at:]]).encode()
-    found = regular.stories(spoilt)
+    found = fast_reader.stories(spoilt)
     if found is not None:
         assert found == at_length(spoilt)
         assert _scanned(split(spoilt), USUAL)[1] == []

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from untildone.adapters.stories import kiro, markdown, speckit
-from untildone.adapters.stories.checklist import USUAL, Rules
-from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.domain.story import StoryBook
+from untildone.adapters.stories.checklists.checklist import USUAL, Rules
+from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.domain.stories.story import StoryBook
 
 RULES = {
     "openspec": USUAL,

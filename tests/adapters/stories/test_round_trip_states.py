@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from untildone.adapters.stories.kind import Options
-from untildone.domain.story import StoryBook
+from untildone.adapters.stories.source_kind import Options
+from untildone.domain.stories.story import StoryBook
 from untildone.wiring.sources import kind
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=15).filter(

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.stories import speckit
-from untildone.adapters.stories.kind import Found, Options
+from untildone.adapters.stories.source_kind import Found, Options
 from untildone.adapters.stories.speckit import SpecKit
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import StoryContext
+from untildone.domain.stories.story import StoryContext
 
 TASKS = """\
 # Tasks: Photo albums

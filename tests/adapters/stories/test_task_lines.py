@@ -2,7 +2,7 @@
 
 import pytest
 
-from untildone.adapters.stories import task_lines
+from untildone.adapters.stories.checklists import task_lines
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories.kind import Options
+from untildone.adapters.stories.source_kind import Options
 from untildone.adapters.stories.taskmaster import SOURCE
 from untildone.domain.errors import StoriesError
 from untildone.ports import StorySource

@@ -8,9 +8,9 @@ import pytest
 
 from tests.corpus.trackers.make_oracle import ANSWERS
 from tests.corpus.trackers.odd_inputs import BACKLOG, TASKMASTER
-from untildone.adapters.stories.kind import Options
+from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import checked
+from untildone.domain.stories.story import checked
 from untildone.wiring.sources import kind
 
 SAID: dict[str, Any] = json.loads(ANSWERS.read_text())

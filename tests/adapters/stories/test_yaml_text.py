@@ -2,8 +2,8 @@
 
 import pytest
 
-from untildone.adapters.stories.json_text import Json, NotJson
-from untildone.adapters.stories.yaml_text import YamlText
+from untildone.adapters.stories.documents.json_text import Json, NotJson
+from untildone.adapters.stories.documents.yaml_text import YamlText
 
 READ: dict[str, tuple[str, Json]] = {
     "nothing": ("# only a note\n\n", None),
@@ -56,7 +56,7 @@ def test_values(text: str, value: Json) -> None:
 
 
 def _agree(document: YamlText, value: Json, place: object) -> None:
-    from untildone.adapters.stories.json_text import Place
+    from untildone.adapters.stories.documents.json_text import Place
 
     assert isinstance(place, Place)
     assert place.value == value

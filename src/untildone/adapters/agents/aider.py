@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.agents.aider_text import AiderReader
-from untildone.adapters.agents.own_session import session_name
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.domain.agent import Intent, Invocation, Permissions
+from untildone.adapters.agents.reading.aider_text import AiderReader
+from untildone.adapters.agents.reading.own_session import session_name
+from untildone.domain.agents.agent import Intent, Invocation, Permissions
 
 # With `--yes-always` it says no to every shell command that the model suggests.
 _ARGS = (

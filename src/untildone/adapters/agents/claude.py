@@ -1,8 +1,8 @@
 """Claude Code, called without a terminal."""
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.stream_json import StreamReader
-from untildone.domain.agent import Permissions
+from untildone.adapters.agents.reading.stream_json import StreamReader
+from untildone.domain.agents.agent import Permissions
 
 CLAUDE = Ways(
     name="claude",

@@ -5,10 +5,10 @@ import shlex
 import shutil
 from pathlib import Path
 
-from untildone.domain.agent import AgentText, Intent, Invocation, Notice, Reading
+from untildone.domain.agents.agent import AgentText, Intent, Invocation, Notice, Reading
+from untildone.domain.agents.promise import PromiseScanner
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.domain.plain_text import plain
-from untildone.domain.promise import PromiseScanner
 
 PIECE_BYTES = 4096
 PIECE_LINES = 40

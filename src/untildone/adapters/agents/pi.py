@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.fields import amount, count, string, table, tables
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.totals import added, priced
-from untildone.adapters.agents.troubles import of_error
-from untildone.domain.agent import Intent, Notice, Permissions, Reading, Session, Usage
+from untildone.adapters.agents.reading.conversation_totals import added, priced
+from untildone.adapters.agents.reading.error_kinds import of_error
+from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
+from untildone.adapters.agents.reading.fields import amount, count, string, table, tables
+from untildone.domain.agents.agent import Intent, Notice, Permissions, Reading, Session, Usage
 
 _FINE = ("stop", "toolUse")
 

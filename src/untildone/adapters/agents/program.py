@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from untildone.domain.agent import Intent, Invocation, Permissions
+from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.ports import OutputReader
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.api_error import told
-from untildone.adapters.agents.fields import count, table
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.stream_json import StreamReader
-from untildone.adapters.agents.totals import kept, share
-from untildone.domain.agent import Intent, Kind, Permissions, Session, Trouble, Usage
+from untildone.adapters.agents.reading.api_error import told
+from untildone.adapters.agents.reading.conversation_totals import kept, share
+from untildone.adapters.agents.reading.fields import count, table
+from untildone.adapters.agents.reading.stream_json import StreamReader
+from untildone.domain.agents.agent import Intent, Kind, Permissions, Session, Trouble, Usage
 
 # At a limit of its own it just ends.
 _EXITED = {

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from untildone.adapters.agents.stream_json import StreamReader
-from untildone.domain.agent import Intent, Invocation
+from untildone.adapters.agents.reading.stream_json import StreamReader
+from untildone.domain.agents.agent import Intent, Invocation
 from untildone.domain.errors import AgentMissing
 
 _PLAYER = "untildone.adapters.agents.scripted_player"

@@ -1,14 +1,14 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
-from untildone.adapters.checkpoints.closing import Closing
+from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
-from untildone.adapters.git import Git, Ref
-from untildone.adapters.git_door import Place
-from untildone.adapters.operations import Stand
-from untildone.adapters.repository import head_of, install_index
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git, Ref
+from untildone.adapters.git.repository import head_of, install_index
+from untildone.adapters.records.operations import Stand
 from untildone.domain.errors import StepError, UserError, WorkAstray
-from untildone.domain.fact import Opened, Reverted, Saved
-from untildone.domain.run import Choice, Origin
+from untildone.domain.run.fact import Opened, Reverted, Saved
+from untildone.domain.run.run import Choice, Origin
 
 
 class BranchCheckpoint(Workspace):

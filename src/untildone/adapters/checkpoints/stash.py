@@ -4,19 +4,19 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.checkpoints.guard import DEFAULT, Guard
-from untildone.adapters.checkpoints.opening import USERS_INDEX
-from untildone.adapters.checkpoints.snapshot import Snapshots
+from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import Before, StashEntries
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
-from untildone.adapters.git import Git, Ref, RefUpdate
-from untildone.adapters.git_door import Place
-from untildone.adapters.git_files import content
-from untildone.adapters.operations import Stand
-from untildone.adapters.repository import head_of, install_index
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git, Ref, RefUpdate
+from untildone.adapters.git.object_files import content
+from untildone.adapters.git.repository import head_of, install_index
+from untildone.adapters.records.operations import Stand
+from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import StepError, UserError, WorkAstray
-from untildone.domain.fact import Opened, Reverted, Saved
-from untildone.domain.run import Choice, Origin
+from untildone.domain.run.fact import Opened, Reverted, Saved
+from untildone.domain.run.run import Choice, Origin
 
 # As many edited files as it takes to tell a story that undoes an edit from a wiped tree.
 SAMPLE = 50

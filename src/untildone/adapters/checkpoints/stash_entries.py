@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from untildone.adapters.git import Git, Stash
-from untildone.domain.run import Origin
+from untildone.adapters.git.git import Git, Stash
+from untildone.domain.run.run import Origin
 from untildone.domain.value import dataclass
 
 MARK = "Untildone-Checkpoint: "

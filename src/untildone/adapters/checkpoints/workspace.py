@@ -4,15 +4,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.checkpoints.attempts import Attempts
-from untildone.adapters.checkpoints.opening import Opening
-from untildone.adapters.checkpoints.refs import KnownRefs
-from untildone.adapters.checkpoints.snapshot import Snapshots
-from untildone.adapters.checkpoints.surroundings import Surroundings
-from untildone.adapters.git import Git, Ref
-from untildone.adapters.git_door import Place
-from untildone.adapters.operations import Operation, OperationLog, Stand
-from untildone.adapters.repository import IN_PROGRESS, git_folder_gone, head_of, home
+from untildone.adapters.checkpoints.failed_attempts import Attempts
+from untildone.adapters.checkpoints.outside.ref_cache import KnownRefs
+from untildone.adapters.checkpoints.outside.refs_and_settings import Surroundings
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.start import Opening
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git, Ref
+from untildone.adapters.git.repository import IN_PROGRESS, git_folder_gone, head_of, home
+from untildone.adapters.records.operations import Operation, OperationLog, Stand
 from untildone.ports import Pending
 
 HALF_DONE = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."

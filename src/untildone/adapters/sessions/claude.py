@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.agents.fields import string, table, tables
+from untildone.adapters.agents.reading.fields import string, table, tables
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole
-from untildone.domain.spending import Spent
+from untildone.domain.costs.call_prices import Spent
 
 _NEVER_EMPTY = ("sessionId", "requestId", "costUSD", "version")
 _COUNTS = (

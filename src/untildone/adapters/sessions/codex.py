@@ -6,9 +6,9 @@ A usage record per response since 0.166, before that running totals with the las
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from untildone.adapters.agents.fields import string, table
+from untildone.adapters.agents.reading.fields import string, table
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole
-from untildone.domain.spending import Spent
+from untildone.domain.costs.call_prices import Spent
 
 _MARKS = (b"session_meta", b"turn_context", b"token_count", b"token_usage_record")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from untildone.adapters.agents.lines import parsed
-from untildone.domain.agent import Usage
+from untildone.adapters.agents.reading.lines import parsed
+from untildone.domain.agents.agent import Usage
 from untildone.domain.value import dataclass
 
 

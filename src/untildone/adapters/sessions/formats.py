@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from untildone.domain.spending import Spent
+from untildone.domain.costs.call_prices import Spent
 
 
 def entries(agent: str, path: Path) -> Iterator[Spent]:

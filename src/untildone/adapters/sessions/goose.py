@@ -8,7 +8,7 @@ from pathlib import Path
 
 from untildone.adapters.sessions.database import roots, rows
 from untildone.adapters.sessions.entries import Counts, from_epoch
-from untildone.domain.spending import Spent
+from untildone.domain.costs.call_prices import Spent
 
 _SESSIONS = "SELECT id, parent_session_id, working_dir FROM sessions"
 _CALLS = """

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.agents.fields import string, table
+from untildone.adapters.agents.reading.fields import string, table
 from untildone.adapters.sessions.database import roots, rows
 from untildone.adapters.sessions.entries import Counts, from_epoch, whole
-from untildone.domain.spending import Spent
+from untildone.domain.costs.call_prices import Spent
 
 _SESSIONS = "SELECT id, parent_id, directory FROM session"
 _MESSAGES = "SELECT id, session_id, time_created, data FROM message ORDER BY time_created, id"

@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.agents.fields import string, table
+from untildone.adapters.agents.reading.fields import string, table
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole
-from untildone.domain.spending import Spent
+from untildone.domain.costs.call_prices import Spent
 
 _COUNTS = ("input", "output", "cacheRead", "cacheWrite")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from untildone.adapters.sessions.places import FILES, recorders, size
 
 if TYPE_CHECKING:
-    from untildone.domain.spending import Spent
+    from untildone.domain.costs.call_prices import Spent
 
 HEAD_BYTES = 64 * 1024
 _RECORDED = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -38,7 +38,7 @@ class SessionWatch:
 
         A session that was there before and is not ours is a person's own.
         """
-        from untildone.domain.spending import once  # noqa: PLC0415 - few come here
+        from untildone.domain.costs.call_prices import once  # noqa: PLC0415 - few come here
 
         began = self._began
         if began is None:

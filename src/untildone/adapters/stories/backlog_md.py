@@ -6,14 +6,14 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
-from untildone.adapters.stories import fields
-from untildone.adapters.stories.json_text import Edit, Json, NotJson, Place
-from untildone.adapters.stories.kind import Found, Kind, counted
-from untildone.adapters.stories.marked import Flip, MarkedSource
+from untildone.adapters.stories.documents import fields
+from untildone.adapters.stories.documents.json_text import Edit, Json, NotJson, Place
+from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
+from untildone.adapters.stories.documents.yaml_text import YamlText
+from untildone.adapters.stories.source_kind import Found, Kind, counted
 from untildone.adapters.stories.story_file import StoryFile
-from untildone.adapters.stories.yaml_text import YamlText
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 from untildone.domain.value import dataclass
 
 NAME = "backlog-md"

@@ -4,13 +4,18 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from untildone.adapters.stories import fields
-from untildone.adapters.stories.json_text import Json, JsonText
-from untildone.adapters.stories.kind import Found, Kind
-from untildone.adapters.stories.marked import Flip
-from untildone.adapters.stories.outside import Listing, OutsideSource, Program, Refused
+from untildone.adapters.stories.documents import fields
+from untildone.adapters.stories.documents.json_text import Json, JsonText
+from untildone.adapters.stories.documents.stateful_source import Flip
+from untildone.adapters.stories.documents.tracker_program import (
+    Listing,
+    OutsideSource,
+    Program,
+    Refused,
+)
+from untildone.adapters.stories.source_kind import Found, Kind
 from untildone.domain.errors import SourceAway, StoriesError
-from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 NAME = "beads"
 CHANGE = "beads"

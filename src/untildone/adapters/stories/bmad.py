@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from untildone.adapters.stories import fields
 from untildone.adapters.stories.bmad_page import StoryPage, read
-from untildone.adapters.stories.json_text import Json, NotJson, Place
-from untildone.adapters.stories.kind import Found, Kind, Options, counted
-from untildone.adapters.stories.marked import Flip, MarkedSource
+from untildone.adapters.stories.documents import fields
+from untildone.adapters.stories.documents.json_text import Json, NotJson, Place
+from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
+from untildone.adapters.stories.documents.yaml_text import YamlText
+from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
-from untildone.adapters.stories.yaml_text import YamlText
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Remark, Story, StoryBook, StoryContext, Task
+from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
 
 NAME = "bmad"
 CHANGE = "sprint"

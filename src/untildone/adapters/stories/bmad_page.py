@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 
-from untildone.adapters.stories import fields, labels, task_lines
-from untildone.adapters.stories.marked import Flip
+from untildone.adapters.stories.checklists import labels, task_lines
+from untildone.adapters.stories.documents import fields
+from untildone.adapters.stories.documents.stateful_source import Flip
 from untildone.adapters.stories.story_file import StoryFile
-from untildone.domain.story import Task
+from untildone.domain.stories.story import Task
 from untildone.domain.value import dataclass
 
 _TITLE = re.compile(r"#[ \t]+(?:Story[ \t]+[0-9]+[.-][0-9]+[a-z]?[ \t]*[:.-][ \t]*)?(.+)")

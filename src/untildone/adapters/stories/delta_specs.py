@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from untildone.adapters.stories import outline
-from untildone.domain.story import Story
+from untildone.adapters.stories.checklists import headings
+from untildone.domain.stories.story import Story
 from untildone.domain.value import dataclass
 
 SCENARIOS_LIMIT = 6000
@@ -49,7 +49,7 @@ def _sections(lines: Sequence[str]) -> Iterator[tuple[str, list[tuple[str, bool]
     """Each delta section: its operation, and its lines with whether a fence encloses them."""
     operation = ""
     body: list[tuple[str, bool]] = []
-    for line, fenced in zip(lines, outline.fenced(lines), strict=True):
+    for line, fenced in zip(lines, headings.fenced(lines), strict=True):
         match = None if fenced else _SECTION.match(line)
         if match is None:
             body.append((line, fenced))
@@ -97,7 +97,7 @@ def _renamed(lines: Sequence[tuple[str, bool]], path: str) -> Iterator[Requireme
 
 
 def _name(text: str) -> str:
-    return outline.without_closing(text.rstrip().removesuffix("`"))
+    return headings.without_closing(text.rstrip().removesuffix("`"))
 
 
 def fitting(requirements: Sequence[Requirement], story: Story) -> tuple[str, ...]:

@@ -5,13 +5,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from untildone.adapters.stories import fields, labels
-from untildone.adapters.stories.json_text import Json
-from untildone.adapters.stories.kind import Kind
-from untildone.adapters.stories.marked import Flip
-from untildone.adapters.stories.outside import Listing, OutsideSource, Program, Refused
+from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.documents import fields
+from untildone.adapters.stories.documents.json_text import Json
+from untildone.adapters.stories.documents.stateful_source import Flip
+from untildone.adapters.stories.documents.tracker_program import (
+    Listing,
+    OutsideSource,
+    Program,
+    Refused,
+)
+from untildone.adapters.stories.source_kind import Kind
 from untildone.domain.errors import SourceAway
-from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 from untildone.domain.value import dataclass
 
 NAME = "github"

@@ -7,15 +7,15 @@ from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
-from untildone.adapters.stories import grouping, labels, spec_folders, task_lines
-from untildone.adapters.stories.checklist import Rules, Stories
-from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklist_source import ChecklistSource
-from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options
+from untildone.adapters.stories.checklists import grouping, labels, spec_folders, task_lines
+from untildone.adapters.stories.checklists.checklist import Rules, Stories
+from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.checklists.task_lines import TaskLine, indent_of
 from untildone.adapters.stories.kiro_graph import TaskGraph
-from untildone.adapters.stories.task_lines import TaskLine, indent_of
-from untildone.domain.schedule import wrong
-from untildone.domain.story import Remark, Story, StoryContext, Task
+from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
+from untildone.domain.stories.schedule import wrong
+from untildone.domain.stories.story import Remark, Story, StoryContext, Task
 
 NAME = "kiro"
 HOME = ".kiro/specs"

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from untildone.adapters.stories.json_text import plain
-from untildone.domain.story import Remark
+from untildone.adapters.stories.documents.json_text import plain
+from untildone.domain.stories.story import Remark
 from untildone.domain.value import dataclass
 
 _FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)

@@ -4,14 +4,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from untildone.adapters.stories import grouping, outline
-from untildone.adapters.stories.checklist import Rules, Stories
-from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklist_source import ChecklistSource
-from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options, counted
-from untildone.adapters.stories.task_lines import TaskLine
+from untildone.adapters.stories.checklists import grouping, headings
+from untildone.adapters.stories.checklists.checklist import Rules, Stories
+from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.checklists.task_lines import TaskLine
+from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options, counted
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Remark
+from untildone.domain.stories.story import Remark
 
 NAME = "markdown"
 # Looked for in this order; the name of the change is that of the file.
@@ -31,12 +31,12 @@ def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
 
     A lone number is that of a chapter (`## 7. Plan`), with all the work in it.
     """
-    headings = outline.headings(lines)
-    numbers = {heading.line for heading in headings if heading.number}
+    found_headings = headings.headings(lines)
+    numbers = {heading.line for heading in found_headings if heading.number}
     found = grouping.stories(lines, tasks)
     if sum(story.line in numbers for story in found) > 1:
         # The same number twice is for the person to tell apart.
-        return grouping.told_apart(found, headings, but=numbers)
+        return grouping.told_apart(found, found_headings, but=numbers)
     return grouping.nearest(lines, tasks)
 
 
@@ -48,7 +48,7 @@ def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stor
 
 
 # Such files are documents for people: a box in an example is no work to do.
-RULES = Rules(hidden=outline.hidden, group=_group, tell=_tell)
+RULES = Rules(hidden=headings.hidden, group=_group, tell=_tell)
 
 
 def _path(root: Path, change: str) -> str:

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from untildone.adapters.stories import delta_specs, openspec_tracking
-from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklist_source import ChecklistSource
-from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options, counted
+from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options, counted
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Story, StoryContext
+from untildone.domain.stories.story import Story, StoryContext
 
 NAME = "openspec"
 CHANGES = "openspec/changes"

@@ -7,8 +7,8 @@ specs is for the real program: half of its rules would be worse than none.
 import re
 from pathlib import Path
 
+from untildone.adapters.stories.documents.tracker_program import Program
 from untildone.adapters.stories.openspec import CHANGES, OpenSpec, archived
-from untildone.adapters.stories.outside import Program
 from untildone.domain.errors import StoriesError
 
 OPENSPEC = Program("openspec", "Install it with `npm install -g @fission-ai/openspec`.")

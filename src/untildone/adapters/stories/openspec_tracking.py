@@ -56,8 +56,8 @@ def _named(path: Path) -> str:
 
 def _tracked(path: Path) -> str:
     """What the apply phase tracks; if it does not say, what the artifact called `tasks` makes."""
-    from untildone.adapters.stories.json_text import NotJson  # noqa: PLC0415 - few projects
-    from untildone.adapters.stories.yaml_text import YamlText  # noqa: PLC0415 - have a schema
+    from untildone.adapters.stories.documents.json_text import NotJson  # noqa: PLC0415 - few projects
+    from untildone.adapters.stories.documents.yaml_text import YamlText  # noqa: PLC0415 - have a schema
 
     try:
         schema = YamlText(path.read_bytes()).root().value

@@ -2,8 +2,8 @@
 
 import re
 
-from untildone.adapters.stories.json_text import JsonText
-from untildone.adapters.stories.object_file import Format
+from untildone.adapters.stories.documents.json_text import JsonText
+from untildone.adapters.stories.documents.object_file import Format
 
 # Programs that learn from data keep the names of their columns in a file called so.
 _TELLING = re.compile(rb'"(?:passes|status|state|completed|complete|done|features)"\s*:')

@@ -2,8 +2,8 @@
 
 import re
 
-from untildone.adapters.stories.object_file import Format
-from untildone.adapters.stories.yaml_text import YamlText
+from untildone.adapters.stories.documents.object_file import Format
+from untildone.adapters.stories.documents.yaml_text import YamlText
 
 # Ansible, Tekton, CrewAI and others call their files so too.
 _KEYS = rb"completed|passes|parallel_group|title|priority|status|depends_on"

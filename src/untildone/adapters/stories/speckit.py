@@ -7,14 +7,14 @@ from dataclasses import replace
 from itertools import pairwise, takewhile
 from pathlib import Path
 
-from untildone.adapters.stories import grouping, spec_folders
-from untildone.adapters.stories.checklist import Rules, Stories
-from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklist_source import ChecklistSource
-from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options
-from untildone.adapters.stories.task_lines import TaskLine
-from untildone.domain.schedule import wrong
-from untildone.domain.story import Remark, Story, StoryContext
+from untildone.adapters.stories.checklists import grouping, spec_folders
+from untildone.adapters.stories.checklists.checklist import Rules, Stories
+from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.checklists.task_lines import TaskLine
+from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
+from untildone.domain.stories.schedule import wrong
+from untildone.domain.stories.story import Remark, Story, StoryContext
 
 NAME = "speckit"
 HOME = "specs"

@@ -4,7 +4,7 @@ import errno
 import stat
 from pathlib import Path
 
-from untildone.adapters.durable import replace_file
+from untildone.adapters.records.durable import replace_file
 from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.value import dataclass
 

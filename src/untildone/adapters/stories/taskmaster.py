@@ -4,14 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from pathlib import Path
 
-from untildone.adapters.stories import fields, labels
-from untildone.adapters.stories.bulk import unhurried
-from untildone.adapters.stories.json_text import Edit, Json, JsonText, NotJson, Place
-from untildone.adapters.stories.kind import Found, Kind, Options, counted
-from untildone.adapters.stories.marked import Flip, MarkedSource
+from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists.bulk import unhurried
+from untildone.adapters.stories.documents import fields
+from untildone.adapters.stories.documents.json_text import Edit, Json, JsonText, NotJson, Place
+from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
+from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
-from untildone.domain.story import Remark, Story, StoryBook, Task
+from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 NAME = "taskmaster"
 FILES = (".taskmaster/tasks/tasks.json", "tasks/tasks.json")

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from untildone.adapters.stories import openspec
-from untildone.adapters.stories.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklist_source import ChecklistSource
-from untildone.adapters.stories.kind import NO_OPTIONS, Found, Kind, Options, counted
+from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options, counted
 
 NAME = "tasks-md"
 FILE = "tasks.md"

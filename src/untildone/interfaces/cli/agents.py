@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from untildone import settings as settings_module
+from untildone.commands import agents as found
 from untildone.domain.errors import UserError
-from untildone.wiring import agents as found
 from untildone.wiring.repository import here
 
 WORDS = {True: "login found", False: "NO LOGIN FOUND", None: "login unknown"}

@@ -2,12 +2,13 @@
 
 import click
 
+from untildone.commands import control
+from untildone.commands import finish as finishing
+from untildone.commands.drive import Ended
 from untildone.domain.errors import UserError
-from untildone.domain.run import Choice
+from untildone.domain.run.run import Choice
 from untildone.interfaces.cli.loop import QUIET_VIEW, session_for, tell
 from untildone.interfaces.cli.names import change_names
-from untildone.wiring import closing, control
-from untildone.wiring.driving import Ended
 from untildone.wiring.worktrees import here_for
 
 
@@ -44,7 +45,7 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
         return 0
     view = QUIET_VIEW | {"as_json": as_json}
     session = session_for(repository, "keep", view)
-    ended = closing.finish(session, repository.needed(change), Choice(choice))
+    ended = finishing.finish(session, repository.needed(change), Choice(choice))
     return tell(ended, view) if ended.exit_code == 5 else _finished(ended, choice)
 
 
@@ -66,7 +67,7 @@ def done(change: str) -> int:
         )
     if run.closed and run.status == "done":
         raise UserError(f"The run of `{change}` is done already", hint="untildone status")
-    return tell(closing.person_done(session, run), QUIET_VIEW)
+    return tell(finishing.person_done(session, run), QUIET_VIEW)
 
 
 def _finished(ended: Ended, choice: str) -> int:

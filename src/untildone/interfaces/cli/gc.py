@@ -5,11 +5,11 @@ import sys
 
 import click
 
+from untildone.commands import gc as garbage
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import amount
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import terminal
-from untildone.wiring import gc as garbage
 from untildone.wiring.repository import here
 
 

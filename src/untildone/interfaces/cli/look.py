@@ -5,10 +5,10 @@ import sys
 
 import click
 
+from untildone.commands import status as loop_status
 from untildone.domain.plain_text import amount
 from untildone.interfaces import render
 from untildone.interfaces.cli.names import change_names
-from untildone.wiring import inspect
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for
 
@@ -20,12 +20,12 @@ from untildone.wiring.worktrees import here_for
 def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - click
     """Where every loop of this repository stands, in all worktrees."""
     if schema:
-        click.echo(inspect.schema())
+        click.echo(loop_status.schema())
         return 0
     repository = here()
-    loops = inspect.loops(repository)
+    loops = loop_status.loops(repository)
     if weigh or not as_json:
-        inspect.weigh(repository, loops)
+        loop_status.weigh(repository, loops)
     if as_json:
         click.echo(json.dumps({"loops": loops}, ensure_ascii=False))
         return 0
@@ -46,10 +46,10 @@ def logs(change: str, iteration: int | None, follow: bool, raw: bool, as_json: b
     """What the agent said and did in the newest run of CHANGE."""
     repository = here_for(change)
     if raw:
-        for text in inspect.raw_output(repository, change, iteration):
+        for text in loop_status.raw_output(repository, change, iteration):
             click.echo(text, nl=False)
         return 0
-    for event in inspect.events(repository, change, iteration, follow=follow):
+    for event in loop_status.events(repository, change, iteration, follow=follow):
         if as_json:
             click.echo(json.dumps(event, ensure_ascii=False))
         else:

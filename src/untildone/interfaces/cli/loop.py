@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 import click
 
 from untildone import settings as settings_module
+from untildone.commands.drive import Ended
+from untildone.commands.plan import SeveralChanges, Wanted
+from untildone.commands.raise_budget import raise_live
+from untildone.commands.run import Session
 from untildone.domain.errors import UserError
-from untildone.domain.run import Run
+from untildone.domain.run.run import Run
 from untildone.interfaces.cli.check_options import ABOVE_ZERO, CHECK_OPTIONS
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
-from untildone.wiring.budgets import raise_live
-from untildone.wiring.driving import Ended
-from untildone.wiring.loop import Session
-from untildone.wiring.planning import SeveralChanges, Wanted
-from untildone.wiring.reading import text_of
 from untildone.wiring.repository import Repository, here
+from untildone.wiring.user_files import text_of
 from untildone.wiring.worktrees import here_for
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -284,8 +284,8 @@ def _dry_run(
     wanted: Wanted,
     view: dict[str, bool],
 ) -> int:
+    from untildone.commands.dry_run import dry_run
     from untildone.interfaces import dry_run_page
-    from untildone.wiring.dry_run import dry_run
 
     dry = dry_run(repository, settings, flags, wanted)
     if view["as_json"]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from untildone.commands import bug_report as reports
+from untildone.commands import replay as replays
 from untildone.domain.errors import UserError
-from untildone.domain.run import Run
+from untildone.domain.run.run import Run
 from untildone.interfaces.cli.names import change_names
-from untildone.wiring import replay as replays
-from untildone.wiring import report as reports
 from untildone.wiring.repository import Repository, here
 from untildone.wiring.worktrees import here_for
 
@@ -80,11 +80,11 @@ def report(
 
 
 def _tell(change: str, md: Path | None, html: Path | None, *, as_json: bool) -> None:
+    from untildone.commands.run_account import newest, tell
     from untildone.interfaces.report.data import data
     from untildone.interfaces.report.html import html as as_html
     from untildone.interfaces.report.markdown import markdown
     from untildone.interfaces.report.page import page
-    from untildone.wiring.account import newest, tell
 
     told = tell(*newest(change))
     made = page(told)

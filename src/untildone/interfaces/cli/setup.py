@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from untildone.commands import demo as demo_project
+from untildone.commands.doctor import doctor as checkup
 from untildone.domain.errors import UserError
 from untildone.interfaces import render
 from untildone.interfaces.cli.loop import QUIET_VIEW, session_for
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import terminal
 from untildone.settings import FIELDS, FILE_NAME
-from untildone.wiring import demo as demo_project
-from untildone.wiring import doctor as checkup
 from untildone.wiring.repository import here
 
 HEADER = f"""\

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+from untildone.commands import status
+from untildone.commands.plan import SeveralChanges, Wanted, pick_change
 from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import plain
-from untildone.domain.story import StoryBook
+from untildone.domain.stories.story import StoryBook
 from untildone.interfaces.cli.names import change_names
 from untildone.settings import SOURCES, load
-from untildone.wiring import inspect
-from untildone.wiring.planning import SeveralChanges, Wanted, options_of, pick_change
 from untildone.wiring.repository import here
+from untildone.wiring.sources import options_of
 
 
 @click.command()
@@ -49,16 +50,16 @@ def stories(
         wanted = Wanted(change, source_file=settings.source_file, source=settings.source)
         name = pick_change(repository, wanted)
     except SeveralChanges:
-        _list(inspect.changes_json(repository, settings.source), as_json=as_json)
+        _list(status.changes_json(repository, settings.source), as_json=as_json)
         return 0
-    book = inspect.stories(repository, name, settings.source, options_of(settings))
+    book = status.stories(repository, name, settings.source, options_of(settings))
     if graph:
         from untildone.interfaces.mermaid import flowchart
 
         click.echo(flowchart(book), nl=False)
     elif as_json:
-        listed = {} if change else {"changes": inspect.changes_json(repository, settings.source)}
-        click.echo(json.dumps(inspect.book_json(book) | listed, ensure_ascii=False))
+        listed = {} if change else {"changes": status.changes_json(repository, settings.source)}
+        click.echo(json.dumps(status.book_json(book) | listed, ensure_ascii=False))
     else:
         click.echo(_table(book))
     if book.problems:

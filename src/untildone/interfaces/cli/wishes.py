@@ -5,12 +5,12 @@ import sys
 
 import click
 
+from untildone.commands import steer
+from untildone.commands.steer import Heard
 from untildone.domain.errors import UserError
-from untildone.domain.run import Run
+from untildone.domain.run.run import Run
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.render import first_line
-from untildone.wiring import wishes
-from untildone.wiring.wishes import Heard
 from untildone.wiring.worktrees import here_for
 
 CHANGE = click.argument("change", shell_complete=change_names)
@@ -43,12 +43,12 @@ def guide(
         _list(repository.needed(change), as_json=as_json)
         return 0
     if clear:
-        heard = wishes.clear(repository, change, story_id)
+        heard = steer.clear(repository, change, story_id)
         return _tell(heard, "The guidance was taken back.", as_json=as_json)
     if not text:
         raise UserError("There is no text", hint=f'untildone guide {change} "what to know"')
     words = sys.stdin.read() if text == "-" else text
-    heard = wishes.guide(repository, change, story_id, words)
+    heard = steer.guide(repository, change, story_id, words)
     whom = f"story {story_id}" if story_id else "every story"
     return _tell(heard, f"The next prompt of {whom} will say it.", as_json=as_json)
 
@@ -63,7 +63,7 @@ def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT0
 
     If the agent is at work on it, that call is ended, its work is saved and put back.
     """
-    heard = wishes.skip(here_for(change), change, story, why)
+    heard = steer.skip(here_for(change), change, story, why)
     text = f"Story {story} is passed over. `untildone retry {change} {story}` takes it up again."
     return _tell(heard, text, as_json=as_json, goes_on=False)
 
@@ -74,7 +74,7 @@ def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT0
 @AS_JSON
 def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Take STORY up again, with all its retries: parked, skipped or failed."""
-    heard = wishes.retry(here_for(change), change, story)
+    heard = steer.retry(here_for(change), change, story)
     return _tell(heard, f"Story {story} will be tried with all its retries.", as_json=as_json)
 
 
@@ -84,7 +84,7 @@ def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - clic
 @AS_JSON
 def reorder(change: str, stories: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
     """Let these stories come first, in this order; dependencies still count."""
-    heard = wishes.reorder(here_for(change), change, stories)
+    heard = steer.reorder(here_for(change), change, stories)
     return _tell(heard, f"To come first: {', '.join(stories)}.", as_json=as_json)
 
 

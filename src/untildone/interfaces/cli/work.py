@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
+from untildone.commands import attempt_details, finish
+from untildone.commands import attempts as saved_attempts
+from untildone.commands.undo import operations
+from untildone.commands.undo import undo as take_back
 from untildone.domain.plain_text import amount, plain
 from untildone.interfaces.cli.loop import session_for
 from untildone.interfaces.cli.names import change_names
-from untildone.wiring import attempt, closing, saved
 from untildone.wiring.repository import here
-from untildone.wiring.undo import operations
-from untildone.wiring.undo import undo as take_back
 from untildone.wiring.worktrees import here_for
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
@@ -58,18 +59,18 @@ def attempts(
         raise click.UsageError("`--diff` prints a patch; `--json` goes with `--show`.")
     repository = here_for(change)
     if show:
-        _show(attempt.details(repository, change, show), change, as_json=as_json)
+        _show(attempt_details.details(repository, change, show), change, as_json=as_json)
         return 0
     if diff:
-        _print_patch(attempt.patch(repository, change, diff, other))
+        _print_patch(attempt_details.patch(repository, change, diff, other))
         return 0
     if restore:
-        stored = saved.bring_back(repository, change, restore)
+        stored = saved_attempts.bring_back(repository, change, restore)
         click.echo(
             f"The attempt's files are in the working tree; what was there is stored as: {stored}"
         )
         return 0
-    _list(saved.attempts(repository, change), change, as_json=as_json)
+    _list(saved_attempts.attempts(repository, change), change, as_json=as_json)
     return 0
 
 
@@ -136,7 +137,7 @@ def restore(change: str) -> int:
     repository = here_for(change)
     session = session_for(repository)
     with session.honest():
-        stored = closing.restore(session, repository.needed(change))
+        stored = finish.restore(session, repository.needed(change))
     click.echo("Everything is as it was before the run. What was there is stored as:")
     for ref in stored:
         click.echo(f"  {ref}")

@@ -1,10 +1,10 @@
 """The report for scripts: one object with everything, nothing left out."""
 
-from untildone.domain.account import Call, StoryAccount, Totals, total
+from untildone.commands.diff_sizes import Size
+from untildone.commands.plain_data import as_data
+from untildone.commands.run_account import Told
+from untildone.domain.reporting.account import Call, StoryAccount, Totals, total
 from untildone.interfaces.report import words
-from untildone.wiring.account import Told
-from untildone.wiring.diff_sizes import Size
-from untildone.wiring.record_data import as_data
 
 
 def data(told: Told) -> dict[str, object]:

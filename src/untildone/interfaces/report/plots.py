@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from untildone.domain.account import Account, Call, StoryAccount
+from untildone.domain.reporting.account import Account, Call, StoryAccount
 from untildone.interfaces import render
 from untildone.interfaces.report.blocks import (
     MOST_BARS,

@@ -1,11 +1,11 @@
 """Numbers and outcomes of a report in words."""
 
-from untildone.domain.account import Account, Totals
-from untildone.domain.agent import Usage
-from untildone.domain.run import Run, Status
+from untildone.commands.diff_sizes import Size
+from untildone.commands.run_account import Told
+from untildone.domain.agents.agent import Usage
+from untildone.domain.reporting.account import Account, Totals
+from untildone.domain.run.run import Run, Status
 from untildone.interfaces import render
-from untildone.wiring.account import Told
-from untildone.wiring.diff_sizes import Size
 
 UNKNOWN = "unknown"
 

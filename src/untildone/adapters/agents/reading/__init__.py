@@ -1,0 +1,1 @@
+"""What agents print, made into notices and a reading."""

@@ -1,0 +1,191 @@
+"""What kind of trouble an agent reports: by HTTP status first, else by the words of its error.
+
+Only text that the agent itself marks as an error may come here: its own words, a tool's output or a
+package called `ratelimit` say nothing about the service.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from untildone.domain.agents.agent import Kind, Trouble
+
+RATE_LIMIT = "rate limit"
+USAGE_LIMIT = "usage limit"
+SERVER_ERROR = "server error"
+_FAR_FUTURE = 32_503_680_000  # the year 3000
+_LONGEST_S = 40 * 24 * 3600
+
+_QUOTA = re.compile(
+    r"usage.limit|hit your[\w ]* limit|quota|credit balance|insufficient.(?:funds|credit|balance)"
+    r"|billing|spend(?:ing)? limit|out of credits",
+    re.IGNORECASE,
+)
+# Not the bare word: a package may be called like it.
+_RATE = re.compile(
+    r"rate[ -]limit|rate_limit_(?:error|exceeded)|RateLimitError|too many requests"
+    r"|resource has been exhausted",
+    re.IGNORECASE,
+)
+_CONTEXT = re.compile(
+    r"context (?:window|length|limit)|prompt (?:is )?too long|too many tokens|maximum context"
+    r"|input (?:is )?too long|context_length_exceeded|input token count .*exceeds",
+    re.IGNORECASE,
+)
+_LOGIN = re.compile(
+    r"not logged in|unauthori[sz]ed|authentication|invalid.{0,10}api.?key|incorrect api key"
+    r"|api key not valid|missing (?:environment variable|api key)|no api key|please run /login"
+    r"|permission_denied|credentials|no auth type",
+    re.IGNORECASE,
+)
+_LOAD = re.compile(
+    r"overloaded|high demand|service (?:is )?(?:currently )?unavailable|internal server error"
+    r"|bad gateway|gateway time"
+    r"|connection|socket|econn\w+|etimedout|epipe|network error|fetch failed|terminated$"
+    r"|stream (?:disconnected|ended|closed|idle)|timed? ?out|error sending request|server error"
+    r"|try again in a moment|malformed response|in json at position",
+    re.IGNORECASE,
+)
+_REFUSAL = re.compile(
+    r"refus(?:al|ed to)|content.(?:filter|policy)|usage policy|safety settings", re.IGNORECASE
+)
+_STATUS = re.compile(
+    r"(?:^|status(?: code)?:? |error:? |\(|\[api error: )(4\d\d|5\d\d)\b", re.IGNORECASE
+)
+_IN = re.compile(
+    r"(?:try again|retry|resets?|available)[\w ]{0,20}?(?:in|after):? ?"
+    r"((?:\d+(?:\.\d+)? ?(?:m(?:s|illi\w+|in\w*)|days?|hours?|sec\w*|[dhms])[ ,]*)+)",
+    re.IGNORECASE,
+)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(ms|mil|[dhms])", re.IGNORECASE)
+_UNITS = {"ms": 0.001, "mil": 0.001, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = rf"({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})(?:st|nd|rd|th)?,?(?: (\d{{4}}),?)?(?: at)? "
+_AT = re.compile(
+    rf"(?:try again at|resets?(?: at)?) (?:{_DATE})?"
+    r"(\d{1,2})(?::(\d\d))? ?([ap]m)?(?: ?\((utc)\))?",
+    re.IGNORECASE,
+)
+# Older versions of Claude Code: "Claude AI usage limit reached|1760000000".
+_EPOCH = re.compile(r"limit reached\|(\d{10})\b", re.IGNORECASE)
+
+
+def of_error(message: str, status: object = None, asked: datetime | None = None) -> Trouble | None:
+    """The trouble of an error message; None when it is of no known kind.
+
+    `asked` is when the call began, for a message that names a time of day.
+    """
+    found = _STATUS.search(message) if status is None else None
+    code = int(found[1]) if found else status if isinstance(status, int) else 0
+    kind = _by_status(code, message) or _by_words(message)
+    if kind is None:
+        return None
+    trouble = Trouble(kind, _words(kind, code))
+    if not trouble.passing:
+        return trouble
+    until = _stated_epoch(message) or _time_of_day(message, asked)
+    return Trouble(kind, trouble.why, until, _span(message))
+
+
+def epoch(seconds: object) -> datetime | None:
+    """A moment given in seconds since 1970, unless it cannot be one."""
+    if isinstance(seconds, int | float) and 0 < seconds < _FAR_FUTURE:
+        return datetime.fromtimestamp(seconds, UTC)
+    return None
+
+
+def seconds_of(value: object) -> float | None:
+    """A span of a header or a field in seconds, unless it cannot be one."""
+    try:
+        seconds = float(value) if isinstance(value, int | float | str) else 0.0
+    except ValueError:
+        return None
+    return seconds if 0 < seconds <= _LONGEST_S else None
+
+
+def _by_status(code: int, message: str) -> Kind | None:
+    if code == 429:
+        return Kind.QUOTA_EXHAUSTED if _QUOTA.search(_plain_rate(message)) else Kind.RATE_LIMITED
+    if code == 402:
+        return Kind.QUOTA_EXHAUSTED
+    if code in (401, 403):
+        return Kind.NOT_LOGGED_IN
+    if code == 413 or (code and _CONTEXT.search(message)):
+        return Kind.CONTEXT_OVERFLOW
+    if code in (408, 409) or code >= 500:
+        return Kind.OVERLOADED
+    # Some services have only 400 for a wrong key or a credit that is used up.
+    meant = _by_words(message) if code == 400 else None
+    if meant in (Kind.QUOTA_EXHAUSTED, Kind.NOT_LOGGED_IN, Kind.REFUSED):
+        return meant
+    return Kind.AGENT_ERROR if code else None
+
+
+def _by_words(message: str) -> Kind | None:
+    for kind, words in (
+        (Kind.CONTEXT_OVERFLOW, _CONTEXT),
+        (Kind.RATE_LIMITED, _RATE),
+        (Kind.QUOTA_EXHAUSTED, _QUOTA),
+        (Kind.NOT_LOGGED_IN, _LOGIN),
+        (Kind.OVERLOADED, _LOAD),
+        (Kind.REFUSED, _REFUSAL),
+    ):
+        if words.search(message):
+            return kind
+    return None
+
+
+def _plain_rate(message: str) -> str:
+    """Gemini's words for too many requests in a minute name a quota too."""
+    return "" if "Resource has been exhausted" in message else message
+
+
+def _words(kind: Kind, code: int) -> str:
+    match kind:
+        case Kind.RATE_LIMITED:
+            return RATE_LIMIT
+        case Kind.QUOTA_EXHAUSTED:
+            return USAGE_LIMIT
+        case Kind.OVERLOADED if code == 529:
+            return "service overloaded"
+        case Kind.OVERLOADED:
+            return f"{SERVER_ERROR} ({code})" if code else SERVER_ERROR
+        case Kind.NOT_LOGGED_IN:
+            return "not logged in"
+        case Kind.CONTEXT_OVERFLOW:
+            return "the context is too long"
+        case Kind.REFUSED:
+            return "the model refused"
+        case _:
+            return f"error {code}" if code else "error"
+
+
+def _span(message: str) -> float | None:
+    found = _IN.search(message)
+    if not found:
+        return None
+    parts = _SPAN.findall(found[1])
+    return seconds_of(sum(float(number) * _UNITS[unit.lower()] for number, unit in parts))
+
+
+def _stated_epoch(message: str) -> datetime | None:
+    found = _EPOCH.search(message)
+    return epoch(int(found[1])) if found else None
+
+
+def _time_of_day(message: str, asked: datetime | None) -> datetime | None:
+    found = _AT.search(message)
+    if not found or asked is None or not (found[5] or found[6]):
+        return None
+    hour, half = int(found[4]), (found[6] or "").lower()
+    if half:
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    here = asked.astimezone(UTC if found[7] else None)
+    try:
+        then = here.replace(hour=hour, minute=int(found[5] or 0), second=0, microsecond=0)
+        if found[1]:
+            month = _MONTHS.index(found[1].lower()) + 1
+            return then.replace(int(found[3] or here.year), month, int(found[2]))
+    except ValueError:
+        return None
+    # A reset that is just over is of today; one long past is of tomorrow.
+    return then if then > here - timedelta(hours=1) else then + timedelta(days=1)

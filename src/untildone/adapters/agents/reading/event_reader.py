@@ -1,0 +1,84 @@
+"""What every reader of JSON lines does, whatever the events are called."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from zlib import crc32
+
+from untildone.adapters.agents.reading.fields import detail, short
+from untildone.adapters.agents.reading.lines import Lines, parsed
+from untildone.adapters.agents.reading.messages import Talk
+from untildone.adapters.agents.reading.text_notices import spoken
+from untildone.domain.agents.agent import CUT_SHORT, AgentTool, Intent, Notice, Reading
+from untildone.domain.plain_text import plain
+
+ERROR_CHARS = 2000
+
+
+class EventReader(ABC):
+    """Hands each event to `_hear` as it comes and asks `_reading` when the output is over.
+
+    Lines that begin with one of `_skipped` are not even parsed. `apart` says that the agent's own
+    words do not come mixed with what its tools print.
+    """
+
+    apart = True
+    _skipped: tuple[bytes, ...] = ()
+
+    def __init__(self, intent: Intent) -> None:
+        self._intent = intent
+        self._talk = Talk()
+        self._lines = Lines()
+        self._exit_code: int | None = None
+
+    def feed(self, chunk: bytes) -> list[Notice]:
+        """Take the next bytes of standard output; memory stays bounded whatever comes."""
+        return [notice for line in self._lines.split(chunk) for notice in self._read(line)]
+
+    def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
+        """The output is over; an exit code explains an error, and proves no success."""
+        self._exit_code = exit_code
+        for line in self._lines.rest():
+            self._read(line)
+        reading = self._reading(stderr_tail)
+        return replace(reading, question=reading.question or self._asked())
+
+    def _read(self, line: bytes) -> list[Notice]:
+        return [] if line.startswith(self._skipped) else self._hear(parsed(line))
+
+    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+        """What this event makes the agent say or do; in plain text there are none."""
+        return []
+
+    def _asked(self) -> str:
+        """The question at the end of what the agent said, or nothing."""
+        return self._talk.question()
+
+    @abstractmethod
+    def _reading(self, stderr_tail: bytes) -> Reading:
+        """The reading, once no event comes any more."""
+
+    def _say(self, message_id: str, text: str) -> list[Notice]:
+        """The agent's own text; a message may come in pieces under one id."""
+        self._talk.say(message_id, text)
+        return spoken(text)
+
+    def _cut_short(self, stderr_tail: bytes) -> str:
+        """The error of a stream without its last event, with the program's last words."""
+        lost = " (a line over 16 MiB was dropped)" if self._lines.dropped else ""
+        said = map(str.strip, plain(stderr_tail.decode("utf-8", "replace")).split("\n"))
+        # Where in its own code a program failed says nothing to anybody.
+        last = next((line for line in reversed([*said]) if line and line[:3] != "at "), "")
+        return f"{CUT_SHORT}{lost}{last and ': '}{last}"[:ERROR_CHARS]
+
+
+def tool(name: object, arguments: object) -> AgentTool:
+    """The notice of a tool call."""
+    mark = f"{name} {crc32(repr(arguments).encode('utf-8', 'replace')):08x}"
+    return AgentTool(short(name), detail(arguments), mark)
+
+
+def error_text(*candidates: str) -> str:
+    """The first of these that says something, fit to be shown."""
+    texts = (plain(text[:ERROR_CHARS]).strip() for text in candidates)
+    return next(filter(None, texts), "reported an error without a message")

@@ -1,0 +1,166 @@
+"""A failed attempt: stored under a ref with all it made, then put back."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from untildone.adapters.checkpoints.snapshot.compare import Snapshot
+from untildone.adapters.checkpoints.snapshot.nested_git_folders import made_inside
+from untildone.adapters.checkpoints.snapshot.readonly_folders import (
+    check_gone,
+    make_writable,
+    unlock,
+)
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
+from untildone.adapters.checkpoints.snapshot.unaddable_files import make_readable
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
+from untildone.adapters.checkpoints.snapshot.withheld_files import keep, kept_folder
+from untildone.adapters.git.command import Place, git_failed
+from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.process.process import Captured
+
+PUT_BACK_TRIES = 3
+
+
+class Attempts:
+    """Stores attempts of one run and puts the tree back; nothing is overwritten unsaved."""
+
+    def __init__(
+        self, git: Git, place: Place, snapshots: Snapshots, folder: Path, change: str
+    ) -> None:
+        self._git = git
+        self._place = place
+        self._snapshots = snapshots
+        self._folder = folder
+        self._run_id = folder.name
+        self._prefix = f"refs/ralph/attempts/{change}/"
+
+    def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> str:
+        """Store files and commits of an attempt; a second look adds to the first."""
+        git, raw = self._git, self._snapshots.raw
+        earlier = self._of_this_run(ref)
+        tree, raws = snapshot.tree, snapshot.raws
+        flagged = [flag.path for flag in snapshot.flagged]
+        kept = self._snapshots.staged
+        staged = kept.commits(checkpoint, tree, flagged, self._snapshots.ignored)
+        if earlier:
+            # A second look (late files, or a crash in mid put-back) adds to the attempt.
+            raws = raws and self._added(raws, earlier, checkpoint)
+            if not snapshot.changes and not staged:
+                raw.keep(earlier, raws)
+                return earlier
+            index = self._folder / "attempt.index"
+            tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
+            index.unlink()
+        strays = [tip for tip in tips if tip != checkpoint]
+        parents = [checkpoint, *strays, *staged, *([earlier] if earlier else [])]
+        label = ref.removeprefix("refs/ralph/attempts/")
+        message = f"attempt: {label}\n\nUntildone-Run: {self._run_id}\n"
+        commit = git.commit_tree(tree, parents, message)
+        raw.keep(commit, raws)
+        git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
+        self._snapshots.staged.forget()
+        return commit
+
+    def _added(self, raws: Raws, earlier: str, checkpoint: str) -> Raws:
+        """The bytes of an earlier look, and those of a later one that are not the checkpoint's."""
+        raw = self._snapshots.raw
+        before = raw.of(checkpoint)
+        return raw.of(earlier) | {p: name for p, name in raws.items() if before.get(p) != name}
+
+    def _make_room(self, ref: str, snapshot: Snapshot) -> None:
+        top = self._place.top
+        unlock(top, (change.path for change in snapshot.changes))
+        unlock(top, (flag.path for flag in snapshot.flagged))
+        unlock(top, (f"{path}/" for path in snapshot.nested))
+        kept = kept_folder(self._folder, ref.removeprefix(self._prefix))
+        make_readable(top, snapshot.flagged)
+        keep(top, snapshot.flagged, kept, self._snapshots)
+        self._snapshots.let_go(snapshot.changes)
+        for path in snapshot.nested:
+            if (top / path).is_dir():
+                self._snapshots.move_aside(top / path)
+        for change in snapshot.changes:
+            # Ignored files and folders in the place of a tracked file: git would overwrite them.
+            obstacle = self._snapshots.obstacle(change.path) if change.status == "D" else ""
+            if obstacle:
+                make_writable(top / obstacle)  # a folder that is locked cannot be moved
+                self._snapshots.move_aside(top / obstacle)
+
+    def _of_this_run(self, ref: str) -> str:
+        """The attempt stored under this ref, if this run stored it; an older run's makes room."""
+        git = self._git
+        earlier = git.resolve(ref)
+        if not earlier or f"Untildone-Run: {self._run_id}" in git.message(earlier).splitlines():
+            return earlier
+        older = ref.replace("refs/ralph/attempts/", "refs/ralph/archive/", 1)
+        updates: list[RefUpdate] = [(f"{older}-{earlier[:12]}", earlier, None), (ref, "", earlier)]
+        git.update_refs(updates, "untildone: make room for this run's attempt")
+        return ""
+
+    def put_back(
+        self, ref: str, snapshot: Snapshot, checkpoint: str, since: float
+    ) -> tuple[str, ...]:
+        """Bring the files back to the checkpoint; what is in the way is moved aside.
+
+        Says what of the attempt made since then was moved and is not in its commit.
+        """
+        tries = PUT_BACK_TRIES
+        while not (answer := self._check_out(ref, snapshot, checkpoint)).ok:
+            tries -= 1
+            if not tries:
+                raise git_failed(("read-tree",), answer)
+            # A file changed after the snapshot, and git refuses to lose it: look again.
+            snapshot = self._snapshots.take(checkpoint, with_hidden=True)
+            self.store(ref, snapshot, checkpoint, [])
+        new = (change.path for change in snapshot.changes if change.status == "A")
+        check_gone(self._place.top, new, answer)
+        write_out(self._git, self._place.top, self._folder)
+        raw = self._snapshots.raw
+        raw.put_back(checkpoint, raw.of(checkpoint), snapshot.raws or {})
+        self._snapshots.submodules.put_back(ref)
+        left = self._git.untracked_entries()
+        moved = (*self._move_unread(left, since), *self._move_repositories(checkpoint, left, since))
+        self._remove_new_empty_folders(left, since)
+        return moved
+
+    def _check_out(self, ref: str, snapshot: Snapshot, checkpoint: str) -> Captured:
+        self._make_room(ref, snapshot)
+        return self._git.checkout_tree(checkpoint)
+
+    def _move_unread(self, left: tuple[str, ...], since: float) -> tuple[str, ...]:
+        """Folders that the attempt locked, so that git could not look into them."""
+        top, moved = self._place.top, []
+        for entry in left:
+            path = top / entry.rstrip("/")
+            if path.is_symlink() or not path.is_dir() or os.access(path, os.R_OK | os.X_OK):
+                continue
+            if path.stat().st_ctime >= since and make_writable(path) and any(path.iterdir()):
+                place = self._snapshots.move_aside(path)
+                moved.append(f"Nobody could read `{entry}`; it was moved to: {place}")
+        return tuple(moved)
+
+    def _move_repositories(
+        self, checkpoint: str, left: tuple[str, ...], since: float
+    ) -> tuple[str, ...]:
+        top, moved = self._place.top, []
+        for path in made_inside(self._git, top, checkpoint, left, since):
+            unlock(top, [f"{path.relative_to(top)}/"])
+            place = self._snapshots.move_aside(path)
+            moved.append(f"The attempt made `{path.relative_to(top)}`; it was moved to: {place}")
+        return tuple(moved)
+
+    def _remove_new_empty_folders(self, left: tuple[str, ...], since: float) -> None:
+        # Git tracks no folders: those that the attempt made and left empty are found by their age.
+        for entry in left:
+            top = self._place.top / entry
+            if not entry.endswith("/") or any(files for _, _, files in os.walk(top)):
+                continue
+            for folder, _, _ in os.walk(top, topdown=False):
+                path = Path(folder)
+                if path.stat().st_ctime >= since:
+                    if path.parent != self._place.top and path.parent.stat().st_ctime >= since:
+                        make_writable(path.parent)
+                    with contextlib.suppress(OSError):
+                        path.rmdir()

@@ -1,0 +1,364 @@
+"""The end of a run: cleanup, restore, and bringing back a saved attempt."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterable, Iterator
+from pathlib import PurePath
+
+from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
+from untildone.adapters.checkpoints.snapshot.hidden_index_flags import overlook_again
+from untildone.adapters.checkpoints.snapshot.readonly_folders import check_gone, unlock
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
+from untildone.adapters.checkpoints.snapshot.withheld_files import exchange, give_back, kept_of
+from untildone.adapters.git.command import Place, git_failed
+from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.repository import head_of, head_ref, home, install_index, is_here
+from untildone.adapters.records.operations import Operation, OperationLog, Stand
+from untildone.adapters.records.run_folder import USERS_INDEX
+from untildone.domain.errors import CloseRefused, StepError, UserError
+from untildone.domain.run.run import Origin
+
+
+class Closing:
+    """Ends a run on `ralph/CHANGE`; whatever is replaced is stored under a ref first."""
+
+    def __init__(
+        self,
+        git: Git,
+        place: Place,
+        change: str,
+        run_id: str,
+        stamp: Callable[[], str],
+        guard: Guard = DEFAULT,
+    ) -> None:
+        self.git = git
+        self._place = place
+        self._change = change
+        self._run_id = run_id
+        self._stamp = stamp
+        self._branch = f"ralph/{change}"
+        self._ref = f"refs/heads/{self._branch}"
+        self.folder = home(place) / "runs" / run_id
+        self.snapshots = Snapshots.of_run(git, place, self.folder, guard)
+        self._marker = self.folder / "closing.json"
+        self._done = self.folder / "closed.json"
+        self._log = OperationLog(home(place))
+
+    def cleanup(self, origin: Origin) -> tuple[str, ...]:
+        """Original branch, all changes of the run as uncommitted edits, `ralph/CHANGE` deleted."""
+        if not self._on_branch():
+            if self._done.exists():
+                return _kept(json.loads(self._done.read_text()))  # a crash came before the record
+            if self._marker.exists():
+                return self._finish_cleanup(origin)  # a crash came between HEAD and the rest
+        self._check_origin(origin)
+        self._done.unlink(missing_ok=True)  # of a cleanup that was undone
+        tip = self.git.resolve(self._ref)
+        with self.index_back():
+            self._bring_home(origin, tip)
+        return self._finish_cleanup(origin)
+
+    def _bring_home(self, origin: Origin, tip: str) -> None:
+        work, tree, staged = self.work_at(tip)
+        now = self.git.resolve(f"refs/heads/{origin.branch}") if origin.branch else origin.commit
+        files, index = work, USERS_INDEX
+        if now != origin.commit:
+            merged = self._merge(now, work, tree)
+            files, index = self.keep_after("cleanup", merged, work), ""
+        copy = self.snapshots.staged.copied(f"index.{self._stamp()}") if staged else ""
+        before = Stand(self._ref, {self._ref: tip}, work, copy)
+        self._note("cleanup", before, Stand(origin.head, {self._ref: ""}, files, index))
+        archive = f"refs/ralph/archive/{self._change}/{self._stamp()}"
+        self.git.update_refs([(archive, work, "")], "untildone: keep the run's commits")
+        moved = now != origin.commit
+        self._marker.write_text(json.dumps({"archive": archive, "tip": tip, "moved": moved}))
+        self._head_to(origin, f"untildone: cleanup {self._change}")
+        self.snapshots.staged.forget()
+
+    @contextlib.contextmanager
+    def index_back(self) -> Generator[None, None, None]:
+        """A cleanup that is refused leaves staged what was."""
+        try:
+            yield
+        except BaseException:
+            self.snapshots.staged.put_back(self._place)
+            raise
+
+    def restore(self, origin: Origin, backup_ref: str, *, branch: bool = True) -> tuple[str, ...]:
+        """HEAD, index, files and branch exactly as before the run; returns where all is stored.
+
+        A run without a `branch` of its own leaves an earlier `ralph/CHANGE` alone.
+        """
+        git = self.git
+        backup = git.resolve(backup_ref)
+        if not backup:
+            raise UserError(
+                f"The backup of this run is gone: {backup_ref}",
+                hint=f"git for-each-ref refs/ralph/archive/{self._change}",
+            )
+        if origin.branch and (other := self._elsewhere(f"refs/heads/{origin.branch}")):
+            raise UserError(
+                f"The original branch `{origin.branch}` is checked out in another worktree: "
+                f"{other}",
+                state="Nothing was changed.",
+                hint=f"git -C {other} checkout --detach",
+            )
+        index = self.copied_index()
+        with self.index_kept(index):
+            kept = [self.store_current("restore", git.resolve("HEAD"))]
+        updates: list[RefUpdate] = []
+        own = {self._ref: git.resolve(self._ref)}
+        before = own if branch and not self._elsewhere(self._ref) else {}
+        if origin.branch:
+            name = f"refs/heads/{origin.branch}"
+            now = git.resolve(name)
+            if now and now != origin.commit:
+                ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{origin.branch}"
+                updates.append((ref, now, None))
+                kept.append(ref)
+            updates.append((name, origin.commit, now))
+            before[name] = now
+        was = Stand(head_ref(self._place), before, git.resolve(kept[0]), index)
+        moved = {ref: new for ref, new, _ in updates if new}
+        back = {ref: moved.get(ref, "") for ref in before}
+        self._note("restore", was, Stand(origin.head, back, backup, USERS_INDEX))
+        wanted = self.snapshots.raw.of(backup)
+        with self.index_kept(index):
+            self.to_tree(was.files, git.tree_of(backup), index, wanted)
+        if updates:
+            git.update_refs(updates, f"untildone: restore {self._change}")
+        self._head_to(origin, f"untildone: restore {self._change}")
+        self.install_saved(USERS_INDEX, git.resolve(f"{backup_ref}^2"))
+        if tip := before.get(self._ref):
+            ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-branch"
+            drop: list[RefUpdate] = [(ref, tip, None), (self._ref, "", tip)]
+            git.update_refs(drop, f"untildone: restore {self._change}")
+            kept.append(ref)
+        return tuple(kept)
+
+    def bring_back(self, attempt_ref: str) -> str:
+        """The files of a saved attempt into the working tree, as uncommitted edits."""
+        git = self.git
+        commit = git.resolve(attempt_ref)
+        if not commit:
+            raise UserError(
+                f"There is no such attempt: {attempt_ref.removeprefix('refs/ralph/attempts/')}",
+                hint=f"untildone attempts {self._change}",
+            )
+        copy = self.copied_index()
+        with self.index_kept(copy):
+            stored = self.store_current("attempt", git.resolve("HEAD"))
+            made = git.diff_trees(f"{commit}^1", commit)
+            index = self.folder / "attempt.index"
+            now = git.tree_of(stored)
+            tree = git.overlay(now, made, index, with_deletions=True)
+            index.unlink()
+            here, files = head_ref(self._place), git.resolve(stored)
+            label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
+            kept = kept_of(self.folder.parent, label, git.message(commit))
+            room = self.folder / "beside" / self._stamp()
+            was, will = exchange(self._place.top, kept, room, self.folder.parent)
+            after = Stand(here, {}, self.keep_after("attempt", tree, files), beside=will)
+            self._note("attempt --restore", Stand(here, {}, files, copy, was), after)
+            self.to_tree(files, tree, copy, self.snapshots.raw.with_attempt(commit, files, made))
+        install_index(self._place, self.folder / copy)
+        give_back(self._place.top, kept, self.snapshots, room)
+        return stored
+
+    # -----------------------------------------------------------------------------------------
+
+    def _on_branch(self) -> bool:
+        return head_of(self._place.git_dir)[0] == self._branch
+
+    def _elsewhere(self, ref: str) -> str:
+        """The other worktree that has this branch checked out."""
+        found = self.git.refs(ref).get(ref)
+        top = found.worktree if found else ""
+        return "" if not top or is_here(self._place, top) else top
+
+    def _check_origin(self, origin: Origin) -> None:
+        state = f"Nothing was changed and `{self._branch}` is kept."
+        if not self._on_branch():
+            raise CloseRefused(
+                f"The worktree is not on `{self._branch}` any more",
+                state=state,
+                hint=f"git checkout {self._branch} && untildone finish {self._change} cleanup",
+            )
+        if not origin.branch:
+            return
+        name = f"refs/heads/{origin.branch}"
+        if not self.git.resolve(name):
+            raise CloseRefused(
+                f"The original branch is gone: {origin.branch}",
+                state=state,
+                hint=f"git branch {origin.branch} {origin.commit[:12]}",
+            )
+        if elsewhere := self._elsewhere(name):
+            raise CloseRefused(
+                f"The original branch `{origin.branch}` is checked out in another worktree: "
+                f"{elsewhere}",
+                state=state,
+                hint=f"Leave it there, or use `untildone finish {self._change} keep`",
+            )
+
+    def _merge(self, now: str, work: str, tree: str) -> str:
+        merged, conflicts = self.git.merged_tree(now, work)
+        state = f"Nothing was changed and `{self._branch}` is kept."
+        hint = f"`git merge {self._branch}` by hand, or `untildone finish {self._change} keep`"
+        if conflicts:
+            files = ", ".join(dict.fromkeys(conflicts))
+            raise CloseRefused(
+                f"The original branch has moved and conflicts in: {files}", state=state, hint=hint
+            )
+        hidden = self.snapshots.in_the_way(tree, merged)
+        if hidden:
+            raise CloseRefused(
+                f"The moved original branch would overwrite ignored files: {', '.join(hidden)}",
+                state=state,
+                hint=f"Move them away, then `untildone finish {self._change} cleanup`",
+            )
+        answer = self.git.checkout_tree(merged) if merged != tree else None
+        if answer and not answer.ok:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise CloseRefused(
+                f"The files of the moved original branch do not fit in: {said}",
+                state=state,
+                hint=hint,
+            )
+        write_out(self.git, self._place.top, self.folder)
+        return merged
+
+    def _finish_cleanup(self, origin: Origin) -> tuple[str, ...]:
+        marker, notes = json.loads(self._marker.read_text()), list[str]()
+        if marker["moved"]:
+            notes += self._stage_again()
+        else:
+            self.install_saved(USERS_INDEX, origin.commit)
+        if self.git.resolve(self._ref):
+            updates: list[RefUpdate] = [(self._ref, "", marker["tip"])]
+            self.git.update_refs(updates, f"untildone: cleanup {self._change}")
+        self._marker.replace(self._done)
+        return (*_kept(marker), *notes)
+
+    def _head_to(self, origin: Origin, why: str) -> None:
+        if origin.branch:
+            self.git.point_head(origin.branch, why)
+        else:
+            self.git.detach_head(origin.commit, why)
+
+    def install_saved(self, name: str, fallback: str) -> None:
+        """A copy of an index from earlier in its place, or else an index of the fallback."""
+        saved = self.folder / name
+        if not saved.is_file():
+            self.git.reset_index(fallback)
+            return
+        # Files that were only announced (`git add -N`) stand for an empty blob that no tree
+        # holds: a `git gc` may have removed it.
+        self.git.do("hash-object", "-w", "--stdin")
+        install_index(self._place, saved)
+
+    def _stage_again(self) -> Iterator[str]:
+        """What the user had staged, on top of the moved branch; what does not fit is named."""
+        git, staged = self.git, f"refs/ralph/backup/{self._change}/{self._run_id}^2"
+        some = git.resolve(staged) and git.tree_of(staged) != git.tree_of(f"{staged}^1")
+        merged, conflicts = git.merged_tree("HEAD", staged) if some else ("HEAD", ())
+        git.reset_index("HEAD" if conflicts else merged)
+        overlook_again(git, self.folder / USERS_INDEX)
+        if conflicts:
+            files = ", ".join(dict.fromkeys(conflicts))
+            yield f"The moved original branch changed what you had staged: {files}"
+            yield f"It is not staged again, the index before the run is stored as: {staged}"
+
+    @contextlib.contextmanager
+    def index_kept(self, copy: str) -> Generator[None, None, None]:
+        """On any error the index comes back from its copy: storing had filled it."""
+        try:
+            yield
+        except BaseException:
+            install_index(self._place, self.folder / copy)
+            raise
+
+    def copied_index(self) -> str:
+        name = f"index.{self._stamp()}"
+        if not (self._place.git_dir / "index").exists():
+            self.git.fill_index("HEAD")
+        shutil.copy2(self._place.git_dir / "index", self.folder / name)
+        return name
+
+    def _note(self, name: str, before: Stand, after: Stand) -> None:
+        self._log.add(Operation(name, self._change, self._run_id, before, after))
+
+    def work_at(self, tip: str) -> tuple[str, str, bool]:
+        """The files as a commit on the tip, their tree, and whether others are staged.
+
+        The commit is the tip itself if it has all there is.
+        """
+        snapshot = self.snapshots.take(tip)
+        staged = self.snapshots.staged.commits(tip, snapshot.tree)
+        commit = tip
+        if snapshot.changes or staged:
+            message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
+            commit = self.git.commit_tree(snapshot.tree, [tip, *staged], message)
+        self.snapshots.raw.keep(commit, snapshot.raws)
+        return commit, snapshot.tree, bool(staged)
+
+    def store_current(self, what: str, head: str, also: Iterable[str] = ()) -> str:
+        """All files as a commit under a ref, and further commits that must not be lost with it."""
+        snapshot = self.snapshots.take(head, with_hidden=True)
+        staged = self.snapshots.staged.commits(head, snapshot.tree)
+        message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
+        parents = dict.fromkeys((head, *staged, *filter(None, also)))
+        commit = self.git.commit_tree(snapshot.tree, parents, message)
+        self.snapshots.raw.keep(commit, snapshot.raws)
+        ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
+        self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
+        self.snapshots.staged.forget()
+        return ref
+
+    def keep_after(self, what: str, tree: str, before: str) -> str:
+        """The files after an operation as a commit under a ref: without them there is no undo."""
+        message = f"after {what}\n\nUntildone-Run: {self._run_id}\n"
+        commit = self.git.commit_tree(tree, [before], message)
+        ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-after-{what}"
+        self.git.update_refs([(ref, commit, None)], f"untildone: store after {what}")
+        return commit
+
+    def to_tree(self, now: str, tree: str, index: str, wanted: Raws) -> None:
+        """Bring files and index from a commit that is stored to a tree, with its bytes on disk.
+
+        If that cannot be done, the copy of the index comes back.
+        """
+        changes = self.git.diff_trees(now, tree)
+        unlock(self._place.top, (change.path for change in changes))
+        self.snapshots.let_go(changes)
+        for path in (*self.snapshots.in_the_way(now, tree), *self._leaving(now, tree)):
+            self.snapshots.move_aside(self._place.top / path)
+        answer = self.git.checkout_tree(tree)
+        if not answer.ok:
+            install_index(self._place, self.folder / index)
+            failed = git_failed(("read-tree",), answer)
+            raise StepError(failed.message, state="What was there is stored under refs/ralph.")
+        gone = (change.path for change in changes if change.status == "D")
+        check_gone(self._place.top, gone, answer)
+        write_out(self.git, self._place.top, self.folder)
+        self.snapshots.raw.put_back(tree, wanted, self.snapshots.raw.of(now))
+
+    def _leaving(self, now: str, tree: str) -> tuple[str, ...]:
+        """Repositories inside this one of which nothing stays: git takes their files for ours."""
+        gone = [change.path for change in self.git.diff_trees(now, tree) if change.status == "D"]
+        above = {str(folder) for path in gone for folder in PurePath(path).parents} - {"."}
+        found: list[str] = []
+        for path in sorted(above):
+            inner = any(path.startswith(f"{outer}/") for outer in found)
+            if not inner and os.path.lexists(self._place.top / path / ".git"):
+                stays = self.git.do("ls-tree", "-z", tree, "--", f"{path}/")
+                found += [] if stays else [path]
+        return tuple(found)
+
+
+def _kept(marker: dict[str, str]) -> tuple[str, ...]:
+    return (f"The run's commits are stored as: {marker['archive']}",)

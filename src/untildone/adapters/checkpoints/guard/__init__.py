@@ -1,0 +1,1 @@
+"""Which files stay out of git: secrets, large ones, those behind a filter."""

@@ -1,0 +1,204 @@
+"""What an attempt must leave alone: other refs, stashes and the repository's settings."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+from untildone.adapters.checkpoints.outside.git_settings import GitSettings, recalled, seen, told
+from untildone.adapters.checkpoints.outside.other_worktrees import was_at
+from untildone.adapters.checkpoints.snapshot.submodules import Submodules
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.damaged import clear_index, mend_head, note_head
+from untildone.adapters.git.git import Git, Ref, RefUpdate
+from untildone.adapters.git.repository import git_folder_gone, is_here, move_stale_locks
+from untildone.adapters.records.durable import replace_file, shared_draft
+
+STASH = "refs/stash"
+STASH_LOG = "logs/refs/stash"
+HELD = "refs/ralph/stash"
+KEPT = tuple(f"refs/ralph/{kind}/" for kind in ("backup", "archive", "attempts", "moved", "raw"))
+# An attempt has no business there. Elsewhere (`git fetch`) refs may move, but no commit gets lost.
+REPLACED = "refs/replace/"
+FIXED = ("refs/heads/", "refs/tags/", "refs/notes/", REPLACED, STASH)
+OF_ONE_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
+
+
+class Surroundings:
+    """Notes the surroundings before an attempt and puts them back after it.
+
+    The note is on disk, so that a new process can do the same after a crash.
+    """
+
+    def __init__(self, git: Git, place: Place, change: str, folder: Path) -> None:
+        self._git = git
+        self._place = place
+        self._change = change
+        self._folder = folder
+        self._submodules = Submodules(git, place, folder)
+        self._note = folder / "before.json"
+        self._written = ""
+        self._refs: dict[str, Ref] | None = None
+        self._settings = GitSettings(place, folder)
+        self._log = place.common_dir / STASH_LOG
+        self._known_log: bytes | None = None
+        self._recall()
+
+    def note(self, refs: dict[str, Ref]) -> None:
+        """Remember refs, settings and submodules as they are before the agent starts."""
+        self._submodules.note()
+        self._refs = {name: ref for name, ref in refs.items() if self._is_watched(name)}
+        self._settings.note()
+        note_head(self._place.git_dir)
+        self._known_log = seen(self._log).data
+        text = json.dumps(
+            {
+                "refs": {name: [ref.commit, ref.worktree] for name, ref in self._refs.items()},
+                "settings": told(self._settings.noted),
+                "stashes": None if self._known_log is None else self._known_log.hex(),
+            }
+        )
+        if text != self._written:
+            self._hold_stashes()
+            replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"))
+            self._written = text
+        os.utime(self._note)
+
+    def _hold_stashes(self) -> None:
+        # An entry lives in a log only: `git stash clear` and `git gc` by an agent would end it.
+        commits = _logged(self._known_log)
+        held: list[RefUpdate] = [(f"{HELD}/{commit[:16]}", commit, None) for commit in commits]
+        if held:
+            self._git.update_refs(held, "untildone: hold the stash entries")
+
+    def noted_at(self) -> float:
+        """When the last attempt began, in file-system time."""
+        return self._note.stat().st_mtime if self._note.exists() else math.inf
+
+    def put_settings_back(self) -> tuple[str, ...]:
+        """Undo edits of git's own settings before our next git command obeys them."""
+        if not self._folder.is_dir():
+            raise git_folder_gone(self._place.git_dir)
+        # All processes of the agent have ended: whatever git it ran, nobody holds these any more.
+        locks = move_stale_locks(self._place, self._folder / "aside")
+        remarks = [f"An attempt left a lock behind; it was moved aside: {lock}" for lock in locks]
+        remarks += self._settings.put_back()
+        if aside := mend_head(self._place.git_dir):
+            remarks.append(
+                f"An attempt damaged `.git/HEAD`; it was put back, a copy is at: {aside}"
+            )
+        if aside := clear_index(self._place.git_dir, self._folder / "aside"):
+            remarks.append(f"An attempt made `.git/index` no file; it was moved to: {aside}")
+        if self._settings.cut_off and not self._is_whole():
+            remarks += self._settings.join()
+        return tuple(remarks)
+
+    def _is_whole(self) -> bool:
+        """Whether all objects are there that refs and index need."""
+        needs = ("--all", "--indexed-objects", "--objects", "--quiet")
+        return self._git.ask("rev-list", *needs).ok
+
+    def refs_back(
+        self, now: dict[str, Ref], strays: list[str], own: str
+    ) -> tuple[list[RefUpdate], tuple[str, ...]]:
+        """Updates that put moved branches and tags back; every moved tip is stored first."""
+        before = self._refs if self._refs is not None else now
+        updates: list[RefUpdate] = [self.store(tip) for tip in strays]
+        remarks = []
+        for name, ref in before.items():
+            found = now.get(name)
+            if name in (own, STASH) or (found and found.commit == ref.commit):
+                continue
+            if found and (not name.startswith(FIXED) or self._used_elsewhere(found)):
+                continue
+            if found and self._came_from_elsewhere(found.commit):
+                updates.append(self.store(ref.commit))
+                continue
+            if found:
+                updates.append(self.store(found.commit))
+            updates.append((name, ref.commit, found.commit if found else ""))
+            remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
+        updates += self._left_behind(before, now)
+        for name in sorted(now.keys() - before.keys()):
+            if name.startswith(REPLACED):
+                updates += [self.store(now[name].commit), (name, "", now[name].commit)]
+                remarks.append(f"An attempt made `{name}`; it was removed and is stored")
+        self._clear_names([own, *(name for name, new, _ in updates if new)], before, now)
+        remarks += self._stash_back(before.get(STASH), now.get(STASH))
+        return list(dict.fromkeys(updates)), tuple(remarks)
+
+    def _left_behind(self, before: dict[str, Ref], now: dict[str, Ref]) -> list[RefUpdate]:
+        """Commits that a remote-tracking branch no longer leads to are stored."""
+        free = {name for name in before if not name.startswith((*FIXED, "refs/ralph/"))}
+        moved = [name for name in free & now.keys() if now[name].commit != before[name].commit]
+        old, new = ([refs[name].commit for name in moved] for refs in (before, now))
+        return [self.store(commit) for commit in sorted(self._git.dropped(old, new))]
+
+    def _clear_names(self, wanted: list[str], before: dict[str, Ref], now: dict[str, Ref]) -> None:
+        """New refs that bar the way (`a/b` for `a`, or `a` for `a/b`) are stored and removed."""
+        for name, ref in now.items():
+            bars = any(w.startswith(f"{name}/") or name.startswith(f"{w}/") for w in wanted)
+            if bars and name not in before:
+                updates = [self.store(ref.commit), (name, "", ref.commit)]
+                self._git.update_refs(updates, "untildone: make room for a branch put back")
+
+    def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
+        if self._refs is None:
+            return []
+        log, known_log = seen(self._log).data, self._known_log
+        same_tip = before == now or (before and now and before.commit == now.commit)
+        if same_tip and log == known_log:
+            return []
+        listed, known = _logged(log), _logged(known_log)
+        new = [commit for commit in listed if commit not in known]
+        if any(self._came_from_elsewhere(self._git.parents(commit)[0]) for commit in new):
+            gone = [self.store(commit) for commit in known if commit not in listed]
+            self._git.update_refs(gone, "untildone: keep what left the stash list")
+            return []
+        saved = [self.store(commit) for commit in new]
+        if saved:
+            self._git.update_refs(saved, "untildone: keep the attempt's stash")
+        if before is None:
+            self._git.update_refs([(STASH, "", None)], "untildone: stash list put back")
+        else:
+            self._git.update_refs([(STASH, before.commit, None)], "untildone: stash list put back")
+            self._write_log(known_log)
+        return ["An attempt changed the stash list; it was put back and its stashes are stored"]
+
+    def store(self, commit: str) -> RefUpdate:
+        """The update that keeps a commit which nobody else keeps any more."""
+        return (f"refs/ralph/moved/{self._change}/{commit[:16]}", commit, None)
+
+    def _is_watched(self, name: str) -> bool:
+        if name.startswith("refs/ralph/"):
+            return name.startswith(KEPT)  # the others are for some loop to drop
+        tracking = name.startswith("refs/remotes/") and name.endswith("/HEAD")
+        return not tracking and not name.startswith(OF_ONE_WORKTREE)
+
+    def _used_elsewhere(self, ref: Ref) -> bool:
+        # Somebody may work on that branch in another worktree: theirs to move.
+        return bool(ref.worktree) and not is_here(self._place, ref.worktree)
+
+    def _came_from_elsewhere(self, commit: str) -> bool:
+        # They may also have left the branch again since, or put their work on the stash list.
+        return was_at(self._place, commit, self.noted_at())
+
+    def _write_log(self, data: bytes | None) -> None:
+        if data is None:
+            self._log.unlink(missing_ok=True)
+            return
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(self._log, [data], shared_draft(self._log, self._place.git_dir.name))
+
+    def _recall(self) -> None:
+        if self._note.exists():
+            noted = json.loads(self._note.read_text())
+            self._refs = {name: Ref(*pair) for name, pair in noted["refs"].items()}
+            self._settings.noted = recalled(noted["settings"])
+            log = noted["stashes"]
+            self._known_log = None if log is None else bytes.fromhex(log)
+
+
+def _logged(log: bytes | None) -> list[str]:
+    """The commits that a ref's log has, oldest first."""
+    return [line.split(" ")[1] for line in (log or b"").decode(errors="replace").splitlines()]

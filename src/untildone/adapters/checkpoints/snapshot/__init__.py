@@ -1,0 +1,1 @@
+"""The worktree as a tree of git, byte for byte, also where `git add` would lose something."""

@@ -1,0 +1,50 @@
+"""The worktree as a tree: what a snapshot is, and how a draft compares with its base."""
+
+from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
+from untildone.adapters.git.git import FOLDER, GITLINK, Change, Git
+from untildone.domain.value import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The worktree as a tree; `changes` against the base it was taken for.
+
+    `raws` are bytes that git would not give back, to be kept with the commit of the tree.
+    """
+
+    tree: str
+    changes: tuple[Change, ...]
+    nested: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    flagged: tuple[Flag, ...] = ()
+    raws: Raws | None = None
+
+    @property
+    def changed_tree(self) -> str:
+        """The tree, or nothing if it is the base's own."""
+        return self.tree if self.changes else ""
+
+
+class View:
+    """A draft's index as a tree, compared with the base."""
+
+    def __init__(self, draft: Git, base: str) -> None:
+        self._draft = draft
+        self.base = base
+        self.looks = 0
+        self.again()
+
+    def again(self) -> None:
+        """Look once more, after the index was changed."""
+        self.looks += 1
+        self.tree = self._draft.write_tree()
+        rows = self._draft.diff_trees(self.base, self.tree, folders=True)
+        self.changes = tuple(c for c in rows if FOLDER not in (c.old_mode, c.new_mode))
+        self.objects = [self.tree]
+        self.objects += [c.blob for c in rows if c.status != "D" and c.new_mode != GITLINK]
+
+
+def is_new_link(change: Change) -> bool:
+    """A repository inside this one, where there was none."""
+    return change.new_mode == GITLINK and change.old_mode != GITLINK

@@ -1,0 +1,134 @@
+"""A snapshot in the making: private index and objects, so that a look at it comes before git."""
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from untildone.adapters.checkpoints.snapshot.staged_content import Staged, link_or_copy
+from untildone.adapters.checkpoints.snapshot.tree_writer import OwnTrees, Trees
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.object_files import Stamp, entries_in_index, stamp, store_object
+from untildone.adapters.records.durable import move_file
+
+
+class Drafts:
+    """Nothing of a draft is in the repository before `install`, and then only what is named.
+
+    A kill at any instant leaves the repository as it was, or with objects that nobody refers to.
+    """
+
+    def __init__(self, git: Git, place: Place, folder: Path) -> None:
+        self._git = git
+        self._place = place
+        self._folder = folder / "draft"
+        self._objects = self._folder / "objects"
+        self._stored = place.common_dir / "objects"
+        self.index = self._folder / "index"
+        self._clean = False
+        self._installed: Stamp | None = None
+        self._untouched = False
+        self._base = ""
+        self._trees = OwnTrees(git, place.top, self._stored, self._objects)
+        self._entries = -1
+        self.staged = Staged(git, folder)
+
+    def begin(self) -> Git:
+        """Git on a copy of the index; what it writes goes into the draft."""
+        if not self._clean:
+            self.drop()
+        self._clean = False
+        self._objects.mkdir(parents=True, exist_ok=True)
+        self.index.unlink(missing_ok=True)
+        index = self._git.index_of(self._place)
+        self._untouched = self._installed is not None and stamp(index) == self._installed
+        if not self._untouched and index == self._place.git_dir / "index":
+            self.staged.note(index)
+        with contextlib.suppress(FileNotFoundError):
+            # With its times: git trusts stat data by the age of the index.
+            link_or_copy(index, self.index)
+        self._entries = entries_in_index(self.index)
+        return self._git.drafting(self._objects, self._stored, self.index)
+
+    def drop(self) -> None:
+        """Forget everything that was drafted."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def is_of(self, commit: str) -> bool:
+        """Whether the draft began with the index of this checkpoint, as we had installed it."""
+        return self._untouched and commit == self._base
+
+    def trees_after(self, said: bytes) -> Trees | None:
+        """The draft as trees, by what `git add -v` has said; None where git has to tell."""
+        grown = entries_in_index(self.index) - self._entries
+        return self._trees.trees_after(self._base, said, grown) if self._entries >= 0 else None
+
+    def opened(self, commit: str) -> None:
+        """The index in its place now is our own, of this first checkpoint."""
+        self._installed, self._base = stamp(self._git.index_of(self._place)), commit
+
+    def became(self, commit: str) -> None:
+        """What was installed last is now this checkpoint."""
+        self._base = commit
+        self.staged.done()
+
+    def install_all(self, trees: Trees | None) -> None:
+        """Put every object and the index into the repository, as `install` does.
+
+        Trees of our own come after what they name: a kill leaves no tree with a part missing.
+        """
+        names = [
+            f"{folder.name}{name}"
+            for folder in os.scandir(self._objects)
+            if len(folder.name) == 2
+            for name in os.listdir(folder.path)  # noqa: PTH208
+        ]
+        for name in names:
+            self._store(name)
+        for name, body in trees.bodies.items() if trees else ():
+            store_object(self._stored, "tree", body, len(name))
+        self._install_index(complete=True)
+        for folder in {name[:2] for name in names}:
+            os.rmdir(f"{self._objects}/{folder}")  # noqa: PTH106
+
+    def install(self, objects: Iterable[str], *, complete: bool) -> None:
+        """Put these objects and the index into the repository; others are dropped.
+
+        `complete` says that there are no others. A lock on the index is a FileExistsError.
+        """
+        for name in objects:
+            self._store(name)
+        self._install_index(complete=complete)
+
+    def _install_index(self, *, complete: bool) -> None:
+        index = self._git.index_of(self._place)
+        lock = index.with_name("index.lock")
+        lock.touch(exist_ok=False)  # git's own protocol: who makes the lock may replace the index
+        try:
+            self.index.replace(index)
+            self._installed, self._base = stamp(index), ""
+        finally:
+            lock.unlink()
+        self._clean = complete
+        if not complete:
+            self.drop()
+
+    def _store(self, name: str) -> None:
+        # Plain text and `os`: many a story, and pathlib's table of names would grow with them.
+        source = f"{self._objects}/{name[:2]}/{name[2:]}"
+        folder = f"{self._stored}/{name[:2]}"
+        target = f"{folder}/{name[2:]}"
+        if not os.path.lexists(source):
+            return  # the repository had it before
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)  # noqa: PTH102
+            shutil.copymode(self._stored, folder)  # a repository shared by a group
+        try:
+            os.rename(source, target)  # noqa: PTH104
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            move_file(Path(source), Path(target))

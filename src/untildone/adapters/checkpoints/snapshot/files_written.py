@@ -1,0 +1,115 @@
+"""Which files somebody wrote to since a call began, whatever git takes for unchanged."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from untildone.adapters.checkpoints.snapshot.compare import View
+from untildone.adapters.checkpoints.snapshot.staged_content import link_or_copy
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import RawBytes, is_rules
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import GITLINK, Change, Git
+from untildone.adapters.git.object_files import file_name, is_plain_file
+from untildone.domain.errors import StepError
+from untildone.domain.value import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written since a commit: changes as git sees them, and all files that were touched.
+
+    The bytes of `odd` ones are not those that git has for them: it converts them, or an index is
+    wrong about them. If nobody knows which files were touched, all are.
+    """
+
+    since: str
+    changes: tuple[Change, ...]
+    touched: tuple[str, ...]
+    odd: tuple[str, ...]
+    looks: int
+
+
+class Standing:
+    """Keeps the index of the checkpoint that a call starts from, as it is then.
+
+    Git forgets what the files of a checkpoint looked like as soon as somebody calls it while other
+    attributes are in force: it takes what is there for unchanged. This index does not.
+    """
+
+    def __init__(self, git: Git, place: Place, run_folder: Path, raw: RawBytes) -> None:
+        self._git = git
+        self._place = place
+        self._folder = run_folder / "standing"
+        self._raw = raw
+        self._commit: str | None = None
+
+    def note(self, commit: str, index: Path) -> None:
+        """A call starts from this commit, and the index is of it."""
+        self._folder.mkdir(exist_ok=True)
+        draft, target = self._folder / "draft", self._folder / commit
+        draft.unlink(missing_ok=True)
+        link_or_copy(index, draft)
+        draft.replace(target)
+        draft.unlink(missing_ok=True)  # both were the same file already
+        if self._commit is None or self._commit != commit:
+            for other in self._folder.iterdir():
+                if other != target:
+                    other.unlink()
+        self._commit = commit
+
+    @property
+    def commit(self) -> str:
+        """What the last call started from, or nothing."""
+        if self._commit is None:
+            names = sorted(self._folder.iterdir()) if self._folder.is_dir() else []
+            self._commit = next((path.name for path in names if path.name != "draft"), "")
+        return self._commit
+
+    def converts(self, base: str) -> bool:
+        """Whether bytes are kept for what the next snapshot grows from."""
+        return self._raw.knows(base) or self._raw.knows(self.commit)
+
+    def written(self, draft: Git, now: View) -> Written:
+        """What was written until now, as the draft has it."""
+        since, changes, touched = self.commit or now.base, now.changes, None
+        try:
+            changes = self._changes(since, now)
+            if self.commit:
+                touched = self._git.written_since(self._folder / self.commit)
+        except StepError:  # broken by an attempt, or the commit is gone
+            since = now.base
+        if touched is None:
+            touched = draft.files_in_index()
+        return Written(since, changes, touched, self._odd(draft, changes, touched), now.looks)
+
+    def _changes(self, since: str, now: View) -> tuple[Change, ...]:
+        return now.changes if since == now.base else self._git.diff_trees(since, now.tree)
+
+    def raws(self, written: Written, now: View) -> dict[str, str] | None:
+        """The bytes on disk where git would not give them back; None if it does for all files.
+
+        Of what is in the tree now: the guard may have left out a secret since the look.
+        """
+        if now.looks > written.looks:
+            written = replace(written, changes=self._changes(written.since, now))
+        rules = any(is_rules(change.path) for change in written.changes)
+        if not (rules or written.odd or self._raw.knows(written.since)):
+            return None
+        gone = {change.path for change in written.changes if change.status == "D"}
+        paths = {change.path for change in written.changes} | set(written.touched)
+        before = self._raw.of(written.since)
+        raws = {path: raw for path, raw in before.items() if path not in paths}
+        if rules:
+            raws |= self._raw.not_coming_back() or {}
+        return raws | self._raw.as_they_are(sorted(paths - gone))
+
+    def _odd(
+        self, draft: Git, changes: tuple[Change, ...], touched: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        blobs = {c.path: c.blob for c in changes if c.status != "D" and c.new_mode != GITLINK}
+        known = {change.path for change in changes}
+        rest = [p for p in touched if p not in known and is_plain_file(self._place.top / p)]
+        if rest:
+            blobs |= draft.blobs_in_index(rest)
+        top = self._place.top
+        files = ((path, blob) for path, blob in blobs.items() if is_plain_file(top / path))
+        return tuple(path for path, blob in files if file_name(top / path, len(blob)) != blob)

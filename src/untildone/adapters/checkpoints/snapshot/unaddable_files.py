@@ -1,0 +1,95 @@
+"""Files that `git add` refuses: a name that git forbids, no permission, a broken conversion."""
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, listed
+from untildone.adapters.git.git import Git
+from untildone.adapters.process.process import Captured
+from untildone.domain.errors import StepError, WorkAstray
+
+FORBIDDEN = "git forbids this name"
+UNREADABLE = "nobody may read it"
+UNCONVERTED = "git cannot convert it as `.gitattributes` wants"
+SHAPES = (
+    (r"error: unable to add '(.+?)' to index", FORBIDDEN),
+    (r"error: unable to index file '(.+?)'", UNREADABLE),
+    (r"fatal: Unable to process path (.+?)", UNREADABLE),
+    (r"fatal: (.+?): clean filter '.+' failed", UNCONVERTED),
+)
+REASONS = {reason for _, reason in SHAPES}
+
+
+def named(top: Path, said: str, known: Iterable[Flag] = ()) -> list[Flag]:
+    """The files that git has named; those that may be read by now are worth another try."""
+    passed = {flag.path for flag in known}
+    found: dict[str, Flag] = {}
+    for shape, reason in SHAPES:
+        for path in re.findall(f"^{shape}$", said, re.MULTILINE | re.DOTALL):
+            file = top / path
+            readable = reason == UNREADABLE and os.access(file, os.R_OK)
+            if path not in passed and not readable and os.path.lexists(file):
+                found[path] = Flag(path, file.lstat().st_size, reason)
+    return list(found.values())
+
+
+def force_into(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...]:
+    """Record files in the index, ignored or not; says which of them git refuses."""
+    out: list[Flag] = []
+    rest = list(paths)
+    while rest:
+        try:
+            draft.force_into_index(rest)
+        except StepError as error:
+            barred = named(top, error.message.replace("failed: ", "failed:\n", 1), out)
+            if not barred:
+                raise
+            out += barred
+            rest = [path for path in rest if path not in {flag.path for flag in out}]
+            continue
+        # Of names that it forbids, this command of git's says nothing.
+        taken = set(draft.files_in_index(*(f":(top,literal){path}" for path in rest)))
+        gone = (path for path in rest if path not in taken and os.path.lexists(top / path))
+        return (*out, *(Flag(path, (top / path).lstat().st_size, FORBIDDEN) for path in gone))
+    return tuple(out)
+
+
+def out_of_reach(top: Path, answer: Captured) -> list[str]:
+    """Tracked files in folders that nobody may enter: git only mentions them, and goes on."""
+    if not answer.stderr:
+        return []
+    shape, said = r"^(?!warning: |error: )(.+): Permission denied$", os.fsdecode(answer.stderr)
+    return [
+        path
+        for path in re.findall(shape, said, re.MULTILINE)
+        if not _can_enter((top / path).parent)
+    ]
+
+
+def _can_enter(folder: Path) -> bool:
+    return os.access(folder, os.R_OK | os.X_OK) or not os.path.lexists(folder)
+
+
+def is_refused(flag: Flag) -> bool:
+    """Whether it was git that would not have the file, not the guard."""
+    return flag.reason in REASONS
+
+
+def refuse_less(flags: Iterable[Flag], tracked: Iterable[str]) -> None:
+    """Work is not finished if its checkpoint would have less than the one before."""
+    before = set(tracked)
+    missing = [f for f in flags if f.path in before or f.reason == UNCONVERTED]
+    if missing:
+        raise WorkAstray(f"Git cannot take these files into a checkpoint: {listed(missing)}")
+
+
+def make_readable(top: Path, flags: Iterable[Flag]) -> None:
+    """What an attempt locked away can be brought back only if its owner may read it."""
+    for flag in flags:
+        if flag.reason == UNREADABLE:
+            with contextlib.suppress(OSError):
+                (top / flag.path).chmod(stat.S_IRUSR | stat.S_IWUSR)

@@ -1,0 +1,198 @@
+"""The bytes of files that git would not give back: its conversions of line ends and such lose them.
+
+Git stores such a file converted, and a checkout writes it as git would write it, or not at all if
+it takes what is there for the same. So the bytes on disk are kept beside a commit, and put back
+after a checkout of it.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from untildone.adapters.checkpoints.guard.git_filters import filtered
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Change, Git
+from untildone.adapters.git.object_files import file_name, is_plain_file
+from untildone.adapters.records.durable import replace_file
+
+Raws = Mapping[str, str]
+
+NAMES = "on-disk.json"
+RUN = "Untildone-Run: "
+CONVERTS = ("true", "input")
+
+
+class RawBytes:
+    """Knows, for commits of one run, the blobs of files as they were on disk.
+
+    A commit that is not known was on disk as it is in git. For one that is known, this holds for
+    the files that are not listed, as a checkout under the commit's own attributes writes them.
+    """
+
+    def __init__(self, git: Git, place: Place, run_folder: Path) -> None:
+        self._git = git
+        self._place = place
+        self._file = run_folder / NAMES
+        self._ref = f"refs/ralph/raw/{run_folder.name}"
+
+    def knows(self, commit: str) -> bool:
+        """Whether git converts files of this commit, so that their bytes are kept."""
+        return self._file.exists() and commit in self._trees()
+
+    def of(self, commit: str) -> dict[str, str]:
+        """The blobs of files as they are on disk with this commit."""
+        tree = self._trees().get(commit)
+        return self._git.blobs_at(tree) if tree else {}
+
+    def keep(self, commit: str, raws: Raws | None) -> None:
+        """This commit is, on disk, what `raws` says; None if it is what git has."""
+        if raws is None:
+            return
+        git, trees = self._git, self._trees()
+        tree = self._as_tree(raws)
+        if tree not in trees.values():
+            before = git.resolve(self._ref)
+            message = f"files as they are on disk\n\nUntildone-Commit: {commit}\n"
+            stored = git.commit_tree(tree, [before] if before else [], message)
+            git.update_refs([(self._ref, stored, None)], "untildone: keep raw bytes")
+        text = json.dumps(trees | {commit: tree})
+        replace_file(self._file, [text.encode()], self._file.with_suffix(".draft"))
+
+    def not_coming_back(self, index: Path | None = None) -> dict[str, str] | None:
+        """Of all files those that a checkout would write otherwise; None if git converts none."""
+        git = self._git
+        if not self._converts(index):
+            return None
+        writes_crlf = _writes_crlf(git.config("core.autocrlf"), git.config("core.eol"))
+        rows = _rows(git.do("ls-files", "--eol", "-z", index=index))
+        paths = [
+            path
+            for info, _, path in (r.partition("\t") for r in rows)
+            if not comes_back(info, writes_crlf=writes_crlf)
+        ]
+        marked = git.do("ls-files", "-z", "--", ":(top,attr:ident)", index=index)
+        return self._stored(list(dict.fromkeys([*paths, *_rows(marked)])))
+
+    def as_they_are(self, paths: Sequence[str]) -> dict[str, str]:
+        """These files as they are on disk, but for those that a filter takes: it gives them back.
+
+        What a filter is for (encryption, large files) is not for git's own objects.
+        """
+        taken = filtered(self._git, paths) if paths else set()
+        return self._stored([path for path in paths if path not in taken])
+
+    def with_attempt(self, attempt: str, now: str, made: Iterable[Change]) -> Raws:
+        """The bytes on disk now, and over them those that an attempt of some run wrote."""
+        lines = self._git.message(attempt).splitlines()
+        run_id = next((x.removeprefix(RUN) for x in lines if x.startswith(RUN)), "")
+        its = RawBytes(self._git, self._place, self._file.parent.with_name(run_id or "none"))
+        theirs, base = its.of(attempt), its.of(self._git.resolve(f"{attempt}^1"))
+        wrote = {path for path in {*theirs, *base} if theirs.get(path) != base.get(path)}
+        wrote |= {change.path for change in made}
+        wanted = {path: name for path, name in self.of(now).items() if path not in wrote}
+        return wanted | {path: theirs[path] for path in wrote & theirs.keys()}
+
+    def put_back(self, tree: str, wanted: Raws, found: Raws, index: Path | None = None) -> None:
+        """After git has brought the files to a tree: their bytes as they were with it.
+
+        `found` is what was on disk before, and stored. Git may have left it there.
+        """
+        if not (wanted or found):
+            return
+        blobs = self._git.blobs_at(tree)
+        for path, raw in wanted.items():
+            if path in blobs and self._name(path, len(raw)) not in ("", raw):
+                self._write(path, self._git.do("cat-file", "blob", raw))
+        left = [
+            path
+            for path, raw in found.items()
+            if path in blobs and path not in wanted and self._name(path, len(raw)) == raw
+        ]
+        if any(found[path] == blobs[path] for path in left) and not self._converts(index):
+            left = [path for path in left if found[path] != blobs[path]]
+        self._check_out(left, index)
+
+    def _check_out(self, paths: Sequence[str], index: Path | None) -> None:
+        """Let git write these files, which it takes for unchanged."""
+        if not paths:
+            return
+        for path in paths:
+            (self._place.top / path).unlink()
+        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+        words = ("checkout-index", "-f", "--ignore-skip-worktree-bits", "-z", "--stdin")
+        self._git.do(*words, stdin=listed, index=index)
+
+    def _write(self, path: str, data: bytes) -> None:
+        # Anew: an attempt may have made the file a second name of one that is elsewhere.
+        target = self._place.top / path
+        mode = target.stat().st_mode
+        target.unlink()
+        target.write_bytes(data)
+        target.chmod(mode & 0o7777)
+
+    def _converts(self, index: Path | None) -> bool:
+        git = self._git
+        own = git.config("core.attributesfile") or "~/.config/git/attributes"
+        files = (Path(own).expanduser(), self._place.common_dir / "info" / "attributes")
+        if any(file.exists() for file in files) or git.config("core.autocrlf") in CONVERTS:
+            return True
+        listed = git.do("ls-files", "-z", "--", ":(top,glob)**/.gitattributes", index=index)
+        return bool(listed)
+
+    def _as_tree(self, raws: Raws) -> str:
+        index = self._file.with_suffix(".index")
+        index.unlink(missing_ok=True)
+        listed = "".join(f"100644 {raw}\t{path}\0" for path, raw in raws.items())
+        data = listed.encode("utf-8", "surrogateescape")
+        self._git.do("update-index", "-z", "--index-info", stdin=data, index=index)
+        tree = self._git.write_tree(index=index)
+        index.unlink(missing_ok=True)
+        return tree
+
+    def _trees(self) -> dict[str, str]:
+        text = self._file.read_text() if self._file.exists() else "{}"
+        known: dict[str, str] = json.loads(text)
+        return known
+
+    def _name(self, path: str, digits: int) -> str:
+        file = self._place.top / path
+        return file_name(file, digits) if is_plain_file(file) else ""
+
+    def _stored(self, paths: Sequence[str]) -> dict[str, str]:
+        """The blobs of these files as they are on disk, all in the repository now."""
+        files = [path for path in paths if is_plain_file(self._place.top / path)]
+        plain = [path for path in files if "\n" not in path]
+        listed = "".join(f"{path}\n" for path in plain).encode("utf-8", "surrogateescape")
+        words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
+        out = self._git.do(*words, stdin=listed) if plain else b""
+        found = dict(zip(plain, os.fsdecode(out).split(), strict=True))
+        for path in (path for path in files if "\n" in path):
+            data = (self._place.top / path).read_bytes()
+            found[path] = os.fsdecode(
+                self._git.do("hash-object", "-w", "--stdin", stdin=data)
+            ).strip()
+        return found
+
+
+def is_rules(path: str) -> bool:
+    """Whether a file says what git converts."""
+    return path.rpartition("/")[2] == ".gitattributes"
+
+
+def comes_back(info: str, *, writes_crlf: bool) -> bool:
+    """Whether a checkout writes the line ends that are on disk, by `git ls-files --eol`."""
+    stored, on_disk, attributes = (part.partition("/")[2] for part in info.split(None, 2))
+    if stored in ("", "-text", "none") or not on_disk:
+        return True
+    words = attributes.split()
+    crlf = "eol=crlf" in words or (writes_crlf and "eol=lf" not in words and "-text" not in words)
+    return on_disk == ("crlf" if stored == "lf" and crlf else stored)
+
+
+def _writes_crlf(autocrlf: str, eol: str) -> bool:
+    return autocrlf == "true" or (autocrlf != "input" and eol == "crlf")
+
+
+def _rows(out: bytes) -> list[str]:
+    return [row for row in os.fsdecode(out).split("\0") if row]

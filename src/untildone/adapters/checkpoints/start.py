@@ -1,0 +1,100 @@
+"""The start of a run: the user's exact state stored, and the rules that hold for all of it."""
+
+import os
+import shutil
+from pathlib import Path
+
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.object_files import content
+from untildone.adapters.records.operations import Stand
+from untildone.adapters.records.run_folder import USERS_INDEX
+from untildone.domain.errors import Interrupted, StepError, UserError
+from untildone.domain.run.fact import Opened
+from untildone.domain.run.run import Origin
+from untildone.domain.value import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What `open` goes on with: the refs to move and an index that has every file."""
+
+    opened: Opened
+    updates: list[RefUpdate]
+    index: Path
+    before: Stand
+
+
+class Opening:
+    """Stores the state before the run; neither HEAD nor index nor files are touched."""
+
+    def __init__(
+        self, git: Git, place: Place, snapshots: Snapshots, folder: Path, change: str
+    ) -> None:
+        self._git = git
+        self._place = place
+        self._snapshots = snapshots
+        self._folder = folder
+        self._change = change
+        self.backup_ref = f"refs/ralph/backup/{change}/{folder.name}"
+
+    def store(self, origin: Origin, own: str, stamp: str) -> Stored:
+        """Commits of index and files before the run, and the first checkpoint for the ref `own`."""
+        git = self._git
+        shutil.copy2(self._place.git_dir / "index", self._folder / USERS_INDEX)
+        staged = git.write_tree(index=self._copied_index("index.staged"))
+        work = self._copied_index("index.work")
+        tree, nested, raws = self._add_users_files(work, staged)
+        self._freeze_excludes(nested)
+        trailer = f"\n\nUntildone-Run: {self._folder.name}\n"
+        index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
+        parents = [origin.commit, index_commit]
+        backup = git.commit_tree(tree, parents, "files before the run" + trailer)
+        initial = git.commit_tree(tree, [origin.commit], "initial state" + trailer)
+        for commit in (backup, initial):
+            self._snapshots.raw.keep(commit, raws)
+        updates: list[RefUpdate] = [(self.backup_ref, backup, "")]
+        earlier = git.resolve(own)
+        archived = ""
+        if earlier and not git.is_ancestor(earlier, origin.commit):
+            archived = f"refs/ralph/archive/{self._change}/{stamp}"
+            updates.append((archived, earlier, ""))
+        updates.append((own, initial, earlier))
+        remarks = tuple(f"A nested git repository is left out of the run: {p}" for p in nested)
+        remarks += tuple(_overlooked(path) for path in self._snapshots.overlooked)
+        before = Stand(origin.head, {own: earlier}, backup, USERS_INDEX)
+        opened = Opened(origin, initial, self.backup_ref, archived, remarks)
+        return Stored(opened, updates, work, before)
+
+    def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...], Raws | None]:
+        try:
+            return self._snapshots.add_users_files(work, staged)
+        except Interrupted:
+            raise
+        except StepError as error:
+            raise UserError(
+                f"Git cannot record the files as they are. {error.message}",
+                state="Nothing was changed.",
+                hint="Make `git add -A --dry-run` work, then start again.",
+            ) from error
+
+    def _copied_index(self, name: str) -> Path:
+        path = self._folder / name
+        shutil.copy2(self._folder / USERS_INDEX, path)
+        return path
+
+    def _freeze_excludes(self, nested: tuple[str, ...]) -> None:
+        """What is ignored now stays ignored, whatever an attempt does to ignore files."""
+        own = self._git.config("core.excludesfile")
+        xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+        text = content(Path(own).expanduser() if own else Path(xdg) / "git" / "ignore")
+        frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
+        rules = self._snapshots.frozen
+        rules.begin(text, frozen)
+        self._git.use_excludes(rules.excludes)
+
+
+def _overlooked(path: str) -> str:
+    return f"Git was told to overlook `{path}`; `initial state` holds it as it is on disk"

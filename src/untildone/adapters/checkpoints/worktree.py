@@ -1,0 +1,184 @@
+"""Checkpoints in a linked worktree of our own: the user's tree is touched by cleanup only."""
+
+import os
+import shutil
+
+from untildone.adapters.checkpoints.branch import BranchCheckpoint
+from untildone.adapters.checkpoints.finish import Closing
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
+from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
+from untildone.adapters.checkpoints.start import Opening
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.object_files import content
+from untildone.adapters.git.repository import head_of, head_ref, home
+from untildone.adapters.records.operations import Operation, OperationLog, Stand
+from untildone.adapters.records.run_folder import USERS_INDEX
+from untildone.domain.errors import CloseRefused
+from untildone.domain.run.fact import Opened
+from untildone.domain.run.run import Choice, Origin
+
+
+class LinkedCheckpoint(BranchCheckpoint):
+    """`ralph/CHANGE` is checked out beside the user's worktree; `users` is git in the latter."""
+
+    def __init__(
+        self, git: Git, place: Place, change: str, closing: Closing, users: Git, user: Place
+    ) -> None:
+        super().__init__(git, place, change, closing)
+        self._pointer = content(place.top / ".git")
+        self._users = users
+        self._user = user
+        self._users_files = Snapshots.of_run(
+            users, user, self._folder, closing.snapshots.watch.guard
+        )
+        self._opening = Opening(users, user, self._users_files, self._folder, change)
+
+    def open(self, origin: Origin, stamp: str) -> Opened:
+        """The user's files as they are, checked out in our worktree on `ralph/CHANGE`."""
+        why = f"untildone: start {self._change}"
+        stored = self._opening.store(origin, self._ref, stamp)
+        self._git.use_excludes(self._folder / "excludes")
+        (self._folder / "initial").write_text(stored.opened.checkpoint)
+        self._git.update_refs(stored.updates, why)
+        self._git.do("read-tree", "--reset", "-u", stored.opened.checkpoint)
+        write_out(self._git, self._place.top, self._folder)
+        raw = self._snapshots.raw
+        raw.put_back(stored.opened.checkpoint, raw.of(stored.opened.checkpoint), {})
+        self._git.point_head(self._branch, why)  # last: it says that all files are there
+        self._snapshots.opened(stored.opened.checkpoint)
+        return stored.opened
+
+    def commits(self, checkpoint: str) -> tuple[str, ...]:
+        """The agent's commits; git must find this very repository first, not one further up."""
+        pointer = self._place.top / ".git"
+        if self._pointer and content(pointer) != self._pointer:
+            if os.path.lexists(pointer):
+                self._snapshots.move_aside(pointer)
+            pointer.write_bytes(self._pointer)
+        return super().commits(checkpoint)
+
+    def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
+        """Cleanup brings the work into the user's tree; keep leaves it where it is."""
+        if choice is Choice.KEEP:
+            super().close(choice, origin)
+            return (f"The work is on `{self._branch}` in: {self._place.top}",)
+        tip = self._git.resolve(self._ref)
+        if tip:
+            with self._closing.index_back():
+                work, *_ = self._closing.work_at(tip)
+                self._bring_home(work, origin)
+            self._let_go(tip, work)
+        elif not self._git.resolve(self._archive):  # else a crash came after it was let go
+            raise CloseRefused(
+                f"The branch of the run is gone: {self._branch}",
+                state="Nothing was changed.",
+                hint=f"git reflog {self._branch}; git for-each-ref refs/ralph",
+            )
+        return (f"The run's commits are stored as: {self._archive}",)
+
+    def discard(self) -> tuple[str, ...]:
+        """Give the work up: stored, but not brought to the user's tree."""
+        tip = self._git.resolve(self._ref)
+        if tip:
+            self._let_go(tip, self._closing.work_at(tip)[0])
+        return (self._archive,)
+
+    @property
+    def _archive(self) -> str:
+        return f"refs/ralph/archive/{self._change}/{self._run_id}"
+
+    def _let_go(self, tip: str, work: str) -> None:
+        """The branch becomes an archive."""
+        why = f"untildone: end of {self._change}"
+        self._git.detach_head(work, why)
+        updates: list[RefUpdate] = [(self._archive, work, None), (self._ref, "", tip)]
+        self._git.update_refs(updates, why)
+        self._snapshots.staged.forget()
+
+    def _bring_home(self, work: str, origin: Origin) -> None:
+        """Merge the work into the user's files as they are now, which are stored first.
+
+        In memory first: on a conflict nothing is changed. The user's index stays as it is, and
+        what a crash cut short is simply merged again.
+        """
+        git, state = self._users, f"Nothing was changed and `{self._branch}` is kept."
+        if head_of(self._user.git_dir)[0] != origin.branch:
+            raise CloseRefused(
+                f"Your worktree is not on `{origin.branch or 'its first commit'}` any more",
+                state=state,
+                hint=f"git checkout {origin.label} && untildone finish {self._change} cleanup",
+            )
+        before = self._users_now()
+        merged, conflicts = git.merged_tree(before, work)
+        blocked = conflicts or self._users_files.in_the_way(git.tree_of(before), merged)
+        if blocked:
+            raise CloseRefused(
+                f"Your files have changed and conflict in: {', '.join(dict.fromkeys(blocked))}",
+                state=state,
+                hint=f"`git merge {self._branch}` by hand, or `untildone finish "
+                f"{self._change} keep`",
+            )
+        ref = f"{self._archive}-before-{before[:12]}"
+        git.update_refs([(ref, before, None)], "untildone: store before cleanup")
+        self._note_cleanup(before, self._closing.keep_after("cleanup", merged, before))
+        index = self._folder / "index.home"
+        answer = git.checkout_tree(merged, index=index)
+        if not answer.ok:
+            said = answer.stderr.decode(errors="replace").strip()
+            raise CloseRefused(f"Your files changed meanwhile: {said}", state=state)
+        write_out(git, self._user.top, self._folder, index)
+        self._bring_bytes(before, work, merged)
+        index.unlink()
+
+    def _bring_bytes(self, before: str, work: str, merged: str) -> None:
+        """What the run wrote, byte for byte, where the user has not written anything else."""
+        raw = self._users_files.raw
+        first, users, made = (raw.of(c) for c in (self._initial, before, work))
+        merged_otherwise = {change.path for change in self._git.diff_trees(work, merged)}
+        ours = {
+            path
+            for path in {*first, *made}
+            if made.get(path) != first.get(path) == users.get(path) and path not in merged_otherwise
+        }
+        wanted = {path: name for path, name in users.items() if path not in ours}
+        wanted |= {path: made[path] for path in ours & made.keys()}
+        raw.put_back(merged, wanted, users, self._folder / "index.home")
+
+    def _note_cleanup(self, before: str, after: str) -> None:
+        """In the user's own log: what cleanup does to the user's files, and to the branch."""
+        index, head = "index.cleanup", head_ref(self._user)
+        shutil.copy2(self._user.git_dir / "index", self._folder / index)
+        was = Stand(head, {self._ref: self._git.resolve(self._ref)}, before, index)
+        will = Stand(head, {self._ref: ""}, after, index)
+        log = OperationLog(home(self._user))
+        log.home.mkdir(exist_ok=True)
+        log.add(Operation("cleanup", self._change, self._run_id, was, will))
+
+    def _users_now(self) -> str:
+        """The user's files as a commit on the state that the run began with."""
+        git, index = self._users, self._folder / "index.home"
+        # With its times: by them git knows which files changed in the second of their staging.
+        shutil.copy2(self._user.git_dir / "index", index)
+        initial, head = self._initial, git.tree_of("HEAD")
+        staged = "" if content(index) == content(self._folder / USERS_INDEX) else self._staged()
+        flagged = self._users_files.watch.untracked(known=initial)
+        tree, _, raws = self._users_files.add_users_files(index, head, flagged)
+        trailer, parents = f"\n\nUntildone-Run: {self._run_id}\n", [initial]
+        if staged not in ("", tree, head):
+            # A commit without history: the merge must find no other base than the start.
+            parents.append(git.commit_tree(staged, [], "staged before cleanup" + trailer))
+        before = git.commit_tree(tree, parents, "files before cleanup" + trailer)
+        self._users_files.raw.keep(before, raws)
+        return before
+
+    @property
+    def _initial(self) -> str:
+        """The first checkpoint: the user's files when the run began."""
+        return (self._folder / "initial").read_text()
+
+    def _staged(self) -> str:
+        copy = self._folder / "index.look"
+        shutil.copy2(self._user.git_dir / "index", copy)
+        return staged_tree(self._users, copy)

@@ -1,0 +1,1 @@
+"""The git program and its files on disk."""

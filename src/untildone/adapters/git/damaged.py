@@ -1,0 +1,67 @@
+"""HEAD and index as git needs them: an attempt may have made them something it cannot read."""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from untildone.adapters.git.object_files import content
+from untildone.adapters.records.durable import free_name, replace_file
+
+# What git takes for a HEAD; without one it sees no repository at all.
+_HEAD = re.compile(rb"ref:\s*refs/[^\n]+\n?|[0-9a-f]{40}\s*|[0-9a-f]{64}\s*")
+NOTE = "HEAD"
+
+
+def note_head(git_dir: Path) -> None:
+    """Write down where HEAD is, in our own folder: costs two short reads if it is known."""
+    head, note = content(git_dir / "HEAD"), git_dir / "untildone" / NOTE
+    if _HEAD.fullmatch(head) and content(note) != head:
+        replace_file(note, [head], note.with_suffix(".draft"))
+
+
+def mend_head(git_dir: Path) -> Path | None:
+    """Put HEAD back to the note if git cannot read it; where the damaged one is now."""
+    head, noted = git_dir / "HEAD", content(git_dir / "untildone" / NOTE)
+    if not noted or _is_readable(head):
+        return None
+    aside = git_dir / "untildone" / "damaged"
+    aside.mkdir(exist_ok=True)
+    target = free_name(aside, "HEAD")
+    if os.path.lexists(head):
+        head.rename(target)
+    replace_file(head, [noted], git_dir / "HEAD.untildone")
+    return target
+
+
+def mend_around(folder: Path) -> bool:
+    """The same for the repository around a folder which git sees no more."""
+    for above in (folder, *folder.parents):
+        pointer = above / ".git"
+        if pointer.is_file():
+            text = os.fsdecode(content(pointer)).strip().removeprefix("gitdir: ")
+            return mend_head(above / text) is not None
+        if pointer.is_dir():
+            return mend_head(pointer) is not None
+    return False
+
+
+def clear_index(git_dir: Path, aside: Path) -> Path | None:
+    """Move an index away that is no file; where it is now."""
+    index = git_dir / "index"
+    if not os.path.lexists(index) or index.is_file():
+        return None
+    aside.mkdir(parents=True, exist_ok=True)
+    target = free_name(aside, "index")
+    index.rename(target)
+    return target
+
+
+def _is_readable(head: Path) -> bool:
+    try:
+        mode = head.lstat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISLNK(mode):
+        return str(head.readlink()).startswith("refs/")
+    return stat.S_ISREG(mode) and bool(_HEAD.fullmatch(content(head)))

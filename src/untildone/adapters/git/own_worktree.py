@@ -1,0 +1,139 @@
+"""A worktree of our own beside the user's: made for one run, put away after it."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from untildone.adapters.git.command import Place
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.repository import home, slug
+from untildone.adapters.records.durable import replace_file
+from untildone.domain.errors import UserError
+
+NOTE = "made_for"
+RETIRING = "retiring"
+LOCK_REASON = "untildone made it for: "
+
+
+def make(git: Git, place: Place, change: str, commit: str) -> Path:
+    """A linked worktree without files beside the user's top folder; returns where it is.
+
+    It is locked with our reason: git's first note about it, so that a start that is cut short is
+    known as ours, and `git worktree remove` cannot take the run's record along.
+    """
+    path = place.top.parent / f"{place.top.name}-ralph-{slug(change) or 'run'}"
+    if os.path.lexists(path):
+        raise UserError(
+            f"The folder for the run exists already: {path}",
+            state="Nothing was changed.",
+            hint="`untildone status` says if another run is there; else move it away",
+        )
+    reason = f"{LOCK_REASON}{place.top}"
+    if git.config("extensions.worktreeconfig") or git.config("extensions.refstorage"):
+        _ask_git(git, path, commit, reason)  # what belongs into it then is for git to say
+    else:
+        _make_whole(place, path, commit, reason)
+    return path
+
+
+def _make_whole(place: Place, path: Path, commit: str, reason: str) -> None:
+    """As `git worktree add` does, but git's folder for it comes into its place as a whole.
+
+    Git itself has a HEAD of zeros in it for a moment; a kill then would leave a repository in which
+    every look at all refs fails.
+    """
+    worktrees, draft = place.common_dir / "worktrees", home(place) / "worktree.draft"
+    names = (path.name, *(f"{path.name}{k}" for k in range(1, 1000)))
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        worktrees.mkdir(exist_ok=True)
+        git_dir = next(worktrees / name for name in names if not (worktrees / name).exists())
+        (draft / "commondir").write_text("../..\n")
+        (draft / "gitdir").write_bytes(os.fsencode(path / ".git") + b"\n")
+        (draft / "HEAD").write_text(f"{commit}\n")
+        (draft / "locked").write_bytes(os.fsencode(reason) + b"\n")
+        draft.rename(git_dir)
+        _make_folder(path, git_dir, draft)
+    except OSError as error:
+        raise _cannot(str(error)) from error
+
+
+def _make_folder(path: Path, git_dir: Path, draft: Path) -> None:
+    try:
+        path.mkdir()
+        (path / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
+    except OSError:
+        git_dir.rename(draft)
+        raise
+
+
+def _ask_git(git: Git, path: Path, commit: str, reason: str) -> None:
+    where = ("--no-checkout", "--detach", "--lock", "--reason", reason, str(path), commit)
+    answer = git.ask("worktree", "add", "-q", *where)
+    if not answer.ok:
+        raise _cannot(answer.stderr.decode().strip())
+
+
+def _cannot(why: str) -> UserError:
+    return UserError(
+        f"The worktree for the run cannot be made: {why}",
+        state="Nothing was changed.",
+        hint="Mend that, or use `--checkpoint branch`, which needs no second folder.",
+    )
+
+
+def note_user(linked: Place, user: Place) -> None:
+    """Write down in a worktree of ours whose it is."""
+    home(linked).mkdir(exist_ok=True)
+    note = home(linked) / NOTE
+    replace_file(note, [os.fsencode(user.top)], note.with_suffix(".draft"))
+
+
+def user_of(linked: Place) -> Path | None:
+    """The user's own worktree that this one was made for; None for an ordinary worktree."""
+    note, lock = home(linked) / NOTE, linked.git_dir / "locked"
+    if note.exists():
+        return Path(os.fsdecode(note.read_bytes()))
+    reason = os.fsdecode(lock.read_bytes()).strip() if lock.exists() else ""
+    return Path(reason.removeprefix(LOCK_REASON)) if reason.startswith(LOCK_REASON) else None
+
+
+def retire(linked: Place, user: Place, run_id: str) -> str:
+    """Put a worktree away: its files and git's notes about it beside its runs, at the user's own.
+
+    Nothing is deleted. Each step leaves what the next call finds and goes on with.
+    """
+    own, runs = home(linked) / "runs", home(user) / "runs"
+    for folder in (own / run_id, runs):
+        folder.mkdir(parents=True, exist_ok=True)
+    note = home(linked) / RETIRING
+    replace_file(note, [run_id.encode()], note.with_suffix(".draft"))
+    moved = _move_files(linked.top, own / run_id / "worktree")
+    for folder in sorted(own.iterdir()):
+        if not (runs / folder.name).exists():
+            folder.rename(runs / folder.name)
+    linked.git_dir.rename(runs / run_id / "worktree.git")
+    kept = runs / run_id / "worktree" if moved else linked.top
+    return f"The worktree of the run is put away, with ignored files and all, in: {kept}"
+
+
+def retiring(linked: Place) -> str:
+    """The run with which a worktree was being put away when a death came; nothing else."""
+    note = home(linked) / RETIRING
+    return note.read_text() if note.exists() else ""
+
+
+def _move_files(top: Path, kept: Path) -> bool:
+    """The folder into ours, no worktree of git's any more; on another disk it stays in place."""
+    moved = True
+    if top.exists():
+        try:
+            top.rename(kept)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            moved = False
+    ((kept if moved else top) / ".git").unlink(missing_ok=True)
+    return moved

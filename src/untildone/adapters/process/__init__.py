@@ -1,0 +1,1 @@
+"""Starting programs, waiting for them and ending all that they started."""

@@ -1,0 +1,213 @@
+"""One child process: its pipes, its deadlines, and the bytes that go in and come out."""
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from untildone.adapters.process.idle_timer import Silence
+from untildone.domain.agents.agent import Ending
+from untildone.domain.value import dataclass
+
+CHUNK = 256 * 1024
+PIPE_SIZE = 1024 * 1024
+TAIL = 8 * 1024
+DRAIN_S = 0.5
+LONGEST_WAIT_S = 3600.0
+F_SETPIPE_SZ = 1031
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program call. `sweep` also ends what escaped from its process group.
+
+    `enclosed` says that the program is a sandbox, and what was meant runs inside it. In silence,
+    work counts as a sign of life, and so does a file written in `folders`.
+    """
+
+    argv: Sequence[str]
+    cwd: Path
+    env: Mapping[str, str] | None = None
+    stdin: bytes = b""
+    timeout_s: float | None = None
+    idle_s: float | None = None
+    folders: tuple[str, ...] = ()
+    patience_s: float = 0.0
+    sweep: bool = False
+    enclosed: bool = False
+
+
+class Pipes:
+    """The three pipes of a child; plain descriptors cost a tenth of subprocess's file objects."""
+
+    def __init__(self, *, with_input: bool) -> None:
+        self.out, self.child_out = os.pipe()
+        self.err, self.child_err = os.pipe()
+        self.inp = -1
+        if with_input:
+            self.child_in, self.inp = os.pipe()
+        else:
+            self.child_in = os.open(os.devnull, os.O_RDONLY)
+        for fd in (self.out, self.err, self.inp):
+            if fd >= 0:
+                os.set_blocking(fd, False)
+
+    def close_child_ends(self) -> None:
+        """After the child has its own copies."""
+        for fd in (self.child_in, self.child_out, self.child_err):
+            os.close(fd)
+
+    def close_input(self) -> None:
+        """The child sees the end of its input."""
+        if self.inp >= 0:
+            os.close(self.inp)
+            self.inp = -1
+
+    def close(self) -> None:
+        """Let go of our ends."""
+        self.close_input()
+        os.close(self.out)
+        os.close(self.err)
+
+
+class Watch:
+    """Feeds and reads one child until it ends, goes silent, runs out of time or is interrupted."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        command: Command,
+        pipes: Pipes,
+        on_output: Callable[[bytes], object],
+        on_error: Callable[[bytes], None],
+    ) -> None:
+        self._process = process
+        self._command = command
+        self._pipes = pipes
+        self._on_output = on_output
+        self._on_error = on_error
+        self._open = {pipes.out, pipes.err}
+        self._to_write = memoryview(command.stdin)
+        self._give_up_at: float | None = None
+        self._enough = False
+        self._silence: Silence | None = None
+        self.stderr_tail = bytearray()
+        if command.idle_s is not None:
+            _widen_pipe(pipes.out)
+            self._silence = Silence(command.idle_s, command.folders)
+        self._feed()
+
+    def until_end(self, wake_fd: int, interrupted: Callable[[], bool]) -> Ending:
+        """Wait for the child's end while moving bytes; say why it ended."""
+        started = time.monotonic()
+        pidfd = _pidfd(self._process.pid)
+        try:
+            # A request may have come, and its wake-up been used up, before this child began.
+            readable = {wake_fd}
+            while True:
+                now = time.monotonic()
+                if wake_fd in readable and interrupted():
+                    self._give_up_at = now + self._command.patience_s
+                if self._give_up_at is not None and now >= self._give_up_at:
+                    return Ending.INTERRUPTED
+                if self._read(readable) and self._silence:
+                    self._silence.broken(now)
+                if self._process.poll() is not None:
+                    return Ending.EXITED
+                if self._enough:
+                    return Ending.REPEATING
+                late = self._late(now, started)
+                if late:
+                    return late
+                readable = self._select(wake_fd, pidfd, started)
+        finally:
+            if pidfd is not None:
+                os.close(pidfd)
+
+    def drain(self) -> None:
+        """Take what is still in the pipes; a grandchild that holds them open does not hold us."""
+        deadline = time.monotonic() + DRAIN_S
+        while self._open and time.monotonic() < deadline:
+            ready, _, _ = select.select(list(self._open), [], [], deadline - time.monotonic())
+            if not ready:
+                return
+            self._read(set(ready))
+
+    def _select(self, wake_fd: int, pidfd: int | None, started: float) -> set[int]:
+        waits = [w for w in (self._left(started),) if w is not None]
+        if pidfd is None:
+            waits.append(0.05)  # no pidfd on this platform: look for the child's end now and then
+        watched = [*self._open, *([] if pidfd is None else [pidfd])]
+        if self._give_up_at is None:
+            watched.append(wake_fd)
+        writers = [self._pipes.inp] if self._to_write else []
+        ready, writable, _ = select.select(watched, writers, [], min(waits, default=None))
+        if writable:
+            self._feed()
+        return set(ready)
+
+    def _left(self, started: float) -> float | None:
+        command, now = self._command, time.monotonic()
+        ends = []
+        if command.timeout_s is not None:
+            ends.append(started + command.timeout_s - now)
+        if self._silence:
+            ends.append(self._silence.left(now))
+        if self._give_up_at is not None:
+            ends.append(self._give_up_at - now)
+        return min(max(0.0, min(ends)), LONGEST_WAIT_S) if ends else None
+
+    def _late(self, now: float, started: float) -> Ending | None:
+        command = self._command
+        if command.timeout_s is not None and now - started >= command.timeout_s:
+            return Ending.TIMEOUT
+        if self._silence and self._silence.over(now):
+            return Ending.IDLE_TIMEOUT
+        return None
+
+    def _feed(self) -> None:
+        try:
+            while self._to_write:
+                sent = os.write(self._pipes.inp, self._to_write[:CHUNK])
+                self._to_write = self._to_write[sent:]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._to_write = memoryview(b"")  # the child does not read its input: its own business
+        self._pipes.close_input()
+
+    def _read(self, ready: set[int]) -> bool:
+        got = False
+        for fd in self._open & ready:
+            try:
+                chunk = os.read(fd, CHUNK)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                self._open.discard(fd)
+            elif fd == self._pipes.out:
+                self._enough = bool(self._on_output(chunk)) or self._enough
+            else:
+                self._on_error(chunk)
+                self.stderr_tail += chunk
+                del self.stderr_tail[:-TAIL]
+            got = got or bool(chunk)
+        return got
+
+
+def _widen_pipe(fd: int) -> None:
+    # Fewer, larger reads when an agent floods its output; refused for unprivileged users at times.
+    with contextlib.suppress(OSError, ImportError):
+        import fcntl  # noqa: PLC0415 - not on every platform
+
+        fcntl.fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE)
+
+
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,167 @@
+"""The only place that spawns: own session, bounded reads, deadlines, the whole group ended."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+
+from untildone.adapters.process.child import Command, Pipes, Watch
+from untildone.adapters.process.tree import below, end_all, exists, send
+from untildone.domain.agents.agent import Ending
+from untildone.domain.value import dataclass
+
+TERM_GRACE_S = 2.0
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended; `exit_code` is negative for a signal, as in subprocess."""
+
+    ending: Ending
+    exit_code: int | None
+    stderr_tail: bytes = b""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A short program's whole answer."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    ending: Ending = Ending.EXITED
+
+    @property
+    def ok(self) -> bool:
+        """It ran to its end and exited 0."""
+        return self.ending is Ending.EXITED and self.exit_code == 0
+
+
+class Processes:
+    """Spawns programs and never leaves one behind.
+
+    Whenever `wake_fd` becomes readable the `interrupted` of the call is asked; a true answer ends
+    the program once its patience is over.
+    """
+
+    def __init__(self, wake_fd: int) -> None:
+        self._wake_fd = wake_fd
+        self._mine: set[int] = set()
+        self._adopts = False
+
+    def capture(self, command: Command, interrupted: Callable[[], bool]) -> Captured:
+        """Run a short program and collect all it prints."""
+        chunks: list[bytes] = []
+        ended = self.run(command, chunks.append, interrupted)
+        code = 127 if ended.exit_code is None else ended.exit_code
+        error = ended.error.encode() or ended.stderr_tail
+        return Captured(code, b"".join(chunks), error, ended.ending)
+
+    def run(
+        self,
+        command: Command,
+        on_output: Callable[[bytes], object],
+        interrupted: Callable[[], bool],
+        on_start: Callable[[int], None] = lambda pid: None,
+        on_error: Callable[[bytes], None] = lambda chunk: None,
+    ) -> Ended:
+        """Run a program to its end, handing over its standard output as it comes.
+
+        A true answer of `on_output` says that it repeats itself, and ends it.
+        """
+        pipes = Pipes(with_input=bool(command.stdin))
+        try:
+            process = subprocess.Popen(
+                list(command.argv),
+                cwd=command.cwd,
+                env=command.env,
+                stdin=pipes.child_in,
+                stdout=pipes.child_out,
+                stderr=pipes.child_err,
+                start_new_session=True,
+            )
+        except OSError as error:
+            pipes.close()
+            return Ended(Ending.NOT_STARTED, None, error=f"{command.argv[0]}: {error.strerror}")
+        finally:
+            pipes.close_child_ends()
+        self._mine.add(process.pid)
+        try:
+            try:
+                on_start(process.pid)
+                watch = Watch(process, command, pipes, on_output, on_error)
+                ending = watch.until_end(self._wake_fd, interrupted)
+            finally:
+                self._end(process, command)
+            watch.drain()
+        finally:
+            pipes.close()
+        return Ended(ending, process.returncode, bytes(watch.stderr_tail))
+
+    def spare(self, pid: int) -> None:
+        """Not a program's: it goes on when what programs left behind is ended."""
+        self._mine.add(pid)
+
+    def adopt_orphans(self) -> None:
+        """Become the parent of every descendant that outlives its own (Linux)."""
+        with contextlib.suppress(OSError, AttributeError, ImportError):
+            import ctypes  # noqa: PLC0415 - costs start-up time, only a live loop needs it
+
+            self._adopts = ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+    def _end(self, process: subprocess.Popen[bytes], command: Command) -> None:
+        """The program and all it started are gone when this returns."""
+        # Nobody inherits the orphans where we cannot: look for them while their parents live.
+        known = below(process.pid) if command.sweep and not self._adopts else []
+        end_group(process, enclosed=command.enclosed)
+        self._mine.discard(process.pid)
+        if known:
+            end_all(lambda: filter(exists, known))
+        if command.sweep and self._adopts:
+            # Daemons and setsid children escape the group; as subreaper we find them below us.
+            end_all(lambda: below(os.getpid(), self._mine))
+
+
+def end_group(process: subprocess.Popen[bytes], *, enclosed: bool = False) -> None:
+    """TERM, a grace period, then KILL for the whole group, also after a normal exit."""
+    group = process.pid
+    alive = process.poll() is None
+    if enclosed and alive:
+        # TERM would end the sandbox itself, and with it at once all inside: they get it instead.
+        for pid in below(group)[1:]:
+            send(pid, signal.SIGTERM)
+    else:
+        _signal_group(group, signal.SIGTERM)
+    deadline = time.monotonic() + TERM_GRACE_S
+    while _group_lives(group, process) and time.monotonic() < deadline:
+        if alive and process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(min(0.05, deadline - time.monotonic()))
+        else:
+            time.sleep(0.005)
+    _signal_group(group, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_group(group: int, signum: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signum)
+
+
+def _group_lives(group: int, process: subprocess.Popen[bytes]) -> bool:
+    if process.poll() is not None:
+        # As subreaper we inherit its dead children; unreaped they would keep the group alive.
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-group, os.WNOHANG)[0]:
+                pass
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,1 @@
+"""What is written down: journal, state file, inbox, lock, operations."""

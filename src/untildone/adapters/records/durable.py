@@ -1,0 +1,65 @@
+"""What a power cut must not undo: a new or moved file needs its folder synced too."""
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def sync_folder(path: Path) -> None:
+    """Put a folder's entries (or a file) on disk; where the platform cannot, do without."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def replace_file(
+    path: Path, parts: Iterable[bytes | bytearray], draft: Path, mode: int | None = None
+) -> None:
+    """Write a whole file anew: readers see the old content or the new one, never a part."""
+    try:
+        with draft.open("wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            draft.chmod(mode)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def shared_draft(path: Path, worktree: str) -> Path:
+    """Where a file that all worktrees share is drafted: loops in two of them may both write it."""
+    return path.with_name(f"{path.name}.{worktree}.untildone")
+
+
+def move_file(source: Path, target: Path) -> None:
+    """Move a file: at any instant, a power cut included, it is whole under one of its names."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sync_folder(source)
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # Another disk: the copy is complete before the source goes.
+        part = target.with_name(f"{target.name}.part")
+        shutil.copy2(source, part)
+        sync_folder(part)
+        part.rename(target)
+        sync_folder(target.parent)
+        source.unlink()
+    sync_folder(target.parent)
+
+
+def free_name(folder: Path, name: str) -> Path:
+    """A name in a folder that nothing has."""
+    names = (folder / f"{name}.{k}" for k in range(10_000))
+    return next(path for path in names if not os.path.lexists(path))

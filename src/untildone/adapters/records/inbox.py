@@ -1,0 +1,164 @@
+"""What reaches a live loop from outside: signals, and messages left in a folder."""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+from untildone.adapters.process.wake import Wake
+from untildone.adapters.records.codec import decode, encode
+from untildone.adapters.records.durable import replace_file
+from untildone.domain.costs.budget import parsed
+from untildone.domain.run.fact import (
+    BudgetSet,
+    ChoiceMade,
+    Fact,
+    GuidanceCleared,
+    Guided,
+    PersonDone,
+    StopRequested,
+    StoriesReordered,
+    StoryParked,
+    StoryRetried,
+)
+from untildone.domain.run.run import Choice, Stop, StopHow
+
+WISH = "wish"
+WISHES = {
+    kind.__name__: kind
+    for kind in (Guided, GuidanceCleared, StoryParked, StoryRetried, StoriesReordered)
+}
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+POLL_S = 1.0
+
+
+class Inbox:
+    """Collects requests; whoever waits is woken at once."""
+
+    def __init__(self, folder: Path, wake: Wake) -> None:
+        self.folder = folder
+        self._pending: list[Fact] = []
+        self._kept: list[Path] = []
+        self._taken: list[Path] = []
+        self._handlers: dict[int, object] = {}
+        self.wake = wake
+
+    def listen(self, change: str = "") -> None:
+        """Turn signals into requests from now on, and forget messages to an earlier loop.
+
+        What the person wished for this change stays: a loop that died may not have heard it.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in self._messages():
+            if not (change and _is_wish(path, change)):
+                path.unlink(missing_ok=True)
+        for signum in SIGNALS:
+            self._handlers[signum] = signal.signal(signum, self._on_signal)
+        self._handlers[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._on_message)
+
+    def take(self) -> tuple[Fact, ...]:
+        """All requests since the last call."""
+        self._poll()
+        taken, self._pending = self._pending, []  # a signal in between still lands in `taken`
+        self._taken += self._kept[len(self._taken) :]
+        return tuple(taken)
+
+    def recorded(self) -> None:
+        """What was taken is in the journal: its messages can go."""
+        for path in self._taken:
+            path.unlink(missing_ok=True)
+            self._kept.remove(path)
+        self._taken = []
+
+    def stop_now(self) -> bool:
+        """Whether somebody wants the loop to stop at once."""
+        self._poll()
+        return any(
+            isinstance(f, StopRequested) and f.stop.how is StopHow.NOW for f in self._pending
+        )
+
+    def ends_call(self, story_id: str) -> bool:
+        """Whether the agent's call for this story should end: a stop, or the story is skipped."""
+        skipped = (f.key[0] for f in self._pending if isinstance(f, StoryParked))
+        return self.stop_now() or story_id in skipped
+
+    def signalled(self) -> bool:
+        """Whether the process itself was told to end."""
+        self._poll()
+        return any(isinstance(f, StopRequested) and f.stop.signal for f in self._pending)
+
+    def waiting(self) -> bool:
+        """Whether any request is there."""
+        self._poll()
+        return bool(self._pending)
+
+    def _poll(self) -> None:
+        self.wake.clear()
+        for path in self._messages():
+            if path in self._kept:
+                continue
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AssertionError):
+                message = json.loads(path.read_text())
+                self._pending.append(_message(message))
+                if message["kind"] == WISH:
+                    self._kept.append(path)
+                    continue
+            path.unlink(missing_ok=True)
+
+    def _messages(self) -> list[Path]:
+        # Asked many times a story, and a plain listing costs a tenth of a glob.
+        if not self.folder.is_dir():
+            return []
+        return sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
+
+    def _on_signal(self, signum: int, frame: FrameType | None) -> None:
+        self._pending.append(StopRequested(Stop(StopHow.NOW, signum)))
+        self.wake.set()
+
+    def _on_message(self, signum: int, frame: FrameType | None) -> None:
+        self.wake.set()
+
+
+def wish(change: str, fact: Fact) -> dict[str, object]:
+    """The message of a person's wish for the run of a change."""
+    return {"kind": WISH, "change": change, "what": type(fact).__name__, "fact": encode(fact)}
+
+
+def send(folder: Path, pid: int, message: Mapping[str, object]) -> None:
+    """Leave a message for a live loop and wake it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{time.time_ns()}-{os.getpid()}.json"
+    draft = path.with_suffix(".draft")
+    replace_file(path, [json.dumps(message).encode()], draft)
+    if pid > 0:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGUSR1)
+
+
+def _is_wish(path: Path, change: str) -> bool:
+    try:
+        message = json.loads(path.read_text())
+        return bool(message["kind"] == WISH and message["change"] == change)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _message(data: dict[str, str]) -> Fact:
+    match data["kind"]:
+        case "wish":
+            wished: Fact = decode(WISHES[data["what"]], data["fact"])  # type: ignore[assignment]  # one of WISHES
+            return wished
+        case "stop":
+            return StopRequested(Stop(StopHow(data["how"])))
+        case "choice":
+            return ChoiceMade(Choice(data["choice"]))
+        case "done":
+            return PersonDone()
+        case "budget":
+            return BudgetSet(parsed(data["budget"]))
+        case _:
+            raise ValueError(data["kind"])

@@ -1,0 +1,140 @@
+"""The run's append-only log: facts that a new process replays, and the events all windows show."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+from untildone.adapters.records import codec
+from untildone.adapters.records.durable import sync_folder
+from untildone.domain.reporting.event import Event
+from untildone.domain.run import fact as facts
+
+# Without these a crash could repeat paid work or lose track of refs; the rest may ride along.
+DURABLE = (
+    facts.Started,
+    facts.Opened,
+    facts.AttemptStarted,
+    facts.AttemptEnded,
+    facts.Saved,
+    facts.Reverted,
+    facts.ChoiceMade,
+    facts.Closed,
+    facts.Resumed,
+    facts.TakenBack,
+)
+KINDS = {kind.__name__: kind for kind in facts.Fact.__args__}
+
+
+class Journal:
+    """Appends to one file; numbers the events."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] | None = None
+        self._seq = sum(1 for _ in events(path)) if path.exists() else 0
+
+    def record(
+        self, fact: facts.Fact, published: tuple[Event, ...], at: datetime
+    ) -> tuple[dict[str, object], ...]:
+        """Write a fact and its events together; return the event objects as they were written."""
+        row = {
+            "v": 1,
+            "at": codec.stamp(at),
+            "fact": type(fact).__name__,
+            "data": codec.encode(fact),
+        }
+        objects = tuple(self._number(event, at) for event in published)
+        self._append([row, *objects], sync=isinstance(fact, DURABLE))
+        return objects
+
+    def note(self, event: Event, at: datetime) -> dict[str, object]:
+        """Write an event that changes nothing."""
+        numbered = self._number(event, at)
+        self._append([numbered], sync=False)
+        return numbered
+
+    def close(self) -> None:
+        """Sync and let go of the file."""
+        if self._file:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None
+
+    def _number(self, event: Event, at: datetime) -> dict[str, object]:
+        self._seq += 1
+        encoded = codec.encode(dict(event.data))
+        assert isinstance(encoded, dict)
+        return {"v": 1, "seq": self._seq, "at": codec.stamp(at), "event": event.name} | encoded
+
+    def _append(self, rows: list[dict[str, object]], *, sync: bool) -> None:
+        if self._file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab")
+            _mend(self._file, self.path)
+            sync_folder(self.path.parent)
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        self._file.write(text.encode("utf-8", "replace"))
+        self._file.flush()
+        if sync:
+            os.fsync(self._file.fileno())
+
+
+def replayed(path: Path) -> Iterator[tuple[facts.Fact, datetime]]:
+    """The facts of a run in order; a torn last line (power loss) is passed over."""
+    for row in _rows(path):
+        kind = KINDS.get(str(row.get("fact")))
+        if kind:
+            fact = codec.decode(kind, row["data"])
+            assert isinstance(fact, kind)
+            yield fact, datetime.fromisoformat(str(row["at"]))
+
+
+def told(
+    path: Path, wanted: tuple[str, ...], hide: Callable[[bytes], bytes]
+) -> Iterator[tuple[facts.Fact | Event, datetime]]:
+    """Facts and the wanted events in order, after `hide` has blotted out what must not be shown."""
+    marks = tuple(f'"event": "{name}"'.encode() for name in wanted)
+    with path.open("rb") as file:
+        rows = [row for row in file if b'"event": ' not in row or any(m in row for m in marks)]
+    for row in _parsed(hide(b"".join(rows)).splitlines()):
+        at = datetime.fromisoformat(str(row["at"]))
+        if row.get("event") in wanted:
+            yield Event(str(row["event"]), row), at
+        elif kind := KINDS.get(str(row.get("fact"))):
+            fact = codec.decode(kind, row["data"])
+            assert isinstance(fact, kind)
+            yield fact, at
+
+
+def events(path: Path) -> Iterator[dict[str, object]]:
+    """The events of a run in order."""
+    return (row for row in _rows(path) if "event" in row)
+
+
+def _rows(path: Path) -> Iterator[dict[str, object]]:
+    with path.open("rb") as file:
+        yield from _parsed(file)
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+def _mend(file: IO[bytes], path: Path) -> None:
+    # A line torn by a crash must not swallow the next one.
+    size = path.stat().st_size
+    if size:
+        with path.open("rb") as reader:
+            reader.seek(size - 1)
+            if reader.read(1) != b"\n":
+                file.write(b"\n")

@@ -1,0 +1,164 @@
+"""loop-state.json: valid at every instant, one writer, unknown fields of others kept."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from untildone.adapters.records import codec
+from untildone.adapters.records.durable import free_name, replace_file
+from untildone.domain.run.run import Iteration
+
+Entry = dict[str, object]
+
+PLACE = "state-place"
+
+
+class StateFile:
+    """Writes the projection of a run; entries of finished iterations are encoded only once."""
+
+    def __init__(
+        self, path: Path, entry: Callable[[Iteration], Entry], run_folder: Path | None = None
+    ) -> None:
+        self.path = path
+        self._way = Way(path, run_folder)
+        self._entry = entry
+        self._foreign: Entry = {}
+        self._encoded, self._count_encoded = bytearray(), 0
+        self._tokens = 0
+        self._cost: float | None = None
+        self._last: tuple[bytes, int, bytes] | None = None
+
+    def adopt_foreign(self, known: Sequence[str]) -> None:
+        """Keep top-level fields of an existing file that are not ours."""
+        with contextlib.suppress(OSError, ValueError):
+            data = json.loads(self.path.read_text()) if self.path.is_file() else None
+            if isinstance(data, dict):
+                self._foreign = {k: v for k, v in data.items() if k not in known}
+
+    def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> tuple[str, ...]:
+        """Replace the file by temp file, fsync and rename; totals are of all calls.
+
+        Says what was in the way.
+        """
+        settled = max(len(iterations) - 1, 0)  # the last entry may still change
+        if settled < self._count_encoded:
+            self._encoded, self._count_encoded, self._tokens, self._cost = bytearray(), 0, 0, None
+        for iteration in iterations[self._count_encoded : settled]:
+            self._settle(iteration)
+        tokens, cost, row = self._tokens, self._cost, b""
+        if iterations:
+            last = iterations[-1]
+            row = _dump(self._entry(last))
+            tokens += last.usage.total if last.usage else 0
+            cost = _plus(cost, last)
+        cost = _sum(cost, head.get("unattempted_cost_usd"))
+        tokens += _number(head.get("unattempted_tokens"))
+        totals = {"total_tokens": tokens, "total_cost_usd": cost}
+        fields = codec.encode({**self._foreign, **head, **totals})
+        start = _dump(fields)[:-1]
+        gist = (start, len(iterations), row)
+        if gist == self._last:
+            return ()
+        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        moved = self._way.clear(draft)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self._last is None:
+            self._remove_drafts_of_the_dead()
+        parts = (start, b', "iterations": [', self._encoded, row, b"]}\n")
+        replace_file(self.path, parts, draft)
+        self._way.note()
+        self._last = gist
+        return moved
+
+    def _remove_drafts_of_the_dead(self) -> None:
+        for draft in self.path.parent.glob(f"{self.path.name}.*.tmp"):
+            pid = draft.suffixes[-2].removeprefix(".")
+            if pid.isdecimal() and not _lives(int(pid)):
+                draft.unlink(missing_ok=True)
+
+    def _settle(self, iteration: Iteration) -> None:
+        # One run of bytes: ten thousand small ones would take longer to write.
+        self._encoded += _dump(self._entry(iteration)) + b",\n"
+        self._count_encoded += 1
+        self._tokens += iteration.usage.total if iteration.usage else 0
+        self._cost = _plus(self._cost, iteration)
+
+
+class Way:
+    """The folder of the state file, as it was when the run began: an attempt may bar it.
+
+    A folder that is a link of the user's is written through; one that an attempt made is not.
+    """
+
+    def __init__(self, path: Path, run_folder: Path | None) -> None:
+        self._path = path
+        self._run_folder = run_folder
+        self._link: str | None = None
+        if run_folder and (run_folder / PLACE).exists():
+            self._link = os.fsdecode((run_folder / PLACE).read_bytes())
+
+    def note(self) -> None:
+        """After the first write of a run: this is how it should be."""
+        if self._link is None and self._run_folder and self._run_folder.is_dir():
+            self._link = _link(self._path.parent)
+            (self._run_folder / PLACE).write_bytes(os.fsencode(self._link))
+
+    def clear(self, draft: Path) -> tuple[str, ...]:
+        """Move aside what an attempt has put there; what was there at the start is the user's."""
+        if self._link is None:
+            return ()
+        folder, moved = self._path.parent, []
+        if _link(folder) not in ("", self._link) or (
+            os.path.lexists(folder) and not _is_dir(folder)
+        ):
+            moved.append(self._move(folder))
+        if self._link and not os.path.lexists(folder):
+            folder.symlink_to(self._link)
+        if self._path.is_dir() and not self._path.is_symlink():
+            moved.append(self._move(self._path))
+        if os.path.lexists(draft):
+            moved.append(self._move(draft))
+        return tuple(moved)
+
+    def _move(self, path: Path) -> str:
+        assert self._run_folder is not None
+        aside = self._run_folder / "aside"
+        aside.mkdir(exist_ok=True)
+        target = free_name(aside, path.name)
+        shutil.move(path, target)
+        return f"`{path.name}` was in the way of the state file; it was moved to: {target}"
+
+
+def _link(path: Path) -> str:
+    return os.readlink(path) if path.is_symlink() else ""  # noqa: PTH115 - as it is written
+
+
+def _is_dir(path: Path) -> bool:
+    return path.is_dir() or path.is_symlink()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return True
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _plus(cost: float | None, iteration: Iteration) -> float | None:
+    return _sum(cost, iteration.usage.cost_usd if iteration.usage else None)
+
+
+def _sum(cost: float | None, more: object) -> float | None:
+    return round((cost or 0.0) + more, 6) if isinstance(more, float) else cost
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,1 @@
+"""Stories as boxes in Markdown, shared by several formats."""

@@ -1,0 +1,246 @@
+"""From task lines and headings to stories."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
+from operator import attrgetter
+
+from untildone.adapters.stories.checklists import headings, labels
+from untildone.adapters.stories.checklists.headings import Heading, Item
+from untildone.adapters.stories.checklists.task_lines import BLANKS, TaskLine, indent_of
+from untildone.domain.checks import checks
+from untildone.domain.stories.story import Story, Task
+
+BODY_LIMIT = 4000
+DETAIL_LIMIT = 4000
+_CHILD_INDENT = 2
+
+
+def stories(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
+    """Every task in exactly one story, in file order."""
+    items = _items(lines, tasks)
+    level = headings.group_level(items)
+    if level is None:
+        return _of_families(lines, items)
+    details = _details(lines, items)
+    return _distinct_slugs(
+        [
+            _of_heading(lines, owner, owned, details, number=_number(owner, level))
+            for owner, owned in headings.groups(items, level)
+        ]
+    )
+
+
+def nearest(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
+    """Every heading that has tasks right below it; without any, every top-level task.
+
+    Equal ones (`Tests` in every phase) are told apart by the heading above, then by occurrence.
+    """
+    items = _items(lines, tasks)
+    if headings.group_level(items) is None:
+        return _of_families(lines, items)
+    details = _details(lines, items)
+    found = _distinct_slugs(
+        [
+            _of_heading(lines, owner, owned, details, number=owner.number if owner else "")
+            for owner, owned in headings.groups(items, headings.NO_LEVEL)
+        ]
+    )
+    return told_apart(found, items)
+
+
+def told_apart(
+    found: Sequence[Story], items: Sequence[Item], but: Set[int] = frozenset()
+) -> tuple[Story, ...]:
+    """Equal stories get other names, by the heading above; all `but` those on these lines."""
+    uses = Counter(story.id for story in found)
+    if len(uses) == len(found):
+        return tuple(found)
+    parents = headings.parents(items)
+    seen: Counter[str] = Counter()
+    result = []
+    for story in found:
+        if story.line in but:
+            result.append(story)
+            continue
+        if uses[story.id] > 1 and story.line in parents:
+            above = parents[story.line].text
+            name, title = labels.slug(f"{above} {story.title}"), f"{above}: {story.title}"
+            story = replace(story, id=name, title=title)
+        seen[story.id] += 1
+        many = seen[story.id]
+        result.append(replace(story, id=f"{story.id}.{many}") if many > 1 else story)
+    return tuple(result)
+
+
+def families(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
+    """Every top-level task with the tasks below it, whatever headings there are."""
+    return _of_families(lines, _items(lines, tasks))
+
+
+def _items(lines: Sequence[str], tasks: Sequence[TaskLine]) -> list[Item]:
+    return sorted([*headings.headings(lines), *tasks], key=attrgetter("line"))
+
+
+def _of_families(lines: Sequence[str], items: Sequence[Item]) -> tuple[Story, ...]:
+    details = _details(lines, items)
+    seen: Counter[str] = Counter()
+    return tuple(_of_task(family, details, seen) for family in _families(items))
+
+
+def _number(owner: Heading | None, level: int) -> str:
+    """The number that names the story; only groups are named by theirs."""
+    return owner.number if owner is not None and owner.level == level else ""
+
+
+def _of_heading(
+    lines: Sequence[str],
+    heading: Heading | None,
+    owned: list[TaskLine],
+    details: dict[int, str],
+    *,
+    number: str,
+) -> tuple[Story, bool]:
+    """The story, and whether a number names it."""
+    tasks = _tasks(owned, details)
+    if heading is None:
+        return Story(id="general", title="General", tasks=tasks, line=owned[0].line), False
+    story = Story(
+        id=number or labels.slug(heading.text),
+        title=heading.title if number else heading.text,
+        tasks=tasks,
+        line=heading.line,
+        body=_body(lines, heading, owned),
+    )
+    return story, bool(number)
+
+
+def _body(lines: Sequence[str], heading: Heading, owned: list[TaskLine]) -> str:
+    """The text between the heading and its first task, and the settings below the last one."""
+    between = lines[heading.line : owned[0].line - 1]
+    above = _bounded(between, BODY_LIMIT) if between else ""
+    settings = "\n".join(_settings(lines, owned[-1].line))
+    return f"{above}\n\n{settings}".strip("\n") if settings else above
+
+
+def _settings(lines: Sequence[str], last: int) -> Iterator[str]:
+    """`Verify:` and its like below the tasks: a check that stands there must not be passed over."""
+    for at in range(last, len(lines)):
+        line = lines[at]
+        if not line:
+            continue
+        if line.startswith(("#", "```", "~~~")):
+            return
+        if line[:1].strip(BLANKS) and ":" in line and checks.is_setting(line.rstrip(BLANKS)):
+            yield line.rstrip(BLANKS)
+
+
+def _of_task(family: list[TaskLine], details: dict[int, str], seen: Counter[str]) -> Story:
+    name, title, _ = named(family[0].text, seen)
+    return Story(id=name, title=title, tasks=_tasks(family, details), line=family[0].line)
+
+
+def named(text: str, seen: Counter[str]) -> tuple[str, str, bool]:
+    """The id and the title of a story that is one task, and whether a number names it.
+
+    Unnumbered ones with the same slug are told apart by occurrence.
+    """
+    number, rest = labels.split_number(text, letters=True)
+    title = rest or text or "(no text)"
+    name = number or labels.slug(title)
+    seen[name] += 1
+    if seen[name] > 1 and not number:
+        name = f"{name}.{seen[name]}"
+    return name, title, bool(number)
+
+
+def _tasks(owned: Sequence[TaskLine], details: dict[int, str]) -> tuple[Task, ...]:
+    number = labels.number
+    return tuple(
+        [
+            Task(
+                number(task.text) or str(ordinal),
+                task.text,
+                task.done,
+                task.line,
+                details.get(task.line, ""),
+                mark="" if task.done else task.mark,
+                asks=task.mark == "?",
+            )
+            for ordinal, task in enumerate(owned, start=1)
+        ]
+    )
+
+
+def _families(items: Sequence[Item]) -> Iterator[list[TaskLine]]:
+    """Each top-level task with the tasks that are indented below it."""
+    family: list[TaskLine] = []
+    for item in items:
+        nested = (
+            isinstance(item, TaskLine)
+            and family
+            and item.indent >= family[0].indent + _CHILD_INDENT
+        )
+        if not nested:
+            if family:
+                yield family
+            family = []
+        if isinstance(item, TaskLine):
+            family.append(item)
+    if family:
+        yield family
+
+
+def _distinct_slugs(found: list[tuple[Story, bool]]) -> tuple[Story, ...]:
+    """Different headings that make the same slug (`C`, `C++`) get different names.
+
+    Equal headings and equal numbers stay equal: those are for the person to tell apart.
+    """
+    first: dict[str, str] = {}
+    result = []
+    for story, numbered in found:
+        if story.id not in first:
+            first[story.id] = story.title
+        elif not numbered:
+            title = labels.normal(story.title)
+            if labels.normal(first[story.id]) != title:
+                story = replace(story, id=f"{story.id}-{labels.digest(title)}")
+        result.append(story)
+    return tuple(result)
+
+
+def _details(lines: Sequence[str], items: Sequence[Item]) -> dict[int, str]:
+    """The indented lines below each task, by the task's line."""
+    below: dict[int, list[str]] = {}
+    parents: list[TaskLine] = []
+    ends = [*(item.line - 1 for item in items[1:]), len(lines)]
+    for item, end in zip(items, ends, strict=False):
+        if isinstance(item, Heading):
+            parents.clear()
+            continue
+        while parents and parents[-1].column >= item.column:
+            parents.pop()
+        parents.append(item)
+        if end > item.line and (end > item.line + 1 or lines[item.line]):
+            _attach(lines[item.line : end], parents, below)
+    return {line: _bounded(text, DETAIL_LIMIT) for line, text in below.items()}
+
+
+def _attach(region: Sequence[str], parents: list[TaskLine], below: dict[int, list[str]]) -> None:
+    for line in region:
+        if line.strip(BLANKS):
+            column = indent_of(line)
+            while parents and parents[-1].column >= column:
+                parents.pop()
+            if not parents:
+                return
+        below.setdefault(parents[-1].line, []).append(line)
+
+
+def _bounded(lines: Sequence[str], limit: int) -> str:
+    """The text without blank edges, cut at a line end when it is too long."""
+    text = "\n".join(line.rstrip(BLANKS) for line in lines).strip("\n")
+    if len(text) <= limit:
+        return text
+    kept = text[:limit].rpartition("\n")[0] or text[:limit]
+    return f"{kept}\n(The rest is left out here; it is in the file.)"

@@ -1,0 +1,143 @@
+"""A source whose stories are objects of one file: found by its name, edited in place."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+
+from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists.bulk import unhurried
+from untildone.adapters.stories.documents.json_text import JsonText, NotJson
+from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
+from untildone.adapters.stories.documents.story_objects import Reading
+from untildone.adapters.stories.documents.yaml_text import YamlText
+from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
+from untildone.adapters.stories.story_file import StoryFile
+from untildone.domain.errors import StoriesError
+from untildone.domain.stories.story import StoryBook
+from untildone.domain.value import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Where files of a kind are and how they are read.
+
+    `paths` come in the order of their rank, `globs` behind them; `flag` is the field in which a
+    story gets its state where no story of the file has one. `shared` are paths that
+    others use too: such a file has to hold what is `telling`, or it is only read when it is named.
+    `titled`: a story is known by its title, so no two may have the same.
+    """
+
+    name: str
+    title: str
+    text: type[JsonText] | type[YamlText]
+    flag: str
+    paths: tuple[str, ...]
+    globs: tuple[str, ...]
+    suffixes: tuple[str, ...]
+    shared: tuple[str, ...] = ()
+    telling: re.Pattern[bytes] | None = None
+    titled: bool = False
+
+    def files(self, root: Path, *, sure: bool = True) -> dict[str, str]:
+        """The files that are there, by the name of their change; all of them if not only `sure`."""
+        here = [path for path in self.paths if (root / path).is_file()]
+        here = [path for path in here if not sure or self._tells(root, path)]
+        here += [p.relative_to(root).as_posix() for g in self.globs for p in sorted(root.glob(g))]
+        found: dict[str, str] = {}
+        for path in here:
+            name = labels.slug(Path(path).stem)
+            if name in found:  # the folder tells it from the other
+                name = labels.slug(f"{Path(path).parent.name}-{Path(path).stem}")
+            found.setdefault(name, path)
+        return found
+
+    def _tells(self, root: Path, path: str) -> bool:
+        if self.telling is None or path not in self.shared:
+            return True
+        try:
+            return bool(self.telling.search((root / path).read_bytes()))
+        except OSError:
+            return True  # that it cannot be read is told when it is opened
+
+    def find(self, root: Path) -> tuple[Found, ...]:
+        """Every file of the kind with its counts, also a broken one."""
+        return tuple(
+            counted(name, partial(ObjectFile, self, root, name, path))
+            for name, path in self.files(root).items()
+        )
+
+    def make(self, root: Path, change: str, options: Options) -> "ObjectFile":
+        """The file that was named, that is called like the change, or the first there is."""
+        here = {**self.files(root), **self.files(root, sure=False)}
+        path = options.file or here.get(change) or next(iter(here.values()), self.paths[0])
+        return ObjectFile(self, root, change, path)
+
+    def kind(self) -> Kind:
+        """What the loop has to know of the format."""
+        return Kind(
+            name=self.name,
+            title=self.title,
+            make=self.make,
+            find=self.find,
+            recognises=lambda root, change: change in self.files(root),
+            suffixes=self.suffixes,
+        )
+
+
+class ObjectFile(MarkedSource):
+    """The story source for one such file."""
+
+    def __init__(self, form: Format, root: Path, change: str, path: str) -> None:
+        self._form = form
+        self._file = StoryFile(root, path, change)
+
+    @property
+    def name(self) -> str:
+        """The name that `--source` takes."""
+        return self._form.name
+
+    def open(self) -> "ObjectDocument":
+        """Read the file as it is now."""
+        return read(self._form, self._file, self._file.read())
+
+
+class ObjectDocument:
+    """The file as it was read."""
+
+    def __init__(self, form: Format, file: StoryFile, data: bytes) -> None:
+        self._file = file
+        self._text = form.text(data)
+        root = self._text.root()
+        self._reading = Reading(self._text, root, flag=form.flag, titled=form.titled)
+        self.book = StoryBook(
+            change=file.change,
+            source=form.name,
+            path=file.path,
+            stories=self._reading.stories,
+            ignored=tuple(self._reading.ignored),
+            problems=tuple(self._reading.problems),
+            boxes=False,
+        )
+
+    def edited(self, flips: Iterable[Flip]) -> bytes:
+        """The file with these states and every other byte as it was."""
+        return self._text.edited(self._reading.edits(list(flips)))
+
+    def write(self, flips: Sequence[Flip]) -> None:
+        """Write these states and nothing else."""
+        read.cache_clear()  # of use no more, and two books at once take memory
+        self._file.write(self.edited(flips))
+
+
+@lru_cache(maxsize=1)  # the file is read several times and rarely changed in between
+def read(form: Format, file: StoryFile, data: bytes) -> ObjectDocument:
+    """The stories of these bytes; what cannot be read is an error that names its line."""
+    try:
+        with unhurried():
+            return ObjectDocument(form, file, data)
+    except NotJson as error:
+        raise StoriesError(
+            f"{file.path}:{error.line}: {error.why}",
+            hint=f"Mend the file, then look at it with `untildone stories {file.change}`",
+        ) from error

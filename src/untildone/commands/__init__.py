@@ -1,0 +1,1 @@
+"""What each command does, without a word of click or rich."""

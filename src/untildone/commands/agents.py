@@ -1,0 +1,91 @@
+"""The agents of this machine: what is installed, in which version, with a login or without."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from untildone.adapters.agents.program import Program
+from untildone.adapters.process.child import Command
+from untildone.adapters.process.process import Processes
+from untildone.adapters.process.wake import Wake
+from untildone.domain.agents.agent import Ending, Intent, Permissions
+from untildone.domain.errors import UserError
+from untildone.domain.plain_text import plain
+from untildone.domain.value import dataclass
+from untildone.settings import PROGRAMS, Settings
+from untildone.wiring.agents import program
+
+VERSION_WAIT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One agent. `version` is empty if it gave none, `why` says then why not.
+
+    `logged_in` is None where that cannot be told from outside. `call` and `environment` are how it
+    will be called; empty if the wanted permissions cannot be had from it.
+    """
+
+    name: str
+    path: str
+    version: str
+    why: str
+    logged_in: bool | None
+    login: str
+    install: str
+    permissions: str
+    call: tuple[str, ...]
+    environment: dict[str, str]
+    chosen: bool
+
+
+def agents(settings: Settings, folder: Path) -> Iterator[Found]:
+    """Every agent that is a program, one by one as the versions come in."""
+    processes = Processes(Wake().fd)
+    for name in PROGRAMS:
+        yield look(processes, program(name), settings, folder)
+
+
+def look(processes: Processes, agent: Program, settings: Settings, folder: Path) -> Found:
+    """One agent, asked for its version if it is installed."""
+    ways, path = agent.ways, agent.path()
+    version, why = _version(processes, path, folder) if path else ("", "not installed")
+    chosen = ways.name == settings.agent
+    intent = Intent(
+        prompt="",
+        cwd=str(folder),
+        scratch="(a private folder)",
+        model=settings.model if chosen else "",
+        permissions=Permissions(settings.permissions),
+    )
+    try:
+        call = agent.invocation(intent)
+    except UserError:
+        call = None
+    return Found(
+        name=ways.name,
+        path=path,
+        version=version,
+        why=why,
+        logged_in=agent.logged_in(),
+        login=ways.login.how if ways.login else "",
+        install=ways.install,
+        permissions=settings.permissions,
+        call=call.argv if call else (),
+        environment=dict(call.env) if call else {},
+        chosen=chosen,
+    )
+
+
+def _version(processes: Processes, path: str, folder: Path) -> tuple[str, str]:
+    asked = Command((path, "--version"), folder, timeout_s=VERSION_WAIT_S, sweep=True)
+    answer = processes.capture(asked, lambda: False)
+    said = plain(answer.stdout.decode(errors="replace")).strip().partition("\n")[0][:80]
+    if answer.ok and said:
+        return said, ""
+    if answer.ending is Ending.TIMEOUT:
+        why = f"gave no answer in {VERSION_WAIT_S} s"
+    elif answer.ending is Ending.NOT_STARTED:
+        why = "could not be started"
+    else:
+        why = "printed nothing" if answer.ok else f"exited with {answer.exit_code}"
+    return "", f"`{path} --version` {why}"

@@ -1,0 +1,1 @@
+"""What `untildone doctor` looks at and mends."""

@@ -1,0 +1,138 @@
+"""`run --dry-run`: everything a start finds out, and nothing it does."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from untildone.app.brief import Place, intent_of
+from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
+from untildone.commands.flagged_files import Asking
+from untildone.commands.plan import Wanted, given_budgets, pick_change
+from untildone.commands.plan_checks import with_detected
+from untildone.commands.raise_budget import refuse_spent
+from untildone.commands.start_checks import (
+    all_done,
+    branch_of_run,
+    cut_short_closing,
+    goes_on,
+    nothing_open,
+    plan_to_go_on,
+    ready,
+    refuse_ended,
+    refuse_unfinished,
+    run_of_branch,
+)
+from untildone.domain.agents.agent import Intent, Invocation
+from untildone.domain.agents.learnings import Notes
+from untildone.domain.errors import UserError
+from untildone.domain.run.fact import AskedAgain, Resumed, Started
+from untildone.domain.run.machine import apply, begin
+from untildone.domain.run.run import Origin, Plan, Run, Status
+from untildone.domain.stories.story import StoryBook
+from untildone.domain.value import dataclass
+from untildone.settings import Settings
+from untildone.wiring.agents import check_agents, dialect
+from untildone.wiring.learnings import notebook_of
+from untildone.wiring.repository import Repository
+from untildone.wiring.sandbox import settled
+from untildone.wiring.sources import source_of
+from untildone.wiring.user_files import template_of
+from untildone.wiring.worktrees import holder
+
+SCRATCH = "(a private folder)"
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a run would do.
+
+    `going_on` is set where it would go on with a run; `idle` says why it would do nothing;
+    `refusal` is the error that a real run ends with while another loop is alive.
+    """
+
+    plan: Plan
+    origin: Origin
+    going_on: bool = False
+    told: Rehearsed | None = None
+    book: StoryBook | None = None
+    intent: Intent | None = None
+    invocation: Invocation | None = None
+    warnings: tuple[str, ...] = ()
+    idle: str = ""
+    refusal: UserError | None = None
+
+
+def dry_run(
+    repo: Repository, settings: Settings, flags: dict[str, object], wanted: Wanted
+) -> DryRun:
+    """Look, and touch nothing: no lock, no file, no ref, no object."""
+    change = pick_change(repo, wanted)
+    repo = holder(repo, change, tidy=False)
+    refusal = repo.lock.refusal()
+    newest = repo.latest()
+    if newest and cut_short_closing(newest) and not refusal:
+        idle = f"The {newest.choice} of `{newest.plan.change_id}` was cut short: it comes first."
+        return DryRun(newest.plan, _origin(newest), going_on=True, idle=idle)
+    branch = branch_of_run(repo)
+    if goes_on(repo, branch, change):
+        run = run_of_branch(repo, change, wanted.task)
+        if not refusal:
+            refuse_spent(run, given_budgets(flags), repo.place.top)
+        found = _going_on(repo, run, settings, flags)
+    else:
+        if not refusal:
+            refuse_unfinished(repo, branch)
+        found = _starting(repo, settings, wanted, change)
+    return replace(found, refusal=refusal)
+
+
+def _starting(repo: Repository, settings: Settings, wanted: Wanted, change: str) -> DryRun:
+    # Nobody is asked, and a message in the inbox is for the loop that is alive.
+    found = ready(repo, settings, wanted, change, Asking(at_terminal=False, signalled=_never))
+    plan = found.prepared.plan
+    dry = DryRun(plan, found.origin, warnings=found.prepared.warnings, idle=found.idle)
+    now = repo.clock.now()
+    return _rehearsed(repo, dry, begin(Started(plan), now), now)
+
+
+def _going_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, object]) -> DryRun:
+    refuse_ended(repo, run)
+    top, now = repo.place.top, repo.clock.now()
+    dry = DryRun(run.plan, _origin(run), going_on=True)
+    if run.origin is None:
+        return replace(dry, idle="The start of this run was cut short; what is there comes first.")
+    if run.status is Status.DONE and run.closed and nothing_open(run, top):
+        return _rehearsed(repo, replace(dry, idle=all_done(run.plan.change_id)), run, now)
+    settings, unchecked = with_detected(settings, top)
+    plan = plan_to_go_on(repo, run, settings, flags)
+    if run.status is Status.DONE and not run.closed:
+        plan = replace(plan, limits=run.plan.limits)
+        return _rehearsed(repo, replace(dry, plan=plan), apply(run, AskedAgain(plan), now), now)
+    check_agents(plan, top)
+    plan, warnings = settled(plan, repo.processes, top)
+    run = apply(interrupted(run, now), Resumed(plan), now)
+    dry = replace(dry, plan=plan, warnings=(*warnings, *unchecked))
+    return _rehearsed(repo, dry, run, now)
+
+
+def _rehearsed(repo: Repository, dry: DryRun, run: Run, now: datetime) -> DryRun:
+    top, plan = repo.place.top, dry.plan
+    source = source_of(plan, top)
+    if dry.idle:
+        return replace(dry, book=source.load() if source else None)
+    template, notebook = template_of(top, plan.prompt_template), notebook_of(plan, top)
+    notes = notebook.look() if notebook else Notes()
+    told = rehearse(run, dry.origin, source, now, template, notes)
+    dry = replace(dry, told=told, book=told.run.book)
+    if told.call is None:
+        return dry
+    intent = intent_of(told.run, told.call, told.prompt, Place(str(top), SCRATCH), now)
+    agent = dialect(intent.agent, plan.agent_cmd, plan.script, top)
+    return replace(dry, intent=intent, invocation=agent.invocation(intent))
+
+
+def _origin(run: Run) -> Origin:
+    return run.origin or Origin("", "")
+
+
+def _never() -> bool:
+    return False

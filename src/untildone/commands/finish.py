@@ -1,0 +1,101 @@
+"""After the loop: the completion choice, the word of the person, everything back as it was."""
+
+from untildone.adapters.git.own_worktree import user_of
+from untildone.commands.doctor.leftover_worktrees import sweep
+from untildone.commands.drive import Driver, Ended
+from untildone.domain.errors import UserError
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Choice, Run, Stop, StopHow
+from untildone.wiring.build import build_closing
+from untildone.wiring.repository import at
+from untildone.wiring.worktrees import user_place
+
+
+def finish(driver: Driver, run: Run, choice: Choice) -> Ended:
+    """The completion choice after the fact."""
+    driver.take_over(run.plan.change_id)
+    if run.plan.checkpoint == "worktree" and run.closed and run.choice is choice:
+        # Carried out, by us or by one that died before it could say so, or put all away.
+        for said in sweep(driver.repository):
+            driver.warn(said)
+        return Ended(0, run)
+    if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
+        raise UserError(
+            f"The run of `{run.plan.change_id}` was already ended",
+            hint=f"untildone restore {run.plan.change_id}",
+        )
+    loop = driver.recovered(run)
+    driver.refuse_cut_short(loop.run)
+    if not loop.run.ended:
+        loop.record(f.StopRequested(Stop(StopHow.NOW)))
+        driver.drive(loop)
+    loop.record(f.ChoiceMade(choice))
+    return driver.drive(loop)
+
+
+def person_done(driver: Driver, run: Run) -> Ended:
+    """The person's word for a run whose process is gone."""
+    driver.take_over(run.plan.change_id)
+    if run.closed:
+        raise UserError(
+            f"The run of `{run.plan.change_id}` has already ended", hint="untildone status"
+        )
+    loop = driver.recovered(run)
+    if not loop.run.ended:
+        loop.record(f.StopRequested(Stop(StopHow.NOW)))
+        driver.drive(loop)
+    loop.record(f.PersonDone())
+    return driver.drive(loop)
+
+
+def restore(driver: Driver, run: Run) -> tuple[str, ...]:
+    """Everything back as it was before the run; returns where the present state is stored."""
+    from untildone.adapters.checkpoints.stash import forget
+    from untildone.adapters.checkpoints.worktree import LinkedCheckpoint
+
+    driver.take_over(run.plan.change_id)
+    if user_of(driver.repository.place) and run.choice is Choice.CLEANUP:
+        run = _after_cleanup(driver, run)
+    repo = driver.repository
+    run = _settled(driver, run)
+    if run.origin is None:
+        raise UserError(
+            "This run never touched anything; there is nothing to restore",
+            hint="untildone status",
+        )
+    loop = driver.loop(run, run.origin)
+    workspace = loop.ports.checkpoint
+    if isinstance(workspace, LinkedCheckpoint):
+        stored = workspace.discard()
+    else:
+        closing, branch = build_closing(repo, run.plan), run.plan.checkpoint != "stash"
+        stored = closing.restore(run.origin, run.backup_ref, branch=branch)
+    if run.plan.checkpoint == "stash":
+        forget(repo.git(), run.plan.change_id, run.plan.run_id)
+    if not run.abandoned:
+        loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
+    driver.put_away(loop.run)
+    return stored
+
+
+def _settled(driver: Driver, run: Run) -> Run:
+    """An attempt that was cut short is put back first: it may have moved more than files."""
+    loop = driver.recovered(run)
+    if any(lane.iteration for lane in loop.run.lanes) and not loop.run.ended:
+        loop.record(f.StopRequested(Stop(StopHow.NOW)))
+        driver.drive(loop)
+        driver.caught_up = (
+            "The attempt that was cut short was saved and put back; nothing else was changed."
+        )
+    return loop.run
+
+
+def _after_cleanup(driver: Driver, run: Run) -> Run:
+    """A cleanup that was cut short has touched the user's own worktree: on from there."""
+    user = user_place(driver.repository.place)
+    assert user is not None
+    driver.finish_closing(run)
+    driver.repository.lock.release()
+    driver.repository = at(user)
+    driver.take_over(run.plan.change_id)
+    return driver.repository.needed(run.plan.change_id)

@@ -1,0 +1,280 @@
+"""From settings and what is in the repository to a plan: source, done criterion, limits."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from untildone.adapters.git.repository import head_of, slug
+from untildone.adapters.sessions.meter import split_command
+from untildone.commands.plan_checks import files_of_checks, not_asked_for, with_detected
+from untildone.domain.agents.agent import Permissions
+from untildone.domain.costs.budget import Budget, merged, read
+from untildone.domain.errors import UserError
+from untildone.domain.run.run import Done, Limits, Plan
+from untildone.domain.stories.story import StoryBook, checked
+from untildone.domain.value import dataclass
+from untildone.ports import StorySource
+from untildone.settings import SOURCES, Settings
+from untildone.wiring.repository import Repository
+from untildone.wiring.sources import (
+    HINTS,
+    all_changes,
+    change_exists,
+    changes,
+    inside,
+    looked_for,
+    open_changes,
+    options_of,
+    story_source,
+)
+from untildone.wiring.user_files import template_of
+
+PLAIN_ITERATIONS = 10
+# Settings that a plan has under the same name and as they are.
+SAME = (
+    *("model", "agent_cmd", "script", "fallback", "resume_session", "prompt_template", "usage_cmd"),
+    *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete", "on_fail"),
+    *("protect", "protect_checks", "evidence", "allow_empty_story", "clean_room"),
+    "on_stuck",
+    *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file", "archive"),
+)
+MANUAL_WARNING = "No tasks.md found, using manual done criteria"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the person asked for on the command line."""
+
+    change: str = ""
+    task: str = ""
+    onto: str = ""
+    include_flagged: bool = False
+    source_file: str = ""
+    source: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan with its story source; `open_stories` is None in the plain loop."""
+
+    plan: Plan
+    source: StorySource | None
+    open_stories: int | None
+    warnings: tuple[str, ...] = ()
+
+
+class SeveralChanges(UserError):
+    """More than one change is open: somebody has to say which."""
+
+    def __init__(self, names: list[str], more: list[str]) -> None:
+        also = f" Checklists that are open too: {', '.join(more)}" if more else ""
+        super().__init__(
+            f"Several changes are open: {', '.join(names)}",
+            state=f"Nothing was changed.{also}",
+            hint=f"untildone run {names[0]}",
+        )
+        self.names = names
+
+
+def pick_change(repository: Repository, wanted: Wanted) -> str:
+    """The change to run: named, the one of this branch, or the only open one."""
+    if wanted.change:
+        return wanted.change
+    if wanted.task:
+        return slug(wanted.task) or "task"
+    if wanted.source_file:
+        return slug(Path(wanted.source_file).stem) or "stories"
+    branch, _ = head_of(repository.place.git_dir)
+    if branch.startswith("ralph/") and repository.latest(branch.removeprefix("ralph/")):
+        return branch.removeprefix("ralph/")
+    top = repository.place.top
+    rows = open_changes(top, wanted.source)
+    if not rows:
+        looked = HINTS if wanted.source == "auto" else SOURCES[wanted.source]
+        if not looked:
+            raise UserError(
+                f"The source `{wanted.source}` lists nothing by itself: name what to run",
+                state="Nothing was changed.",
+                hint=f"untildone run CHANGE --source {wanted.source}",
+            )
+        raise UserError(
+            "No open change was found in this repository",
+            state=f"Nothing was changed. {looked_for(looked)}",
+            hint='untildone run --task "what should be done"',
+        )
+    names = list(dict.fromkeys(row.name for row in rows))
+    if len(names) > 1:
+        guessed = [r for r in changes(top) if r.guessed and r.found.open and r not in rows]
+        raise SeveralChanges(names, [f"{row.name} ({row.source})" for row in guessed])
+    return names[0]
+
+
+def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: str) -> Prepared:
+    """The plan of a new run; every mistake in it is found before anything is touched."""
+    if settings.source_file:
+        settings = replace(settings, source_file=inside(top, settings.source_file))
+    source = story_source(settings.source, top, change, options_of(settings))
+    plain = bool(wanted.task)
+    _refuse_archive(settings, source, top, change)
+    if not source and not plain:
+        known_change(top, change)
+        plain = True
+    task = wanted.task or _change_task(top, change, plain=plain)
+    done, warnings = _done(settings, top, change, source, plain=plain)
+    if plain:
+        source = _criterion_source(top, change, source) if done is Done.TASKS else None
+    elif done is Done.PROMISE:
+        raise UserError(
+            "`--done promise` is for a run without stories",
+            hint='untildone run --task "what should be done" --done promise',
+        )
+    split_command(settings.usage_cmd)
+    template_of(top, settings.prompt_template)
+    settings, remarks = with_detected(settings, top)
+    book = checked(source.load()) if source and not plain else None
+    open_stories = len(book.open_stories(frozenset())) if book else None
+    warnings = (*warnings, *_ignored(book), *remarks)
+    limits = Limits(
+        settings.max_retries,
+        iterations(settings.max_iterations, settings.max_retries, open_stories),
+        settings.stall_threshold,
+        settings.timeout,
+        settings.idle_timeout,
+        settings.max_file_mb,
+        settings.verify_timeout,
+        settings.repeat_limit,
+    )
+    plan = Plan(
+        change_id=change,
+        run_id=run_id,
+        task=task,
+        plain=plain,
+        done=done,
+        source=source.name if source else "",
+        agent=settings.agent,
+        limits=limits,
+        check_files=files_of_checks(settings.verify, top) if settings.protect_checks else (),
+        verify_found=() if plain else not_asked_for(settings, top),
+        configured_max=settings.max_iterations,
+        permissions=Permissions(settings.permissions),
+        ladder=settings.agents,
+        budgets=merged((), read(settings.budget)),
+        **{name: getattr(settings, name) for name in SAME},
+    )
+    return Prepared(plan, source, open_stories, warnings)
+
+
+def renewed(
+    plan: Plan, settings: Settings, flags: dict[str, object], current: int, book: StoryBook | None
+) -> Plan:
+    """The plan to go on with: the run's flags, given ones override, the cap counts from here."""
+    given = {name for name, value in flags.items() if value not in (None, ())}
+    limits = plan.limits
+    names = {"max_retries": "max_retries", "stall_threshold": "stall_threshold"}
+    names |= {"timeout": "timeout_min", "idle_timeout": "idle_timeout_min"}
+    names |= {"max_file_mb": "max_file_mb", "verify_timeout": "verify_timeout_min"}
+    changed = {names[n]: getattr(settings, n) for n in given if n in names}
+    configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
+    retries = changed.get("max_retries", limits.max_retries)
+    open_stories = len(book.open_stories(frozenset())) if book and not plan.plain else None
+    more = iterations(configured, retries, open_stories)
+    limits = replace(limits, **changed, max_iterations=current + more)
+    texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
+    texts += ["on_fail"]
+    texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
+    texts += ["story_verify", "verify_start", "baseline", "granularity", "on_stuck"]
+    texts += ["protect", "protect_checks", "evidence", "allow_empty_story", "clean_room"]
+    over = {name: getattr(settings, name) for name in texts if name in given}
+    if "permissions" in given:
+        over["permissions"] = Permissions(settings.permissions)
+    if "done" in given:
+        over["done"] = Done(settings.done)
+    if "agents" in given:
+        over |= {"ladder": settings.agents, "agent": settings.agent}
+    elif over.get("agent_cmd"):
+        over |= {"ladder": (), "agent": "command"}
+    elif "agent" in over:
+        over["ladder"] = ()
+    if "budget" in given:
+        over["budgets"] = merged(plan.budgets, given_budgets(flags))
+    return replace(plan, **over, limits=limits, configured_max=configured)
+
+
+def given_budgets(flags: Mapping[str, object]) -> tuple[Budget, ...]:
+    """The budgets of this command line."""
+    texts = flags.get("budget")
+    return read(texts) if isinstance(texts, tuple) else ()
+
+
+def iterations(configured: int, retries: int, open_stories: int | None) -> int:
+    """The cap of a run."""
+    if configured:
+        return configured
+    return PLAIN_ITERATIONS if open_stories is None else max(1, open_stories) * (1 + retries)
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _refuse_archive(settings: Settings, source: StorySource | None, top: Path, change: str) -> None:
+    """What could not be archived after the last story is refused before the first."""
+    if not settings.archive:
+        return
+    if source is None or source.name != "openspec":
+        raise UserError(
+            "`--archive` is for OpenSpec changes",
+            state="Nothing was changed.",
+            hint=f"untildone run {change}",
+        )
+    from untildone.adapters.stories.openspec_archive import check
+
+    check(top, change)
+
+
+def known_change(top: Path, change: str) -> None:
+    if change_exists(top, change):
+        return
+    from difflib import get_close_matches
+
+    names = all_changes(top)
+    near = get_close_matches(change, names, n=1)
+    if near:
+        hint = f"Did you mean `{near[0]}`? untildone run {near[0]}"
+    elif names:
+        hint = f"Changes here: {', '.join(names)}"
+    else:
+        hint = f'untildone run {change} --task "what should be done"'
+    raise UserError(f"Unknown change: {change}", state="Nothing was changed.", hint=hint)
+
+
+def _change_task(top: Path, change: str, *, plain: bool) -> str:
+    if not plain:
+        return f"Work through the stories of the change {change}"
+    folder = top / "openspec" / "changes" / change
+    files = sorted(str(p.relative_to(top)) for p in folder.rglob("*.md"))
+    listed = "\n".join(f"- `{path}`" for path in files)
+    return f"Implement the change `{change}` in this repository. Its documents:\n\n{listed}"
+
+
+def _done(
+    settings: Settings, top: Path, change: str, source: StorySource | None, *, plain: bool
+) -> tuple[Done, tuple[str, ...]]:
+    if settings.done:
+        return Done(settings.done), ()
+    if source or (plain and _criterion_source(top, change, source)):
+        return Done.TASKS, ()
+    return Done.MANUAL, (MANUAL_WARNING,)
+
+
+def _criterion_source(top: Path, change: str, source: StorySource | None) -> StorySource | None:
+    if source:
+        return source
+    return story_source("tasks-md", top, change) if (top / "tasks.md").is_file() else None
+
+
+def _ignored(book: StoryBook | None) -> tuple[str, ...]:
+    if not book or not book.ignored:
+        return ()
+    lines = ", ".join(f"{r.line} ({r.why})" for r in book.ignored[:5])
+    more = f" and {len(book.ignored) - 5} more" if len(book.ignored) > 5 else ""
+    return (f"Lines of {book.path} that are not counted as tasks: {lines}{more}",)

@@ -1,0 +1,140 @@
+"""A recorded run once more without its agent: our reading and our decisions, on the same bytes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from untildone.adapters.agents.recording import OUT, Recorded, recorded
+from untildone.adapters.process.child import TAIL
+from untildone.adapters.records.journal import replayed
+from untildone.app.recovery import replay
+from untildone.domain.agents.agent import AgentReport, Ending, Intent
+from untildone.domain.errors import UserError
+from untildone.domain.run import fact as f
+from untildone.domain.run.judging import judge
+from untildone.domain.run.machine import apply, begin
+from untildone.domain.run.run import Outcome, Plan, Run
+from untildone.domain.value import dataclass
+from untildone.wiring.agents import dialect
+
+Told = tuple[f.Fact, datetime]
+# What the loop found out by itself after the agent's end, or about a call that a crash cut short.
+NOT_FROM_THE_STREAM = (Outcome.VERIFY_FAILED, Outcome.INTERRUPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One call as it was judged then and as it is judged now."""
+
+    n: int
+    story_id: str
+    then: f.AttemptEnded
+    now: f.AttemptEnded
+    note: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing changed."""
+        return self.then == self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """All calls of a run, and the run that the facts of today tell of."""
+
+    calls: tuple[Replayed, ...]
+    then: Run
+    now: Run
+
+    @property
+    def same(self) -> bool:
+        """Whether the same state was reached by the same decisions."""
+        return self.then == self.now and all(call.same for call in self.calls)
+
+
+def play(folder: Path) -> Again:
+    """Replay the run in this folder: its journal and its logs."""
+    told = list(replayed(folder / "journal.jsonl"))
+    then = replay(told)
+    if then is None:
+        raise UserError(f"There is no journal of a run here: {folder}", hint="untildone status")
+    calls: list[Replayed] = []
+    facts = list(_judged_again(told, folder / "logs", calls))
+    now = replay(facts)
+    assert now is not None
+    return Again(tuple(calls), then, now)
+
+
+def _judged_again(told: list[Told], logs: Path, calls: list[Replayed]) -> Iterator[Told]:
+    run: Run | None = None
+    started: tuple[f.AttemptStarted, int] | None = None
+    seen: dict[str, int] = {}
+    for fact, at in told:
+        if isinstance(fact, f.AttemptStarted):
+            name = Path(fact.log_file).name
+            started = fact, seen.get(name, 0)
+            seen[name] = seen.get(name, 0) + 1
+        if isinstance(fact, f.AttemptEnded) and started and run:
+            calls.append(_once_more(run, *started, fact, logs))
+            fact = calls[-1].now
+        if isinstance(fact, f.Started):
+            run = begin(fact, at)
+        elif run and not isinstance(fact, f.TakenBack):
+            run = apply(run, fact, at)
+        yield fact, at
+
+
+def _once_more(
+    run: Run, started: f.AttemptStarted, which: int, then: f.AttemptEnded, logs: Path
+) -> Replayed:
+    def kept(note: str) -> Replayed:
+        return Replayed(started.n, started.story_id, then, then, note)
+
+    if then.outcome in NOT_FROM_THE_STREAM or then.ending is Ending.NOT_STARTED:
+        return kept("decided by the loop itself")
+    found = recorded(logs / Path(started.log_file).name)
+    if which >= len(found):
+        return kept("not recorded")
+    if not found[which].whole:
+        return kept("the recording is cut")
+    report = _read(run.plan, started, then, found[which])
+    verdict = judge(report, run.lanes[then.lane].strikes)
+    now = replace(
+        then,
+        outcome=verdict.outcome,
+        reason=verdict.reason,
+        usage=report.reading.usage,
+        trouble=verdict.trouble,
+        session=report.reading.session,
+        spoke=report.spoke,
+        question=verdict.question,
+    )
+    return Replayed(started.n, started.story_id, then, now)
+
+
+def _read(
+    plan: Plan, started: f.AttemptStarted, then: f.AttemptEnded, call: Recorded
+) -> AgentReport:
+    intent = Intent(
+        prompt="",
+        cwd="",
+        scratch="",
+        story_id=started.story_id,
+        model=started.model,
+        permissions=plan.permissions,
+        resume=started.resumes,
+        asked=call.asked,
+        agent=started.agent,
+    )
+    agent = dialect(started.agent, plan.agent_cmd, plan.script, Path())
+    reader = agent.reader(intent)
+    begun, spoke = not agent.greets, False
+    errors = b""
+    for piece, data in call.played():
+        if piece.stream == OUT:
+            begun, spoke = True, bool(reader.feed(data)) or spoke
+        else:
+            errors = (errors + data)[-TAIL:]
+    code = then.exit_code if then.ending is Ending.EXITED else None
+    return AgentReport(then.ending, then.exit_code, reader.finish(code, errors), begun, spoke)

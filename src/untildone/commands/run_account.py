@@ -1,0 +1,126 @@
+"""Everything the report tells of a run: its journal, and what git still has of it."""
+
+import os
+from collections.abc import Iterable, Mapping
+
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.repository import STATE_FILE
+from untildone.adapters.records import journal
+from untildone.adapters.records.run_folder import change_of, run_ids
+from untildone.app import views
+from untildone.app.recovery import replay
+from untildone.commands.diff_sizes import Pair, Size, diff_sizes
+from untildone.commands.redaction import redactor
+from untildone.domain.errors import UserError
+from untildone.domain.reporting.account import Account, Call, account
+from untildone.domain.reporting.event import Event
+from untildone.domain.run.run import Run
+from untildone.domain.value import dataclass
+from untildone.wiring.repository import Repository, here, no_run, read_state
+from untildone.wiring.worktrees import holder
+
+EVENTS = ("stories_loaded", "verify_started", "verify_ended")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What was put somewhere, and the command that gets at it."""
+
+    what: str
+    where: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A run and its account; `live` says that a loop works on it now.
+
+    `saved` has the commits of the attempts that git still has, by the refs they were saved as.
+    """
+
+    run: Run
+    account: Account
+    live: bool
+    saved: dict[str, str]
+    sizes: dict[Pair, Size]
+    stored: tuple[Stored, ...]
+
+    def size(self, call: Call) -> Size | None:
+        """How much the call changed; None if git does not have it any more."""
+        return self.sizes.get(_pair(call, self.saved))
+
+
+def newest(change: str) -> tuple[Repository, str]:
+    """Where the newest run of a change is and its id; a run's own id is fine too."""
+    around = here()
+    if change and around.folder(change).journal.exists():
+        return around, change
+    repository = holder(around, change)
+    for run_id in run_ids(repository.home):
+        if not change or change_of(repository.home, run_id) == change:
+            return repository, run_id
+    raise no_run(repository, change)
+
+
+def tell(repository: Repository, run_id: str) -> Told:
+    """Look at a run; secrets are blotted out of everything it tells."""
+    path = repository.folder(run_id).journal
+    told = list(journal.told(path, EVENTS, redactor(os.environ)))
+    run = replay((fact, at) for fact, at in told if not isinstance(fact, Event))
+    if run is None:
+        raise UserError(f"The journal of the run is empty: {path}", hint="untildone status")
+    shown = read_state(repository.place.top / STATE_FILE) or {}
+    live = repository.alive() and shown.get("run_id") == run_id
+    if not live:
+        run = views.left_behind(run, told[-1][1])
+    found, git = account(run, told), repository.git()
+    saved = _saved(git, run, found.calls)
+    sizes = diff_sizes(git, (_pair(call, saved) for call in found.calls))
+    return Told(run, found, live, saved, sizes, _stored(repository, git, run, found, len(saved)))
+
+
+def _pair(call: Call, saved: Mapping[str, str]) -> Pair:
+    return call.base, call.tip or saved.get(call.saved_ref, "")
+
+
+def _saved(git: Git, run: Run, calls: Iterable[Call]) -> dict[str, str]:
+    """The attempts of this very run: a later one may have taken their names."""
+    change = run.plan.change_id
+    form = "--format=%(refname) %(objectname) %(parent)"
+    folders = [f"refs/ralph/{kind}/{change}/" for kind in ("attempts", "archive")]
+    rows = os.fsdecode(git.do("for-each-ref", form, *folders)).splitlines()
+    known = {name: tuple(rest) for name, *rest in (row.split(" ") for row in rows)}
+    found: dict[str, str] = {}
+    for call in calls:
+        older = call.saved_ref.replace("/attempts/", "/archive/", 1) + "-"
+        names = [call.saved_ref] if call.saved_ref in known else []
+        names += [] if not call.saved_ref else [name for name in known if name.startswith(older)]
+        for name in names:
+            if known[name][1:2] == (call.base,):
+                found.setdefault(call.saved_ref, known[name][0])
+    return found
+
+
+def _stored(
+    repo: Repository, git: Git, run: Run, found: Account, attempts: int
+) -> tuple[Stored, ...]:
+    change = run.plan.change_id
+    refs = git.refs(f"refs/heads/ralph/{change}", "refs/ralph/")
+    commits = {call.tip for call in found.calls if call.tip}
+    tips = [name for name, ref in refs.items() if ref.commit in commits]
+    named = [
+        ("your state before the run", run.backup_ref, f"untildone restore {change}"),
+        ("an earlier branch", found.archived_ref, f"git log {found.archived_ref}"),
+        *(("the run's commits", name, f"git log {name}") for name in tips),
+    ]
+    rows = [Stored(*row) for row in named if row[1] in refs]
+    if attempts:
+        last = next(call for call in reversed(found.calls) if call.saved_ref)
+        shown = last.saved_ref.removeprefix(f"refs/ralph/attempts/{change}/")
+        where = f"refs/ralph/attempts/{change}/… ({attempts} attempts)"
+        command = f"untildone attempts {change} --show {shown}"
+        rows.append(Stored("attempts that were put back", where, command))
+    folder, top = repo.folder(run.plan.run_id).path, repo.place.top
+    where = os.fspath(folder.relative_to(top) if folder.is_relative_to(top) else folder)
+    rows.append(Stored("journal, raw output, prompts", where, f"untildone logs {change}"))
+    return tuple(rows)

@@ -1,0 +1,205 @@
+"""Whether a run may start or go on here, found out without touching anything."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from untildone.adapters.git.object_files import has_no_refs
+from untildone.adapters.git.own_worktree import user_of
+from untildone.adapters.git.repository import head_of, preflight
+from untildone.adapters.records.run_folder import new_run_id
+from untildone.commands.flagged_files import Asking, refuse_flagged
+from untildone.commands.plan import Prepared, Wanted, prepare, renewed
+from untildone.commands.plan_checks import with_files
+from untildone.domain.errors import UserError
+from untildone.domain.run.parking_rules import forgiven
+from untildone.domain.run.run import Choice, Origin, Plan, Run
+from untildone.domain.stories.parking import NAMED, STATE_OF, Aside, Why, next_command
+from untildone.domain.stories.story import StoryBook
+from untildone.domain.value import dataclass
+from untildone.ports import StorySource
+from untildone.settings import Settings
+from untildone.wiring.agents import check_agents
+from untildone.wiring.learnings import store_of
+from untildone.wiring.repository import Repository
+from untildone.wiring.sandbox import settled
+from untildone.wiring.sources import source_of
+from untildone.wiring.worktrees import refuse_ignored, user_place
+
+_LONGEST = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A run that may start. `idle` says why there is nothing to do, if that is so."""
+
+    prepared: Prepared
+    origin: Origin
+    idle: str = ""
+
+
+def ready(
+    repo: Repository, settings: Settings, wanted: Wanted, change: str, asking: Asking
+) -> Ready:
+    """A new run with everything checked; whatever is wrong is an error before the first change."""
+    git = repo.git(asking.signalled)
+    origin = preflight(git, repo.place, change)
+    _refuse_elsewhere(repo, change)
+    run_id = new_run_id(repo.home, repo.clock.now())
+    prepared = prepare(repo.place.top, settings, wanted, change, run_id)
+    idle = _nothing_to_do(prepared, repo.place.top)
+    if idle:
+        return Ready(prepared, origin, idle)
+    check_agents(prepared.plan, repo.place.top)
+    if not wanted.include_flagged:
+        refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, asking)
+    store = store_of(settings.learnings, repo.place, change)
+    plan = replace(prepared.plan, learnings=store)
+    plan, remarks = settled(plan, repo.processes, repo.place.top)
+    if plan.checkpoint == "worktree":
+        stories = prepared.source.load().path if prepared.source else ""
+        refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
+    warnings = (*prepared.warnings, *remarks)
+    return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
+
+
+def _refuse_elsewhere(repo: Repository, change: str) -> None:
+    if not has_no_refs(repo.place.common_dir, "refs/ralph/work"):
+        from untildone.commands.doctor.stash_leftovers import refuse_elsewhere
+
+        refuse_elsewhere(repo, change)
+
+
+def branch_of_run(repo: Repository) -> str:
+    """The branch that says whose turn it is; a run without one counts until it has ended."""
+    run = repo.latest()
+    if run and run.plan.checkpoint == "stash" and not (run.closed or run.abandoned):
+        return f"ralph/{run.plan.change_id}"
+    return head_of(repo.place.git_dir)[0]
+
+
+def goes_on(repo: Repository, branch: str, change: str) -> bool:
+    """Whether `run` goes on with the run of this branch instead of starting one."""
+    return branch == f"ralph/{change}" or bool(user_of(repo.place))
+
+
+def run_of_branch(repo: Repository, change: str, task: str) -> Run:
+    """The run to go on with; a task that is given has to be its own."""
+    run = repo.latest(change)
+    if run is None:
+        raise UserError(
+            f"The worktree is on `ralph/{change}`, but no run of it is recorded here",
+            state="Nothing was changed.",
+            hint="Check out the branch to start from, then `untildone run` again.",
+        )
+    if task and task.strip() != run.plan.task.strip():
+        back = run.origin.label if run.origin else "your branch"
+        raise UserError(
+            f"This is the run of `{change}`, and its task is another one: {_short(run.plan.task)}",
+            state="Nothing was changed.",
+            hint=f"`untildone resume {change}` goes on with it; for the new task `git checkout "
+            f"{back}`, or give it a name of its own: `untildone run NAME --task …`",
+        )
+    return run
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def refuse_unfinished(repo: Repository, branch: str) -> None:
+    """Another run of this worktree that has not ended comes first."""
+    if not branch.startswith("ralph/"):
+        return
+    other = branch.removeprefix("ralph/")
+    run = repo.latest(other)
+    if run and not run.closed and not run.abandoned:
+        raise UserError(
+            f"The run of `{other}` in this worktree has not ended: it comes first",
+            state="Nothing was changed.",
+            hint=f"`untildone resume {other}`, or `untildone finish {other} cleanup`",
+        )
+
+
+def refuse_ended(repo: Repository, run: Run) -> None:
+    """A run that was put away cannot go on."""
+    plan = run.plan
+    put_away_before = plan.checkpoint == "worktree" and not user_of(repo.place)
+    if run.abandoned or put_away_before or (run.closed and run.choice is Choice.CLEANUP):
+        back = run.origin.label if run.origin else "your branch"
+        raise UserError(
+            f"The run of `{plan.change_id}` was ended, it cannot go on",
+            state="Nothing was changed.",
+            hint=f"`git checkout {back}`, then `untildone run {plan.change_id}`",
+        )
+
+
+def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, object]) -> Plan:
+    """The plan of a run that goes on, with the given flags and a new cap."""
+    source = source_of(run.plan, repo.place.top)
+    book = source.load() if source and not run.archived else None
+    if book and not run.plan.plain and not repo.inbox.waiting():
+        _refuse_waiting(run, book)
+    plan = renewed(run.plan, settings, flags, run.current_iteration, book)
+    if flags.get("learnings") is not None:
+        place = user_place(repo.place) or repo.place
+        store = store_of(settings.learnings, place, plan.change_id)
+        plan = replace(plan, learnings=store)
+    return with_files(plan, flags, repo.place.top)
+
+
+def _refuse_waiting(run: Run, book: StoryBook) -> None:
+    """A run whose open stories all wait for the person cannot go on by itself."""
+    todo = book.open_stories(run.finished)
+    aside = Aside.of(todo, forgiven(run), run.answered)
+    if not todo or book.next_story(run.finished, aside.keys):
+        return
+    change, parked = run.plan.change_id, forgiven(run)
+    why = {key: entry.why for key, entry in parked.items()}
+    why |= {key: Why.MARKED for key, _ in aside.marked}
+    rows = [
+        f"story {key[0]} {STATE_OF[why[key]]}: {next_command(change, key[0], why[key])}"
+        for key in why
+        if key in aside.keys
+    ]
+    raise UserError(
+        f"Every open story of `{change}` waits for you, or for one that does",
+        state="Nothing was changed.",
+        hint="\n  ".join(rows[:NAMED]),
+    )
+
+
+def cut_short_closing(run: Run | None) -> bool:
+    """Whether a loop was killed while it carried out the choice: the rest of it comes first."""
+    return bool(run and run.origin and run.choice and not run.closed and not run.abandoned)
+
+
+def nothing_open(run: Run, top: Path) -> bool:
+    """Whether every story of a run is done."""
+    source = None if run.archived else source_of(run.plan, top)
+    return source is None or not source.load().open_stories(run.finished)
+
+
+def all_done(change: str) -> str:
+    """The sentence for a change with nothing left to do."""
+    return f"All stories of `{change}` are done; nothing was changed."
+
+
+def _nothing_to_do(prepared: Prepared, top: Path) -> str:
+    plan = prepared.plan
+    if prepared.source and prepared.source.name == "openspec":
+        from untildone.adapters.stories.openspec import archived
+
+        if there := archived(top, plan.change_id):
+            return f"The change `{plan.change_id}` is archived ({there}); nothing was changed."
+    if prepared.open_stories == 0:
+        later = f" Nor archived: `openspec archive {plan.change_id}` does that without a run."
+        return all_done(plan.change_id) + later * plan.archive
+    if plan.plain and prepared.source and _all_ticked(prepared.source):
+        return "Every box of tasks.md is ticked; nothing was changed. `--done manual` runs anyway."
+    return ""
+
+
+def _all_ticked(source: StorySource) -> bool:
+    book = source.load()
+    return 0 < book.total == book.complete

@@ -1,0 +1,162 @@
+"""Looking at runs, live or ended: state files, journals, stories, attempts."""
+
+import os
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+from untildone.adapters.git.repository import home
+from untildone.adapters.records import journal as journals
+from untildone.adapters.records.inbox import POLL_S
+from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
+from untildone.app.recovery import replay
+from untildone.commands import disk_usage
+from untildone.commands.plan import known_change
+from untildone.domain.errors import UserError
+from untildone.domain.plain_text import plain
+from untildone.domain.run.run import Run
+from untildone.domain.stories.story import Remark, Story, StoryBook
+from untildone.glance import look
+from untildone.wiring.repository import Repository
+from untildone.wiring.sources import changes, story_source
+from untildone.wiring.worktrees import others
+
+CHUNK = 1024 * 1024
+
+
+def schema() -> str:
+    """The JSON Schema of the state file."""
+    return resources.files("untildone").joinpath("schemas/loop-state.v1.json").read_text()
+
+
+def loops(repository: Repository) -> list[dict[str, object]]:
+    """Every state file of this repository, after repairing what a dead loop left open."""
+    for worktree in (repository, *others(repository)):
+        worktree.repair()
+    return look(os.fspath(repository.place.top)) or []
+
+
+def weigh(repository: Repository, loops: list[dict[str, object]]) -> None:
+    """Add to each loop how many attempts of its change are saved and what only they keep."""
+    git = repository.git()
+    for loop in loops:
+        refs = git.refs(f"refs/ralph/attempts/{loop.get('change_id')}/")
+        commits = {ref.commit for ref in refs.values()}
+        loop["saved_attempts"] = len(refs)
+        loop["saved_bytes"] = disk_usage.of_objects(git, commits) if commits else 0
+
+
+def stories(
+    repository: Repository, change: str, source: str, options: Options = NO_OPTIONS
+) -> StoryBook:
+    """The stories of a change."""
+    found = story_source(source, repository.place.top, change, options)
+    if found is None:
+        known_change(repository.place.top, change)
+        raise UserError(
+            f"The change has no tasks.md: {change}",
+            hint=f"`untildone run {change}` works on it as a plain loop",
+        )
+    return found.load()
+
+
+def changes_json(repository: Repository, source: str = "auto") -> list[dict[str, object]]:
+    """Every change that could be run here, of this source or of all."""
+    return [
+        {
+            "name": row.name,
+            "source": row.source,
+            "tasks": {"total": row.found.total, "complete": row.found.complete},
+            "state": "broken" if row.found.why else "open" if row.found.open else "done",
+            "why": row.found.why,
+        }
+        for row in changes(repository.place.top)
+        if source in ("auto", row.source)
+    ]
+
+
+def book_json(book: StoryBook) -> dict[str, object]:
+    """A story book as `stories --json` prints it."""
+    return {
+        "change": book.change,
+        "source": book.source,
+        "path": book.path,
+        "tasks": {"total": book.total, "complete": book.complete},
+        "stories": [_story_json(book, story) for story in book.stories],
+        "ignored": [_remark_json(book, remark) for remark in book.ignored],
+        "problems": [_remark_json(book, remark) for remark in book.problems],
+    }
+
+
+def _story_json(book: StoryBook, story: Story) -> dict[str, object]:
+    return {
+        "id": story.id,
+        "title": story.title,
+        "state": "done" if story.done else "open",
+        "depends_on": list(story.depends_on),
+        "priority": story.priority,
+        "parallel": story.parallel,
+        "acceptance": list(story.acceptance),
+        "path": book.place(story),
+        "line": story.line,
+        "tasks": [
+            {"id": task.id, "text": task.text, "done": task.done, "line": task.line}
+            for task in story.tasks
+        ],
+    }
+
+
+def _remark_json(book: StoryBook, remark: Remark) -> dict[str, object]:
+    return {"line": remark.line, "why": remark.why, "path": remark.path or book.path}
+
+
+def events(
+    repository: Repository, change: str, iteration: int | None, *, follow: bool
+) -> Iterator[dict[str, object]]:
+    """The events of the newest run, of one iteration if asked, on and on if followed."""
+    run = _run(repository, change)
+    path = repository.folder(run.plan.run_id).journal
+    shown, current = 0, 0
+    while True:
+        alive = repository.alive()
+        for k, event in enumerate(journals.events(path)):
+            if event["event"] == "iteration_started":
+                current = int(str(event["n"]))
+            if k >= shown and (iteration is None or current == iteration):
+                yield event
+            shown = max(shown, k + 1)
+        current = 0
+        if not follow or not alive:
+            return
+        repository.inbox.wake.wait(POLL_S / 4)
+
+
+def raw_output(repository: Repository, change: str, iteration: int | None) -> Iterator[str]:
+    """The agent's raw output with everything a terminal would obey taken out."""
+    run = _run(repository, change)
+    folder = repository.folder(run.plan.run_id).path / "logs"
+    wanted = f"{iteration:04d}.log" if iteration else "*.log"
+    for path in sorted(folder.glob(wanted)):
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                yield plain(chunk.decode(errors="replace"))
+
+
+def _run(repository: Repository, change: str) -> Run:
+    run = repository.needed(change) if change else repository.latest()
+    if run is None:
+        raise UserError("No loop has run in this worktree yet", hint="untildone run")
+    return run
+
+
+def homes(repository: Repository) -> list[Path]:
+    """Our folders in all worktrees of this repository, this one first."""
+    common = repository.place.common_dir
+    found = [home(repository.place), common / "untildone"]
+    found += sorted((common / "worktrees").glob("*/untildone"))
+    return list(dict.fromkeys(found))
+
+
+def replayed(root: Path, run_id: str) -> Run | None:
+    """A run from its journal in one of our folders."""
+    return replay(journals.replayed(root / "runs" / run_id / "journal.jsonl"))

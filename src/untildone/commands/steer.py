@@ -1,0 +1,150 @@
+"""What the person wishes for a run: told to its live loop, or written down for the next one."""
+
+import os
+import time
+
+from untildone.adapters.git.repository import STATE_FILE
+from untildone.adapters.records.inbox import send, wish
+from untildone.commands.control import for_people
+from untildone.commands.start_checks import refuse_ended
+from untildone.domain.errors import StoriesError, UserError
+from untildone.domain.run import fact as f
+from untildone.domain.run.machine import apply
+from untildone.domain.run.run import Run
+from untildone.domain.stories.parking import Why
+from untildone.domain.stories.story import StoryBook, StoryKey
+from untildone.domain.value import dataclass
+from untildone.wiring.repository import Repository, read_state
+from untildone.wiring.sources import source_of
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Where a wish went, and the run as it will be with it."""
+
+    before: Run
+    after: Run
+    live: bool
+
+    @property
+    def released(self) -> list[str]:
+        """Stories that are taken up again because of it."""
+        return [key[0] for key in self.before.parked if key not in self.after.parked]
+
+    @property
+    def change(self) -> str:
+        """The change of the run."""
+        return self.after.plan.change_id
+
+
+def guide(repository: Repository, change: str, story_id: str, text: str) -> Heard:
+    """Words for the next prompts, of all stories or of one; they may answer a question."""
+    if not text.strip():
+        raise UserError(
+            "There is no guidance in the text", hint=f'untildone guide {change} "what to know"'
+        )
+    run = _run(repository, change)
+    key = _open_key(repository, run, story_id) if story_id else None
+    return _say(repository, run, f.Guided(text.strip(), key, f"{time.time_ns()}-{os.getpid()}"))
+
+
+def clear(repository: Repository, change: str, story_id: str) -> Heard:
+    """Guidance is taken back."""
+    run = _run(repository, change)
+    key = _key(repository, run, story_id) if story_id else None
+    return _say(repository, run, f.GuidanceCleared(key))
+
+
+def skip(repository: Repository, change: str, story_id: str, why: str) -> Heard:
+    """A story is passed over; its boxes stay open."""
+    run = _run(repository, change)
+    key = _open_key(repository, run, story_id)
+    return _say(repository, run, f.StoryParked(key, Why.SKIPPED, why))
+
+
+def retry(repository: Repository, change: str, story_id: str) -> Heard:
+    """A story is taken up again with all its retries."""
+    run = _run(repository, change)
+    return _say(repository, run, f.StoryRetried(_open_key(repository, run, story_id)))
+
+
+def reorder(repository: Repository, change: str, story_ids: tuple[str, ...]) -> Heard:
+    """These stories come first."""
+    run = _run(repository, change)
+    keys = tuple(_open_key(repository, run, story_id) for story_id in story_ids)
+    return _say(repository, run, f.StoriesReordered(keys))
+
+
+# ---------------------------------------------------------------------------------------------
+
+
+def _run(repository: Repository, change: str) -> Run:
+    run = repository.needed(change)
+    for_people(run.plan.run_id)
+    refuse_ended(repository, run)
+    return run
+
+
+def _say(repository: Repository, run: Run, fact: f.Fact) -> Heard:
+    state = read_state(repository.place.top / STATE_FILE) or {}
+    now = repository.clock.now()
+    if repository.alive() and state.get("run_id") == run.plan.run_id:
+        pid = state.get("pid")
+        message = wish(run.plan.change_id, fact)
+        send(repository.inbox.folder, pid if isinstance(pid, int) else 0, message)
+        return Heard(run, apply(run, fact, now), live=True)
+    repository.lock.take(run.plan.change_id)
+    try:
+        run = repository.needed(run.plan.change_id)
+        return Heard(run, repository.note(run, fact), live=False)
+    finally:
+        repository.lock.release()
+
+
+def _open_key(repository: Repository, run: Run, story_id: str) -> StoryKey:
+    """The story with this id, if there is still something to do for it."""
+    key = _key(repository, run, story_id)
+    if key in run.finished:
+        raise UserError(
+            f"Story {story_id} is finished",
+            state="Nothing was changed.",
+            hint=f"`untildone undo {run.plan.change_id}` takes back the newest checkpoint; "
+            "`untildone undo --list` shows all of them",
+        )
+    return key
+
+
+def _key(repository: Repository, run: Run, story_id: str) -> StoryKey:
+    known = next((key for key in (*run.parked, *run.finished) if key[0] == story_id), None)
+    if known:
+        return known
+    source = None if run.plan.plain else source_of(run.plan, repository.place.top)
+    if source is None:
+        raise UserError(
+            f"The run of `{run.plan.change_id}` has no stories",
+            state="Nothing was changed.",
+            hint=f'untildone guide {run.plan.change_id} "what to know"',
+        )
+    book = source.load()
+    found = next((story for story in book.stories if story.id == story_id), None)
+    if found is None:
+        raise _unknown(book, story_id)
+    if found.done:
+        raise UserError(
+            f"Story {story_id} is done already: all its boxes are ticked",
+            state="Nothing was changed.",
+            hint=f"untildone stories {book.change}",
+        )
+    return found.key
+
+
+def _unknown(book: StoryBook, story_id: str) -> StoriesError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(story_id, [story.id for story in book.stories], n=1, cutoff=0.3)
+    meant = f"; did you mean `{near[0]}`?" if near else ""
+    return StoriesError(
+        f"There is no story `{story_id}` in {book.path}{meant}",
+        state="Nothing was changed.",
+        hint=f"`untildone stories {book.change}` lists them",
+    )

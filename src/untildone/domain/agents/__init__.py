@@ -1,0 +1,1 @@
+"""One agent call: prompt, promise, trouble, learnings."""

@@ -1,0 +1,58 @@
+"""What failed before the first story: named to the person, and let through if asked for."""
+
+from collections.abc import Iterable
+
+from untildone.domain.checks.checks import Check, Checked, Failing
+from untildone.domain.checks.failing_tests import failing_tests
+from untildone.domain.value import dataclass
+
+MOST_NAMED = 10
+EXITED = "exit code"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A failing check beside its failure at the start: what is new, what is old."""
+
+    new: tuple[str, ...] = ()
+    old: tuple[str, ...] = ()
+
+
+def failing(check: Check, checked: Checked) -> Failing:
+    """What is remembered of a failing check."""
+    return Failing(check.command, checked.how, failing_tests(checked.output))
+
+
+def compare(now: Failing, known: Iterable[Failing]) -> Compared:
+    """By the names of failing tests where both have them, else by how the check ended."""
+    then = next((was for was in known if was.command == now.command), None)
+    if then is None:
+        return Compared(new=now.names or (now.command,))
+    if then.names and now.names and now.how.startswith(EXITED):
+        new = tuple(name for name in now.names if name not in then.names)
+        return Compared(new, tuple(name for name in now.names if name in then.names))
+    if then.names or then.how != now.how:
+        return Compared(new=(f"{now.command} ({now.how}, before: {then.how})",))
+    return Compared(old=now.names or (now.command,))
+
+
+def already_fails(found: Failing, *, baseline: bool) -> str:
+    """The sentence for a check that fails before anything was done."""
+    rule = (
+        "only what is newly broken blocks a story"
+        if baseline
+        else "a story is finished only when it passes; `--baseline` lets old failures through"
+    )
+    tests = f", {listed(found.names)}" if found.names else ""
+    return f"already fails before the first story: `{found.command}` ({found.how}{tests}); {rule}"
+
+
+def let_through(now: Failing, old: tuple[str, ...]) -> str:
+    """The sentence for old failures that do not block."""
+    return f"Old failures of `{now.command}` were let through: {listed(old)}"
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """Names in one line; of very many the first ones."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""Tokens, prices and budgets."""

@@ -1,0 +1,89 @@
+"""What a run has cost so far, kept up to date call by call: sums, never a walk over the history."""
+
+from dataclasses import field, replace
+from datetime import datetime
+
+from untildone.domain.agents.agent import Usage
+from untildone.domain.stories.story import StoryKey
+from untildone.domain.value import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What calls have cost, of the run or of one story.
+
+    `uncounted` are calls whose tokens nobody told, `unpriced` those whose cost nobody knows.
+    """
+
+    tokens: int = 0
+    cost_usd: float | None = None
+    seconds: float = 0.0
+    iterations: int = 0
+    uncounted: int = 0
+    unpriced: int = 0
+
+    def with_call(self, usage: Usage | None, *, iteration: bool, told: bool) -> "Account":
+        """One more call; only one that was `told` of by its agent can leave out its tokens."""
+        used = usage or Usage()
+        silent = told and not (used.total + used.cache_read_tokens + used.cache_write_tokens)
+        cost = self.cost_usd
+        if used.cost_usd is not None:
+            cost = (cost or 0.0) + used.cost_usd
+        return replace(
+            self,
+            tokens=self.tokens + used.total,
+            cost_usd=cost,
+            iterations=self.iterations + iteration,
+            uncounted=self.uncounted + silent,
+            unpriced=self.unpriced + (told and used.cost_usd is None),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The accounts of a run and of its unfinished stories; `since` is when the clock was read last.
+
+    Without `since` nobody works on the run: what passes until then is nobody's time.
+    """
+
+    total: Account = Account()
+    stories: dict[StoryKey, Account] = field(default_factory=dict)
+    since: datetime | None = None
+
+    def story(self, key: StoryKey) -> Account:
+        """What this story has cost so far."""
+        return self.stories.get(key, Account())
+
+    def passed(self, at: datetime) -> float:
+        """The seconds since the clock was read last."""
+        return max(0.0, (at - self.since).total_seconds()) if self.since else 0.0
+
+    def read(self, at: datetime | None) -> "Ledger":
+        """The clock is read without counting, or stops."""
+        return replace(self, since=at)
+
+    def worked(self, at: datetime, key: StoryKey | None = None) -> "Ledger":
+        """The time since then was worked on the run, and on this story."""
+        seconds = self.passed(at)
+        total = replace(self.total, seconds=self.total.seconds + seconds)
+        after = replace(self, total=total, since=at)
+        if key is None:
+            return after
+        story = self.story(key)
+        return after.with_story(key, replace(story, seconds=story.seconds + seconds))
+
+    def called(
+        self, key: StoryKey, usage: Usage | None, *, iteration: bool, told: bool
+    ) -> "Ledger":
+        """A call for this story is over."""
+        total = self.total.with_call(usage, iteration=iteration, told=told)
+        story = self.story(key).with_call(usage, iteration=iteration, told=told)
+        return replace(self, total=total).with_story(key, story)
+
+    def with_story(self, key: StoryKey, account: Account) -> "Ledger":
+        """One story's account replaced."""
+        return replace(self, stories=self.stories | {key: account})
+
+    def without_story(self, key: StoryKey) -> "Ledger":
+        """A finished story needs no account of its own."""
+        return replace(self, stories={k: v for k, v in self.stories.items() if k != key})

@@ -1,0 +1,1 @@
+"""What is told of a run: events and the account of a report."""

@@ -1,0 +1,361 @@
+"""Facts: what happened in the world, one class each; folding them gives the run."""
+
+from datetime import datetime
+
+from untildone.domain.agents.agent import Ending, Kind, Session, Trouble, Usage
+from untildone.domain.checks.checks import Failing
+from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.run.run import Choice, Origin, Outcome, Plan, Stop
+from untildone.domain.stories.parking import Why
+from untildone.domain.stories.story import StoryBook, StoryKey
+from untildone.domain.value import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run was planned; nothing of the user's has been touched yet."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The user's state is saved and the run's workspace stands at its first checkpoint."""
+
+    origin: Origin
+    checkpoint: str
+    backup_ref: str
+    archived_ref: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoriesLoaded:
+    """The stories as they are now. `book` is not journalled: a new process reads it again.
+
+    `marked` are open stories with a question of the person, `settled` parked ones that are open no
+    more; `held` says that every open story is parked or waits for one that is.
+    """
+
+    total: int
+    complete: int
+    done: bool
+    book: StoryBook | None = None
+    stories: int = 0
+    finished: int = 0
+    marked: tuple[tuple[StoryKey, str], ...] = ()
+    settled: tuple[StoryKey, ...] = ()
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksTried:
+    """These required checks fail before the first story; what they changed was put back."""
+
+    failing: tuple[Failing, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """An agent is about to be called; on disk before its process exists.
+
+    `checks` are the story's own, as they were before the agent could change them. `learned` are
+    the learnings that the first call of a story is shown.
+    """
+
+    lane: int
+    n: int
+    story_id: str
+    story_key: StoryKey
+    log_file: str
+    agent: str = ""
+    model: str = ""
+    resumes: Session | None = None
+    checks: tuple[str, ...] = ()
+    rung: int = 0
+    learned: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """The agent's whole process group is gone and its output is judged."""
+
+    lane: int
+    outcome: Outcome
+    reason: str = ""
+    commits: tuple[str, ...] = ()
+    usage: Usage | None = None
+    trouble: Trouble | None = None
+    session: Session | None = None
+    ending: Ending = Ending.EXITED
+    exit_code: int | None = None
+    spoke: bool = False
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageMeasured:
+    """Tokens and cost of the open iteration are known."""
+
+    lane: int
+    usage: Usage | None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The loop's own checks ran after COMPLETE; `still_failing` did already before the run.
+
+    `fatal`: the run ends once the attempt is put back.
+    """
+
+    lane: int
+    passed: bool
+    reason: str = ""
+    still_failing: tuple[Failing, ...] = ()
+    fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The work is committed (`commit` is empty when a plain iteration left nothing to commit)."""
+
+    lane: int
+    commit: str
+    checkpoint: str
+    remarks: tuple[str, ...] = ()
+    tree: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """The attempt is saved under a ref and the tree is back at the checkpoint.
+
+    `tree` are the attempt's files; empty if it changed none.
+    """
+
+    lane: int
+    saved_ref: str
+    remarks: tuple[str, ...] = ()
+    tree: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryParked:
+    """A story is passed over from now on."""
+
+    key: StoryKey
+    why: Why
+    text: str = ""
+    saved_ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryRetried:
+    """The person wants a story tried (again): no longer parked, all its retries before it."""
+
+    key: StoryKey
+
+
+@dataclass(frozen=True, slots=True)
+class StoriesReordered:
+    """The person wants these stories first, in this order."""
+
+    keys: tuple[StoryKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guided:
+    """The person has something to say to the agent: about one story, or about all."""
+
+    text: str
+    key: StoryKey | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GuidanceCleared:
+    """The person takes guidance back: that of one story, or all of it."""
+
+    key: StoryKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitStarted:
+    """A limit is being waited out."""
+
+    lane: int
+    until: datetime
+    why: str
+    kind: Kind = Kind.OVERLOADED
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedIn:
+    """Another agent works until the usual one is past its limit."""
+
+    lane: int
+    agent: str
+    model: str
+    until: datetime
+    why: str
+    instead_of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitOver:
+    """The wait has ended."""
+
+    lane: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReached:
+    """A budget is used up; the loop waits for a higher one if somebody is there to give it."""
+
+    reached: Reached
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSet:
+    """The person gave the run these budgets, in place of those of the same names."""
+
+    budgets: tuple[Budget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PersonDone:
+    """The person said that a manual run is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Somebody asked the loop to stop."""
+
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceMade:
+    """Cleanup or keep."""
+
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """The finished change was put away; without a `path` it was refused, and `refused` says why."""
+
+    path: str
+    refused: str = ""
+    commit: str = ""
+    checkpoint: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The choice is carried out."""
+
+    choice: Choice
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The choice cannot be carried out now; nothing was changed."""
+
+    choice: Choice
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    """A step failed in the outside world."""
+
+    step: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A new process goes on with the run, with these flags and renewed retries."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """A new process asks for the choice that an earlier one did not get."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """Edits that the person made on the branch between two processes are the new checkpoint."""
+
+    lane: int
+    checkpoint: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The run will not go on: restored, or given up on request."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """An operation was undone: the run stands again where it stood after its first facts."""
+
+    facts: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """The person was asked about a story, or nobody could be: the run ends with it."""
+
+    key: StoryKey
+
+
+# What the person may want of a run at any time, live or not.
+Wish = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared | GivenUp
+
+# What the loop does and finds.
+Happening = (
+    Started
+    | Opened
+    | StoriesLoaded
+    | ChecksTried
+    | AttemptStarted
+    | AttemptEnded
+    | UsageMeasured
+    | Verified
+    | Saved
+    | Reverted
+    | WaitStarted
+    | SteppedIn
+    | WaitOver
+    | BudgetReached
+    | BudgetSet
+    | PersonDone
+    | StopRequested
+    | ChoiceMade
+    | Archived
+    | Closed
+    | Refused
+    | StepFailed
+    | Resumed
+    | AskedAgain
+    | Adopted
+    | Abandoned
+    | TakenBack
+)
+Fact = Happening | Wish

@@ -1,0 +1,176 @@
+"""The loop as a machine: `next_steps` decides what to do, `apply` folds in what happened."""
+
+from datetime import datetime
+from typing import assert_never
+
+from untildone.domain.agents.same_failure import next_rung
+from untildone.domain.checks.checks import Check, Level, in_force
+from untildone.domain.run import apply_fact, archiving, parking_rules
+from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
+from untildone.domain.run.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
+from untildone.domain.run.run_endings import all_finished
+from untildone.domain.run.spending import booked
+
+
+def next_steps(run: Run) -> tuple[s.Step, ...]:
+    """What may start now: run-wide steps alone, otherwise one step per lane."""
+    if run.abandoned or run.closed:
+        return (s.Finish(run.status),)
+    if run.origin is None:
+        return (s.Open(),)
+    if run.ended:
+        return (_ending_step(run),)
+    settling = tuple(_lane_step(run, lane) for lane in run.lanes if lane.iteration)
+    if settling:
+        return settling
+    if run.held_up:
+        return (s.AwaitBudget(run.held_up.name),)
+    if run.undecided:
+        return (s.AskAboutStory(run.undecided),)
+    return tuple(_idle_step(run, lane) for lane in run.lanes)
+
+
+def _lane_step(run: Run, lane: Lane) -> s.Step:
+    iteration = lane.iteration
+    assert iteration is not None
+    match iteration.stage:
+        case Stage.RUNNING:
+            # Only a crash leaves an iteration without its end: recovery supplies the missing fact.
+            return s.Revert(lane.id)
+        case Stage.ENDED:
+            return s.MeasureUsage(lane.id)
+        case Stage.MEASURED:
+            return s.Verify(lane.id)
+        case Stage.JUDGED:
+            keep = run.plan.plain or iteration.outcome is Outcome.COMPLETE
+            return s.Save(lane.id) if keep else s.Revert(lane.id)
+        case _:
+            assert_never(iteration.stage)
+
+
+def _idle_step(run: Run, lane: Lane) -> s.Step:
+    if lane.waiting:
+        return s.Wait(lane.id, None, lane.strikes, lane.waiting.until)
+    if lane.limit:
+        return s.Wait(lane.id, lane.limit, lane.strikes)
+    if run.book is None and not (run.plan.plain and run.plan.done is not Done.TASKS):
+        return s.LoadStories()
+    n = run.current_iteration + 1
+    if run.plan.plain:
+        if required_at_start(run):
+            return s.TryChecks(lane.id, f"iteration-{n}")
+        return s.RunAttempt(lane.id, n, None, 1, 1, "")
+    assert run.book is not None
+    story = run.next_story
+    if story is None:
+        # Another look says why, if stories were set aside since the last one.
+        return s.AwaitPerson() if all_finished(run) else s.LoadStories()
+    if required_at_start(run):
+        return s.TryChecks(lane.id, story.id)
+    tally = run.tally(story.key)
+    allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
+    last = tally.calls + 1 == allowed
+    rung = next_rung(tally.tried, len(run.plan.rungs), last=last)
+    return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, tally.reason, rung)
+
+
+def _ending_step(run: Run) -> s.Step:
+    if run.status is Status.STOPPED or (run.stop and run.stop.how is StopHow.NOW):
+        return s.Finish(run.status) if run.choice is None else s.Close(run.choice)
+    if archiving.is_due(run):
+        return s.Archive()
+    return s.AskChoice() if run.choice is None else s.Close(run.choice)
+
+
+def required_at_start(run: Run) -> tuple[Check, ...]:
+    """The checks to try before the first story; none if that was done, or is not wanted."""
+    plan = run.plan
+    wanted = plan.verify_start or plan.baseline
+    if not (wanted and plan.checks_count) or run.known_failures is not None:
+        return ()
+    return tuple(check for check in in_force(plan.verify) if check.level is Level.REQUIRED)
+
+
+def awaits_person(run: Run) -> bool:
+    """Whether only the person's word is missing."""
+    return not run.ended and isinstance(next_steps(run)[0], s.AwaitPerson)
+
+
+def tries_checks(run: Run) -> bool:
+    """Whether the checks are being tried before the first story."""
+    return not run.ended and isinstance(next_steps(run)[0], s.TryChecks)
+
+
+def begin(started: f.Started, at: datetime) -> Run:
+    """The run as it is before anything was touched."""
+    return Run(plan=started.plan, started_at=at)
+
+
+def apply(run: Run, fact: f.Fact, at: datetime) -> Run:
+    """The run after this fact, what it has spent included."""
+    if isinstance(fact, f.Wish):
+        after = parking_rules.granted(run, fact, at)
+    else:
+        after = _folded(run, fact, at)
+    return booked(run, fact, after, at)
+
+
+def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - one arm per fact
+    match fact:
+        case f.Started():
+            return begin(fact, at)
+        case f.Opened():
+            return apply_fact.opened(run, fact)
+        case f.StoriesLoaded():
+            return apply_fact.stories_loaded(run, fact, at)
+        case f.ChecksTried():
+            return apply_fact.checks_tried(run, fact)
+        case f.AttemptStarted():
+            return apply_fact.attempt_started(run, fact, at)
+        case f.AttemptEnded():
+            return apply_fact.attempt_ended(run, fact, at)
+        case f.UsageMeasured():
+            return apply_fact.usage_measured(run, fact)
+        case f.Verified():
+            return apply_fact.verified(run, fact)
+        case f.Saved():
+            return apply_fact.saved(run, fact)
+        case f.Reverted():
+            return apply_fact.reverted(run, fact)
+        case f.WaitStarted():
+            return apply_fact.wait_started(run, fact)
+        case f.SteppedIn():
+            return apply_fact.stepped_in(run, fact)
+        case f.WaitOver():
+            return apply_fact.wait_over(run, fact)
+        case f.BudgetReached():
+            return apply_fact.budget_reached(run, fact)
+        case f.BudgetSet():
+            return apply_fact.budget_set(run, fact)
+        case f.PersonDone():
+            return apply_fact.person_done(run)
+        case f.StopRequested():
+            return apply_fact.stop_requested(run, fact)
+        case f.ChoiceMade():
+            return apply_fact.choice_made(run, fact)
+        case f.Archived():
+            return archiving.archived(run, fact)
+        case f.Closed():
+            return apply_fact.closed(run, fact)
+        case f.Refused():
+            return apply_fact.refused(run, fact)
+        case f.StepFailed():
+            return apply_fact.step_failed(run, fact)
+        case f.Resumed():
+            return apply_fact.resumed(run, fact)
+        case f.AskedAgain():
+            return apply_fact.asked_again(run, fact)
+        case f.Adopted():
+            return apply_fact.adopted(run, fact)
+        case f.Abandoned():
+            return apply_fact.abandoned(run, fact)
+        case f.TakenBack():
+            return run  # only a replay knows what was then
+        case _:
+            assert_never(fact)

@@ -1,0 +1,387 @@
+"""A run and its iterations: everything that survives a restart of the process."""
+
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+
+from untildone.domain.agents.agent import Kind, Permissions, Session, Trouble, Usage
+from untildone.domain.agents.same_failure import Tried
+from untildone.domain.checks.checks import Failing
+from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.costs.ledger import Ledger
+from untildone.domain.run.waiting import StandIn, Waiting
+from untildone.domain.stories.guidance import Guidance
+from untildone.domain.stories.parking import Parked
+from untildone.domain.stories.story import Story, StoryBook, StoryKey
+from untildone.domain.value import dataclass
+
+
+class Status(StrEnum):
+    """The six words other tools may rely on."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    DONE = "done"
+    STUCK = "stuck"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+
+
+class Outcome(StrEnum):
+    """How one iteration went."""
+
+    COMPLETE = "complete"
+    FAILED = "failed"
+    NO_PROMISE = "no_promise"
+    TIMEOUT = "timeout"
+    IDLE_TIMEOUT = "idle_timeout"
+    VERIFY_FAILED = "verify_failed"
+    AGENT_ERROR = "agent_error"
+    INTERRUPTED = "interrupted"
+
+
+class Reason(StrEnum):
+    """Why a run came to its end."""
+
+    SUCCESS = "success"
+    MAX_RETRIES = "max_retries"
+    MAX_ITERATIONS = "max_iterations"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+    ERROR = "error"
+    PARKED = "parked"
+
+
+class Done(StrEnum):
+    """What makes a run done."""
+
+    TASKS = "tasks"
+    MANUAL = "manual"
+    PROMISE = "promise"
+
+
+class Choice(StrEnum):
+    """What becomes of the work when the loop has ended."""
+
+    CLEANUP = "cleanup"
+    KEEP = "keep"
+
+
+class StopHow(StrEnum):
+    """When a stop request takes effect."""
+
+    NOW = "now"
+    AFTER_ITERATION = "after-iteration"
+    AFTER_STORY = "after-story"
+
+
+class Stage(StrEnum):
+    """How far the open iteration is."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    MEASURED = "measured"
+    JUDGED = "judged"
+
+
+def label(agent: str, model: str) -> str:
+    """An agent and its model as NAME or NAME:MODEL."""
+    return f"{agent}:{model}" if model else agent
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers that bound a run; times in minutes, sizes in MiB."""
+
+    max_retries: int = 3
+    max_iterations: int = 10
+    stall_threshold: int = 2
+    timeout_min: float = 45.0
+    idle_timeout_min: float = 15.0
+    max_file_mb: float = 50.0
+    verify_timeout_min: float = 0.0
+
+    @property
+    def check_min(self) -> float:
+        """How long one check may take."""
+        return self.verify_timeout_min or self.timeout_min
+
+    repeat_limit: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What was decided before the run began, flags included; `resume` starts from it.
+
+    `sandbox` is what was asked for, `contained` what this machine made of it. `fallback` is the
+    agent (`NAME` or `NAME:MODEL`) that steps in while the usual one is at a limit. `verify_found`
+    are checks that the project seems to have and that nobody asked for: they are only named.
+    `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
+    the first of them.
+    """
+
+    change_id: str
+    run_id: str
+    task: str
+    plain: bool
+    done: Done
+    source: str
+    agent: str
+    limits: Limits
+    model: str = ""
+    agent_cmd: str = ""
+    script: str = ""
+    verify: tuple[str, ...] = ()
+    story_verify: tuple[str, ...] = ()
+    verify_found: tuple[str, ...] = ()
+    protect: tuple[str, ...] = ()
+    check_files: tuple[str, ...] = ()
+    protect_checks: bool = True
+    evidence: bool = False
+    clean_room: bool = False
+    allow_empty_story: tuple[str, ...] = ()
+    verify_start: bool = False
+    baseline: bool = False
+    checkpoint: str = "branch"
+    on_complete: str = "keep"
+    usage_cmd: str = ""
+    prompt_template: str = ""
+    configured_max: int = 0
+    permissions: Permissions = Permissions.FULL
+    fallback: str = ""
+    resume_session: bool = False
+    sandbox: str = "off"
+    sandbox_network: bool = True
+    sandbox_writable: tuple[str, ...] = ()
+    contained: bool = False
+    granularity: str = "group"
+    source_file: str = ""
+    archive: bool = False
+    on_fail: str = "stop"
+    ladder: tuple[str, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    on_stuck: str = "retry"
+    learnings: str = ""
+
+    @property
+    def stand_in(self) -> tuple[str, str]:
+        """The agent and the model of `fallback`; both empty if there is none."""
+        agent, _, model = self.fallback.partition(":")
+        return agent, model
+
+    @property
+    def rungs(self) -> tuple[tuple[str, str], ...]:
+        """Agent and model of every rung; without a ladder there is one."""
+        return tuple(map(self._rung, self.ladder)) or ((self.agent, self.model),)
+
+    @property
+    def checks_count(self) -> bool:
+        """Whether COMPLETE means something: a plain loop asks for it only with `promise`."""
+        return not self.plain or self.done is Done.PROMISE
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """What no attempt may change."""
+        return (*self.protect, *self.check_files)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Every agent that may be called, once each."""
+        names = [*(agent for agent, _ in self.rungs), self.stand_in[0]]
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    def _rung(self, text: str) -> tuple[str, str]:
+        agent, _, model = text.partition(":")
+        return agent, model or (self.model if agent == self.agent else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where HEAD was before the run: a branch name, or empty when detached, and the commit."""
+
+    branch: str
+    commit: str
+
+    @property
+    def label(self) -> str:
+        """The branch name, or the full sha of a detached start."""
+        return self.branch or self.commit
+
+    @property
+    def head(self) -> str:
+        """The full name of the branch, or the commit of a detached start."""
+        return f"refs/heads/{self.branch}" if self.branch else self.commit
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One agent call: open while its stage moves on, then an entry of the history."""
+
+    n: int
+    started: datetime
+    story_id: str
+    attempt: int
+    attempts_allowed: int
+    story_key: StoryKey = ("", "")
+    log_file: str = ""
+    ended: datetime | None = None
+    stage: Stage = Stage.RUNNING
+    outcome: Outcome | None = None
+    reason: str = ""
+    usage: Usage | None = None
+    commits: tuple[str, ...] = ()
+    saved_ref: str = ""
+    done_check: bool = False
+    trouble: Trouble | None = None
+    session: Session | None = None
+    agent: str = ""
+    checks: tuple[str, ...] = ()
+    question: str = ""
+    model: str = ""
+    rung: int = 0
+    fatal: bool = False
+
+    @property
+    def outcome_class(self) -> str:
+        """What came of it in one word: finer than the outcome, for statistics and for people."""
+        if self.trouble and self.outcome is not Outcome.COMPLETE:
+            return self.trouble.kind
+        if self.question:
+            return "question"
+        return Kind.HUNG if self.timed_out else self.outcome or ""
+
+    @property
+    def limit(self) -> Trouble | None:
+        """The limit or passing trouble that makes this call no attempt."""
+        return self.trouble if self.trouble and self.trouble.passing else None
+
+    @property
+    def timed_out(self) -> bool:
+        """Ended by a time limit, hard or idle."""
+        return self.outcome in (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Calls made for a story, attempts spent since the last renewal, the reason to pass on.
+
+    `tried` are its last failed attempts, oldest first. `learned` are the learnings as its first
+    call was shown them: an attempt without a reason must not change the prompt.
+    """
+
+    calls: int = 0
+    spent: int = 0
+    reason: str = ""
+    tried: tuple[Tried, ...] = ()
+    learned: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A request to stop; `signal` is 0 unless the process was signalled."""
+
+    how: StopHow
+    signal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One workspace with at most one open iteration. The first release has a single lane.
+
+    `limited` is who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures
+    that the work at hand was let through with.
+    """
+
+    id: int = 0
+    checkpoint: str = ""
+    iteration: Iteration | None = None
+    limit: Trouble | None = None
+    limited: str = ""
+    waiting: Waiting | None = None
+    strikes: int = 0
+    stand_in: StandIn | None = None
+    still_failing: tuple[Failing, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of the loop over a change, from its start to the chosen ending.
+
+    `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
+    `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in
+    `order` come first; the person is asked about the one in `undecided`. `trees` are what the
+    last two iterations of a plain loop left. `known_failures` are the checks that failed before
+    the first story; None: they were not tried. `over` is the budget that is used up: the run
+    waits for a higher one, or was stopped there.
+    """
+
+    plan: Plan
+    started_at: datetime
+    status: Status = Status.STARTING
+    reason: Reason | None = None
+    origin: Origin | None = None
+    backup_ref: str = ""
+    lanes: tuple[Lane, ...] = (Lane(),)
+    book: StoryBook | None = None
+    iterations: tuple[Iteration, ...] = ()
+    finished: frozenset[StoryKey] = frozenset()
+    tallies: dict[StoryKey, Tally] = field(default_factory=dict)
+    commitless: int = 0
+    trees: tuple[str, ...] = ()
+    person_done: bool = False
+    stop: Stop | None = None
+    choice: Choice | None = None
+    closed: bool = False
+    refused: bool = False
+    abandoned: bool = False
+    error: str = ""
+    story_count: int = 0
+    finished_count: int = 0
+    unattempted: Usage = Usage()
+    archived: bool = False
+    parked: dict[StoryKey, Parked] = field(default_factory=dict)
+    answered: frozenset[StoryKey] = frozenset()
+    known_failures: tuple[Failing, ...] | None = None
+    ledger: Ledger = Ledger()
+    over: Reached | None = None
+    order: tuple[StoryKey, ...] = ()
+    undecided: StoryKey | None = None
+    guidance: tuple[Guidance, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        """The loop is over; what remains is the completion choice."""
+        return self.status in (Status.DONE, Status.STUCK, Status.STALLED, Status.STOPPED)
+
+    @property
+    def held_up(self) -> Reached | None:
+        """The budget that no call can be made without; that of a parked story holds up nothing."""
+        return self.over if self.over and self.over.story_key not in self.parked else None
+
+    @property
+    def resumable(self) -> bool:
+        """Whether `resume` could go on with it: neither given up nor carried to its end."""
+        over = self.closed and (self.choice is Choice.CLEANUP or self.status is Status.DONE)
+        return not (self.abandoned or over)
+
+    @property
+    def current_iteration(self) -> int:
+        """The running iteration, or the last one."""
+        open_n = max((lane.iteration.n for lane in self.lanes if lane.iteration), default=0)
+        return max(open_n, self.iterations[-1].n if self.iterations else 0)
+
+    @property
+    def next_story(self) -> Story | None:
+        """The story that comes next, by the last look at them."""
+        return self.book.next_story(self.finished, self.parked) if self.book else None
+
+    def tally(self, key: StoryKey) -> Tally:
+        """Calls and spent attempts of a story."""
+        return self.tallies.get(key, Tally())
+
+    def conversation(self, key: StoryKey, agent: str, rung: int = 0) -> Session | None:
+        """The conversation of this agent's last call for a story, unless it broke down."""
+        asked, calls = (key, agent, rung), reversed(self.iterations)
+        known = (it for it in calls if (it.story_key, it.agent, it.rung) == asked)
+        last = next(known, None)
+        return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None

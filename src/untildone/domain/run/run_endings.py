@@ -1,0 +1,67 @@
+"""When a run ends: done, stopped, stalled, stuck at its cap."""
+
+from dataclasses import replace
+
+from untildone.domain.run.run import (
+    Done,
+    Iteration,
+    Outcome,
+    Reason,
+    Run,
+    Status,
+    StopHow,
+)
+
+
+def plain_verdict(run: Run, iteration: Iteration) -> Run:
+    """What follows an iteration of the plain loop."""
+    promised = run.plan.done is Done.PROMISE and iteration.outcome is Outcome.COMPLETE
+    if promised:
+        last = replace(run.iterations[-1], done_check=True)
+        run = replace(run, iterations=(*run.iterations[:-1], last))
+    if promised or run.person_done:
+        return end(run, Status.DONE, Reason.SUCCESS)
+    if run.plan.done is Done.TASKS and not must_stop_now(run):
+        return run  # the boxes decide first, see stories_loaded
+    if stop_is_due(run):
+        return end(run, Status.STOPPED, Reason.STOPPED)
+    if run.commitless >= run.plan.limits.stall_threshold:
+        return end(run, Status.STALLED, Reason.STALLED)
+    if run.current_iteration >= run.plan.limits.max_iterations:
+        return end(run, Status.STUCK, Reason.MAX_ITERATIONS)
+    return run
+
+
+def must_stop_now(run: Run) -> bool:
+    """Whether a stop wants the run to end at once."""
+    return run.stop is not None and run.stop.how is StopHow.NOW
+
+
+def stop_now(run: Run) -> Run:
+    """Stopped, if a stop wants it at once."""
+    return end(run, Status.STOPPED, Reason.STOPPED) if must_stop_now(run) else run
+
+
+def stop_is_due(run: Run) -> bool:
+    """Whether a stop takes effect between two iterations."""
+    if not run.stop:
+        return False
+    if run.stop.how is not StopHow.AFTER_STORY or run.plan.plain or not run.iterations:
+        return True
+    return run.iterations[-1].outcome is Outcome.COMPLETE
+
+
+def word_counts(run: Run) -> bool:
+    """The person's word ends a plain loop, and a manual one when its stories are finished."""
+    manual = run.plan.done is Done.MANUAL and all_finished(run)
+    return run.person_done and (run.plan.plain or manual)
+
+
+def all_finished(run: Run) -> bool:
+    """Whether every story is finished, by the last look at them."""
+    return not run.plan.plain and 0 < run.story_count == run.finished_count
+
+
+def end(run: Run, status: Status, reason: Reason) -> Run:
+    """The run, ended."""
+    return replace(run, status=status, reason=reason)

@@ -1,0 +1,192 @@
+"""What a run has spent, which budget is used up, and what the rest will cost."""
+
+import math
+from dataclasses import replace
+from datetime import datetime
+
+from untildone.domain.agents.agent import Ending
+from untildone.domain.costs.budget import OF_A_STORY, Budget, Reached, kind
+from untildone.domain.costs.ledger import Account, Ledger
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Outcome, Run
+from untildone.domain.stories.story import StoryKey
+from untildone.domain.value import dataclass
+
+# How a call ends whose agent had the time to say what it used.
+TOLD = (Outcome.COMPLETE, Outcome.FAILED, Outcome.NO_PROMISE)
+
+
+def booked(before: Run, fact: f.Fact, after: Run, at: datetime) -> Run:
+    """The run after this fact, with the time and the usage that it tells of."""
+    ledger = _entered(before, fact, after, at)
+    return after if ledger is before.ledger else replace(after, ledger=ledger)
+
+
+def _entered(run: Run, fact: f.Fact, after: Run, at: datetime) -> Ledger:
+    ledger = run.ledger
+    match fact:
+        case f.Opened() | f.AttemptStarted() | f.WaitStarted() | f.Resumed():
+            return ledger.read(at)
+        case f.BudgetSet() if run.over and not after.over:
+            return ledger.read(at)
+        case f.AttemptEnded():
+            # Nobody knows how long the agent of a loop that was killed has worked.
+            unseen = fact.outcome is Outcome.INTERRUPTED and fact.ending is Ending.EXITED
+            return ledger.read(at) if unseen else ledger.worked(at, _key(run, fact.lane))
+        case f.UsageMeasured():
+            return _with_usage(run, fact, ledger.worked(at, _key(run, fact.lane)))
+        case f.Verified():
+            return ledger.worked(at, _key(run, fact.lane))
+        case f.WaitOver() | f.ChecksTried():
+            return ledger.worked(at)
+        case f.BudgetReached():
+            return (ledger.worked(at) if _waits(run) else ledger).read(None)
+        case f.Saved() if not run.plan.plain:
+            return ledger.without_story(_key(run, fact.lane))
+        case _:
+            return ledger
+
+
+def _key(run: Run, lane: int) -> StoryKey:
+    iteration = run.lanes[lane].iteration
+    assert iteration is not None
+    return iteration.story_key
+
+
+def _with_usage(run: Run, fact: f.UsageMeasured, ledger: Ledger) -> Ledger:
+    iteration = run.lanes[fact.lane].iteration
+    assert iteration is not None
+    guessed = fact.usage is not None and fact.usage.estimated
+    usage = None if iteration.limit and guessed else fact.usage
+    told = iteration.outcome in TOLD and not iteration.limit
+    attempt = iteration.limit is None
+    return ledger.called(iteration.story_key, usage, iteration=attempt, told=told)
+
+
+def _waits(run: Run) -> bool:
+    return any(lane.waiting for lane in run.lanes)
+
+
+def spent(run: Run, name: str, key: StoryKey | None = None, at: datetime | None = None) -> float:
+    """What counts against a budget; a wait that is under way counts up to `at`."""
+    of_story = name.startswith(OF_A_STORY)
+    account = run.ledger.story(key or ("", "")) if of_story else run.ledger.total
+    waited = run.ledger.passed(at) if at and _waits(run) and not of_story else 0.0
+    return _amount(account, kind(name), waited)
+
+
+def _amount(account: Account, what: str, waited: float = 0.0) -> float:
+    match what:
+        case "tokens":
+            return float(account.tokens)
+        case "cost":
+            return account.cost_usd or 0.0
+        case "time":
+            return (account.seconds + waited) / 60
+        case _:
+            return float(account.iterations)
+
+
+def reached(
+    run: Run,
+    at: datetime | None = None,
+    story: tuple[str, StoryKey] | None = None,
+    budgets: tuple[Budget, ...] | None = None,
+) -> Reached | None:
+    """The first budget that is used up: of the run, or of the story that comes next."""
+    story_id, key = story or ("", None)
+    for budget in run.plan.budgets if budgets is None else budgets:
+        of_story = budget.name.startswith(OF_A_STORY)
+        if of_story and story is None:
+            continue
+        used = spent(run, budget.name, key, at)
+        if used >= budget.limit:
+            whose = (story_id, key) if of_story else ("", None)
+            return Reached(budget.name, used, budget.limit, *whose)
+    return None
+
+
+def still_over(run: Run, budgets: tuple[Budget, ...] | None = None) -> Reached | None:
+    """The budget that keeps a run from going on, as far as that is known without its stories."""
+    over = run.held_up
+    story = (over.story_id, over.story_key) if over and over.story_key else None
+    return reached(run, None, story, budgets)
+
+
+def standing(run: Run) -> list[dict[str, object]]:
+    """Every budget with what counts against it; a story's with what the story at hand has used."""
+    key = _story_at_hand(run)
+    return [
+        {"name": b.name, "limit": b.limit, "spent": round(spent(run, b.name, key), 6)}
+        for b in run.plan.budgets
+    ]
+
+
+def _story_at_hand(run: Run) -> StoryKey | None:
+    if run.over and run.over.story_key:
+        return run.over.story_key
+    open_one = next((lane.iteration for lane in run.lanes if lane.iteration), None)
+    last = open_one or (run.iterations[-1] if run.iterations else None)
+    return last.story_key if last else None
+
+
+def blind(before: Run, after: Run) -> tuple[str, ...]:
+    """What to say, once, when a budget cannot be held because the agent does not tell its use."""
+    agent, then, now = after.plan.agent, before.ledger.total, after.ledger.total
+    kinds = {kind(budget.name) for budget in after.plan.budgets}
+    told = []
+    if "tokens" in kinds and now.uncounted and not then.uncounted:
+        told.append(
+            f"{agent} does not say how many tokens it used: such a call does not count against "
+            "the budget of tokens; `--budget iterations=…` and `time=…` always count"
+        )
+    if "cost" in kinds and now.unpriced and not then.unpriced:
+        told.append(
+            f"The cost of this call of {agent} is not known (neither the agent nor the price "
+            "table tells it): it does not count against the budget of cost; "
+            "`--budget tokens=…` or `time=…` does"
+        )
+    return tuple(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the rest will cost if the stories go on as they went.
+
+    `enough_for` is how many of them `budget` will pay for; None if the budgets are enough.
+    """
+
+    stories_left: int
+    tokens: int
+    cost_usd: float | None
+    minutes: float
+    enough_for: int | None = None
+    budget: str = ""
+
+
+def forecast(run: Run) -> Forecast | None:
+    """From what the finished stories of this run cost; None before the first or after the last.
+
+    Parked stories are not part of the rest.
+    """
+    finished = len(run.finished)
+    left = run.story_count - run.finished_count - len(run.parked)
+    if run.plan.plain or not finished or left <= 0:
+        return None
+    total, each = run.ledger.total, left / finished
+    cost = total.cost_usd
+    pays_for = [
+        (math.floor((budget.limit - used) / (used / finished) + 1e-9), budget.name)
+        for budget in run.plan.budgets
+        if not budget.name.startswith(OF_A_STORY) and (used := spent(run, budget.name))
+    ]
+    enough_for, name = min(pays_for, default=(left, ""))
+    short = enough_for < left
+    return Forecast(
+        stories_left=left,
+        tokens=round(total.tokens * each),
+        cost_usd=None if cost is None else round(cost * each, 6),
+        minutes=round(total.seconds / 60 * each, 2),
+        enough_for=max(0, enough_for) if short else None,
+        budget=name if short else "",
+    )

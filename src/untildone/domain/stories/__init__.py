@@ -1,0 +1,1 @@
+"""Stories, their order, and why one is set aside."""

@@ -1,0 +1,115 @@
+"""Parked stories and the person's words about them: what the loop passes over until told more."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+from itertools import islice
+
+from untildone.domain.stories.story import Story, StoryBook, StoryKey
+from untildone.domain.value import dataclass
+
+# Of so many parked stories it is said who waits for them, and so many of those are named.
+NAMED = 20
+
+
+class Why(StrEnum):
+    """Why a story is passed over."""
+
+    QUESTION = "question"
+    MARKED = "marked"
+    FAILED = "failed"
+    STUCK = "stuck"
+    SKIPPED = "skipped"
+
+
+STATE_OF = {
+    Why.QUESTION: "waits for an answer",
+    Why.MARKED: "is marked as one that waits for an answer",
+    Why.FAILED: "has no retry left and was passed over",
+    Why.STUCK: "made no progress and was passed over",
+    Why.SKIPPED: "was skipped on request",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A story that is passed over: `text` is its question, or the reason."""
+
+    why: Why
+    text: str
+    since: datetime
+    saved_ref: str = ""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for an answer."""
+        return self.why in (Why.QUESTION, Why.MARKED)
+
+    @property
+    def tried(self) -> bool:
+        """Whether the loop gave it up by itself: `resume` tries it again."""
+        return self.why in (Why.FAILED, Why.STUCK)
+
+
+def next_command(change: str, story_id: str, why: Why) -> str:
+    """What to type so that the story goes on."""
+    resume = f"`untildone resume {change}`"
+    if why in (Why.QUESTION, Why.MARKED):
+        return f'`untildone guide {change} --story {story_id} "your answer"`, then {resume}'
+    if why is Why.SKIPPED:
+        return f"`untildone retry {change} {story_id}`, then {resume}"
+    return f"{resume} tries it again"
+
+
+def ordered(book: StoryBook, first: tuple[StoryKey, ...]) -> StoryBook:
+    """The book with these stories before all others, in this order; dependencies still count."""
+    if not first:
+        return book
+    known = [story.rank for story in book.stories if story.rank is not None]
+    start = min([0, *known]) - len(first)
+    rank = {key: start + k for k, key in enumerate(first)}
+    stories = (
+        replace(story, rank=rank[story.key]) if story.key in rank else story
+        for story in book.stories
+    )
+    return replace(book, stories=tuple(stories))
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Which stories a fresh look at them sets aside.
+
+    `marked` have a question of the person, `settled` were parked and are open no more.
+    """
+
+    keys: frozenset[StoryKey]
+    marked: tuple[tuple[StoryKey, str], ...]
+    settled: tuple[StoryKey, ...]
+
+    @classmethod
+    def of(
+        cls,
+        stories: Sequence[Story],
+        parked: Mapping[StoryKey, Parked],
+        answered: Collection[StoryKey],
+    ) -> "Aside":
+        """From the open stories, those parked so far, and those let go on in spite of a mark."""
+        asking = ((story, story.question) for story in stories)
+        marked = tuple((s.key, q) for s, q in asking if q and s.key not in answered)
+        kept = [key for key, entry in parked.items() if entry.why is not Why.MARKED]
+        still = frozenset(story.key for story in stories) if kept else frozenset()
+        settled = tuple(key for key in kept if key not in still)
+        keys = still.intersection(kept).union(key for key, _ in marked)
+        return cls(keys, marked, settled)
+
+
+def blocked(
+    book: StoryBook | None, finished: Set[StoryKey], keys: Iterable[StoryKey]
+) -> dict[StoryKey, tuple[str, ...]]:
+    """For each of these stories the open ones that cannot start without it, so far as named."""
+    if book is None:
+        return {}
+    held_up = book.schedule.held_up
+    few = islice(keys, NAMED)
+    return {key: tuple(k[0] for k in islice(held_up(finished, {key}), NAMED)) for key in few}

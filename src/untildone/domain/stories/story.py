@@ -1,0 +1,234 @@
+"""Stories and their tasks: what one agent call should finish."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from dataclasses import field
+from typing import overload
+
+from untildone.domain.errors import StoriesError
+from untildone.domain.stories.schedule import Schedule, wrong
+from untildone.domain.value import dataclass
+
+StoryKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One checkbox line; `detail` is the indented text below it, as written.
+
+    `path` is only set where the tasks of one story stand in several files. `mark` is the word for
+    the state where a format has more of them than two: a claim that is taken back gets it again.
+    `asks` says that the person has marked it with `[?]`: an open task that needs an answer first.
+    """
+
+    id: str
+    text: str
+    done: bool
+    line: int
+    detail: str = ""
+    path: str = ""
+    mark: str = ""
+    asks: bool = False
+
+
+class Unread(Sequence[Task]):
+    """Tasks that are made of their text when one is looked at.
+
+    Of ten thousand stories a loop reads one; of the others it has to know whether they are done.
+    """
+
+    __slots__ = ("_line", "_made", "_make", "_text", "complete", "total")
+
+    def __init__(
+        self,
+        make: Callable[[str, int], tuple[Task, ...]],
+        text: str,
+        line: int,
+        total: int,
+        complete: int,
+    ) -> None:
+        self._make, self._text, self._line = make, text, line
+        self.total, self.complete = total, complete
+        self._made: tuple[Task, ...] | None = None
+
+    @property
+    def read(self) -> tuple[Task, ...]:
+        """All of them, made once."""
+        if self._made is None:
+            self._made = self._make(self._text, self._line)
+        return self._made
+
+    def __len__(self) -> int:
+        return self.total
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.read)
+
+    @overload
+    def __getitem__(self, at: int) -> Task: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Task]: ...
+    def __getitem__(self, at: int | slice) -> Task | Sequence[Task]:
+        return self.read[at]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Unread):
+            same = self._make is other._make and self._line == other._line
+            return (same and self._text == other._text) or self.read == other.read
+        return self.read == other
+
+    def __hash__(self) -> int:
+        return hash(self.read)
+
+    def __repr__(self) -> str:
+        return repr(self.read)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What one agent call should finish: its tasks, and all that a format says about it.
+
+    A format whose stories have no boxes gives each story exactly one task, whose `done` is the
+    story's own state. `depends_on` holds ids of stories of the same book. A lower `priority` comes
+    first; where a format puts stories in order by hand, a lower `rank` comes before that.
+    `parallel`: it may be worked on beside others. `path` and `line` are where it came from; an
+    empty `path` is the book's.
+    """
+
+    id: str
+    title: str
+    tasks: Sequence[Task]
+    depends_on: tuple[str, ...] = ()
+    line: int = 0
+    body: str = ""
+    acceptance: tuple[str, ...] = ()
+    priority: float | None = None
+    parallel: bool = False
+    path: str = ""
+    rank: float | None = None
+
+    @property
+    def key(self) -> StoryKey:
+        """Number and text: how a story is found again after the file was edited."""
+        return (self.id, " ".join(self.title.split()))
+
+    @property
+    def done(self) -> bool:
+        """All its tasks are; a story without any never is."""
+        return 0 < len(self.tasks) == self.complete
+
+    @property
+    def complete(self) -> int:
+        """How many of its tasks are done."""
+        tasks = self.tasks
+        return tasks.complete if isinstance(tasks, Unread) else [t.done for t in tasks].count(True)
+
+    @property
+    def question(self) -> str:
+        """What has to be answered before this story can start."""
+        return "\n".join(task.text for task in self.tasks if task.asks and not task.done)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A line of the story file that the parser passed over, or that is wrong, and why.
+
+    An empty `path` is the book's.
+    """
+
+    line: int
+    why: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoryContext:
+    """What the agent should read beside the story: files, and scenarios that fit it."""
+
+    pointers: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoryBook:
+    """All stories of a change as the source has them now, in file order.
+
+    `problems` are loud errors: a book that has any cannot be run. A source gives those of its
+    format (no tasks, a broken file); equal ids, unknown dependencies and circles are found here,
+    for every source. `boxes`: the agent may tick; without boxes only the loop writes the state.
+    """
+
+    change: str
+    source: str
+    path: str
+    stories: tuple[Story, ...]
+    ignored: tuple[Remark, ...] = ()
+    problems: tuple[Remark, ...] = ()
+    boxes: bool = True
+    _schedule: list[Schedule[Story]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found = (Remark(story.line, why, story.path) for story, why in wrong(self.stories))
+        added = tuple(remark for remark in found if remark not in self.problems)
+        object.__setattr__(self, "problems", (*self.problems, *added))
+        object.__setattr__(self, "_schedule", [])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StoryBook) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[object, ...]:
+        head = (self.change, self.source, self.path, self.boxes)
+        return (*head, self.stories, self.ignored, self.problems)
+
+    @property
+    def total(self) -> int:
+        """How many tasks there are."""
+        return sum([len(story.tasks) for story in self.stories])
+
+    @property
+    def complete(self) -> int:
+        """How many of them are done."""
+        return sum([story.complete for story in self.stories])
+
+    @property
+    def schedule(self) -> Schedule[Story]:
+        """The order of the stories; worked out when it is first asked for."""
+        if not self._schedule:
+            self._schedule.append(Schedule(self.stories))
+        return self._schedule[0]
+
+    @property
+    def files(self) -> set[str]:
+        """The files that hold the stories."""
+        paths = [self.path, *(story.path for story in self.stories)]
+        paths += [task.path for story in self.stories for task in story.tasks]
+        return {path for path in paths if path}
+
+    def open_stories(self, finished: Set[StoryKey]) -> tuple[Story, ...]:
+        """Stories that are neither ticked nor finished by this run, in the order of work."""
+        todo = self.schedule.todo
+        return tuple(s for s in todo if s.key not in finished) if finished else todo
+
+    def next_story(self, finished: Set[StoryKey], aside: Collection[StoryKey] = ()) -> Story | None:
+        """The first open story whose dependencies are complete; not one that was put aside."""
+        return self.schedule.next(finished, aside)
+
+    def find(self, key: StoryKey) -> Story | None:
+        """The story with this number and text, wherever it stands now."""
+        return self.schedule.by_key.get(key)
+
+    def place(self, story: Story | None) -> str:
+        """The file that the story stands in; without one, the book's."""
+        return (story.path if story else "") or self.path
+
+
+def checked(book: StoryBook) -> StoryBook:
+    """The book itself if it can be run; its problems are an error that names their lines."""
+    if not book.problems:
+        return book
+    listed = "\n  ".join(f"{r.path or book.path}:{r.line}: {r.why}" for r in book.problems)
+    raise StoriesError(
+        listed, hint=f"Mend the file, then look at it with `untildone stories {book.change}`"
+    )
