@@ -13,7 +13,7 @@ import pytest
 from untildone.adapters.process import tree
 
 FAMILY = "sh -c 'sh -c \"sleep 60 & echo up; wait\"; :'; :"
-PAIR = Path(__file__).parents[1] / "e2e" / "escapees.py"
+PAIR = Path(__file__).parents[2] / "e2e" / "escapees.py"
 
 
 @pytest.fixture
