@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from untildone.adapters.journal import Journal, replayed
-from untildone.adapters.state_file import StateFile
+from untildone.adapters.records.journal import Journal, replayed
+from untildone.adapters.records.state_file import StateFile
 from untildone.app.recovery import replay
 from untildone.app.views import entry, left_behind, state
-from untildone.domain import fact as f
-from untildone.domain.agent import Ending, Kind, Permissions, Session, Trouble, Usage
-from untildone.domain.announcing import announce
-from untildone.domain.budget import Budget, Reached
-from untildone.domain.checks import Failing
-from untildone.domain.parking import Why
-from untildone.domain.run import Choice, Done, Limits, Origin, Outcome, Plan, Run, Stop, StopHow
+from untildone.domain.agents.agent import Ending, Kind, Permissions, Session, Trouble, Usage
+from untildone.domain.checks.checks import Failing
+from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.reporting.announce import announce
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Choice, Done, Limits, Origin, Outcome, Plan, Run, Stop, StopHow
+from untildone.domain.stories.parking import Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -26,7 +26,7 @@ from tests.e2e.bench_repo import Bench
 from tests.golden import by_hand, plain
 from tests.golden.scenarios import SCENARIOS
 from untildone import __version__
-from untildone.adapters.journal import KINDS, events, replayed
+from untildone.adapters.records.journal import KINDS, events, replayed
 from untildone.app.recovery import replay
 
 HERE = Path(__file__).parent

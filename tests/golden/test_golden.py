@@ -16,15 +16,15 @@ import pytest
 from tests.golden.plain import text
 from untildone import glance
 from untildone.__main__ import main
-from untildone.adapters.journal import Journal, events, replayed
-from untildone.adapters.state_file import StateFile
+from untildone.adapters.records.journal import Journal, events, replayed
+from untildone.adapters.records.state_file import StateFile
 from untildone.app.recovery import replay
 from untildone.app.views import entry, left_behind, state
-from untildone.domain.event import Event
+from untildone.domain.reporting.event import Event
 
 if TYPE_CHECKING:
-    from untildone.domain.fact import Fact
-    from untildone.domain.run import Run
+    from untildone.domain.run.fact import Fact
+    from untildone.domain.run.run import Run
 
 HERE = Path(__file__).parent
 RUNS = [path.parent for path in sorted(HERE.glob("*/*/journal.jsonl"))]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.test_process import never, py, sh
+from tests.adapters.process.test_process import never, py, sh
 from untildone.adapters.process.idle_timer import newest_write
 from untildone.adapters.process.process import Processes
 from untildone.domain.agents.agent import Ending
