@@ -13,8 +13,7 @@ from untildone.domain.checks.protection import Violation
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested, Wish
 from untildone.domain.run.run import Choice, Iteration, Limits, Origin, Run
-from untildone.domain.stories.claims import OpenTasks
-from untildone.domain.stories.story import Story, StoryBook, StoryContext, StoryKey
+from untildone.domain.stories.story import OpenTasks, Story, StoryBook, StoryContext, StoryKey
 
 Notify = Callable[[Notice], None]
 

@@ -16,8 +16,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.judging import Verdict, judge
 from untildone.domain.run.run import Lane, Outcome, Run, StopHow
-from untildone.domain.stories.claims import open_tasks
-from untildone.domain.stories.story import Story
+from untildone.domain.stories.story import Story, open_tasks
 
 NOTICE_BUDGET = 512 * 1024
 EVENT_SIZE = 100
@@ -95,7 +94,7 @@ def _started(
 
 
 def _judged(driver: RunDriver, step: s.RunAttempt, report: AgentReport, lane: Lane) -> Verdict:
-    verdict = judge(report, lane.strikes)
+    verdict = judge(report, lane.limit_hits)
     if step.story and verdict.outcome is Outcome.COMPLETE:
         lost = _lost(driver, step.story, lane.checkpoint)
         return Verdict(Outcome.VERIFY_FAILED, lost) if lost else verdict

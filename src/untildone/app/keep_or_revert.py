@@ -7,8 +7,7 @@ from msgspec.structs import replace
 from untildone.app.run_driver import RunDriver
 from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkAstray
 from untildone.domain.run import fact as f
-from untildone.domain.stories.claims import as_before
-from untildone.domain.stories.story import StoryBook, StoryKey
+from untildone.domain.stories.story import StoryBook, StoryKey, as_before
 from untildone.ports import StorySource
 
 

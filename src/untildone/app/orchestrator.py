@@ -18,9 +18,9 @@ from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.judging import wake_at
 from untildone.domain.run.machine import next_steps
-from untildone.domain.run.parking_rules import unattended
 from untildone.domain.run.run import Run, label
 from untildone.domain.run.spending import reached
+from untildone.domain.run.user_requests import unattended
 from untildone.domain.stories.story import StoryKey
 
 
@@ -113,7 +113,7 @@ def _wait(driver: RunDriver, step: s.Wait) -> f.Fact | None:
     now = driver.ports.clock.now()
     if step.until is None:
         assert step.limit is not None
-        return _begin_wait(driver, step.lane, step.limit, step.strikes, now)
+        return _begin_wait(driver, step.lane, step.limit, step.limit_hits, now)
     left = (step.until - now).total_seconds()
     if left <= 0:
         return f.WaitOver(step.lane)
@@ -122,9 +122,9 @@ def _wait(driver: RunDriver, step: s.Wait) -> f.Fact | None:
 
 
 def _begin_wait(
-    driver: RunDriver, lane_id: int, limit: Trouble, strikes: int, now: datetime
+    driver: RunDriver, lane_id: int, limit: Trouble, limit_hits: int, now: datetime
 ) -> f.Fact:
-    until = wake_at(limit, strikes, now)
+    until = wake_at(limit, limit_hits, now)
     plan = driver.run.plan
     limited = driver.run.lanes[lane_id].limited or plan.agent
     agent, model = plan.stand_in

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from untildone.domain.reporting.announce import announce
+from untildone.app.announce import announce
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
@@ -81,6 +81,4 @@ class RunDriver:
 
     def iteration(self, lane: int) -> Iteration:
         """The open iteration of this lane."""
-        iteration = self.run.lanes[lane].iteration
-        assert iteration is not None
-        return iteration
+        return self.run.open_iteration(lane)

@@ -13,8 +13,8 @@ from untildone.commands.flagged_files import Asking, refuse_flagged
 from untildone.commands.plan import Prepared, Wanted, prepare, renewed
 from untildone.commands.plan_checks import with_files
 from untildone.domain.errors import UserError
-from untildone.domain.run.parking_rules import forgiven
 from untildone.domain.run.run import Choice, Origin, Plan, Run
+from untildone.domain.run.user_requests import forgiven
 from untildone.domain.stories.parking import NAMED, STATE_OF, Aside, Why, next_command
 from untildone.domain.stories.story import StoryBook
 from untildone.ports import StorySource

@@ -1,4 +1,4 @@
-"""Parked stories and the person's words about them: what the loop passes over until told more."""
+"""Stories that are skipped until the person says more, and the guidance that the person gives."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime
@@ -112,3 +112,25 @@ def blocked(
     held_up = book.schedule.held_up
     few = islice(keys, NAMED)
     return {key: tuple(k[0] for k in islice(held_up(finished, {key}), NAMED)) for key in few}
+
+
+class Guidance(Struct, frozen=True):
+    """One piece of it: for a story, or for all when `key` is None; maybe an answer."""
+
+    text: str
+    key: StoryKey | None
+    since: datetime
+    id: str = ""
+    question: str = ""
+
+
+def words(guidance: Iterable[Guidance], key: StoryKey | None) -> str:
+    """What the prompt of this story says, oldest first; empty if nothing was given for it."""
+    return "\n\n".join(_said(piece) for piece in guidance if piece.key in (None, key))
+
+
+def _said(piece: Guidance) -> str:
+    text = piece.text.strip()
+    if not piece.question:
+        return text
+    return f"An earlier attempt asked: {piece.question.strip()}\nThe answer: {text}"
