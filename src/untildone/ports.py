@@ -11,7 +11,15 @@ from untildone.domain.agents.learnings import Notes
 from untildone.domain.checks.checks import Checked
 from untildone.domain.checks.protection import Violation
 from untildone.domain.reporting.event import Event
-from untildone.domain.run.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested, Wish
+from untildone.domain.run.fact import (
+    BudgetSet,
+    Fact,
+    Opened,
+    Reverted,
+    Saved,
+    StopRequested,
+    UserRequest,
+)
 from untildone.domain.run.run import Choice, Iteration, Limits, Origin, Run
 from untildone.domain.stories.story import OpenTasks, Story, StoryBook, StoryContext, StoryKey
 
@@ -192,7 +200,7 @@ class Human(Protocol):
     def new_budget(self, name: str) -> BudgetSet | StopRequested | None:
         """An amount in place of the budget `name`, or a stop; None when mail comes first."""
 
-    def decide(self, key: StoryKey) -> Wish | None:
+    def decide(self, key: StoryKey) -> UserRequest | None:
         """What becomes of a story that failed or asks; None when mail comes first."""
 
     def wait_for_word(self) -> None:

@@ -24,6 +24,7 @@ from tests.fakes.plans import (
     won,
 )
 from untildone.app.announce import announce
+from untildone.app.wording import next_command
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.apply_fact import taken_back
@@ -40,16 +41,7 @@ from untildone.domain.run.run import (
     Tally,
 )
 from untildone.domain.run.user_requests import unattended
-from untildone.domain.stories.parking import (
-    NAMED,
-    Aside,
-    Parked,
-    Why,
-    blocked,
-    next_command,
-    ordered,
-    words,
-)
+from untildone.domain.stories.parking import NAMED, Aside, Parked, Why, blocked, ordered, words
 from untildone.domain.stories.story import Story, StoryKey, Task
 
 SKIP_ONE = f.StoryParked(ONE.key, Why.SKIPPED)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from untildone.app.wording import STATE_OF, already_fails, next_command, unmeasured_budgets
 from untildone.domain.agents.agent import Kind, Waiting
 from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
-from untildone.domain.checks.baseline import already_fails
 from untildone.domain.reporting.event import Event, error, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
@@ -18,8 +18,8 @@ from untildone.domain.run.run import (
     StopHow,
     label,
 )
-from untildone.domain.run.spending import blind, forecast, standing
-from untildone.domain.stories.parking import STATE_OF, blocked, next_command
+from untildone.domain.run.spending import forecast, standing
+from untildone.domain.stories.parking import blocked
 
 
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
@@ -87,7 +87,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
         case f.AttemptStarted():
             yield _iteration_started(after, fact)
         case f.UsageMeasured():
-            yield from map(warning, (*fact.warnings, *blind(before, after)))
+            yield from map(warning, (*fact.warnings, *unmeasured_budgets(before, after)))
             yield from _judged(before, after, fact.lane)
         case f.Verified():
             yield from _judged(before, after, fact.lane)

@@ -93,7 +93,7 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
             assert_never(step)
 
 
-def _decided(driver: RunDriver, key: StoryKey) -> f.Wish | None:
+def _decided(driver: RunDriver, key: StoryKey) -> f.UserRequest | None:
     human = driver.ports.human
     return human.decide(key) if human.present() else unattended(key, driver.run.parked[key])
 

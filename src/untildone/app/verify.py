@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from untildone.app.run_driver import RunDriver
+from untildone.app.wording import let_through
 from untildone.domain.checks import baseline
 from untildone.domain.checks.checks import Check, Checked, Failing, Level, in_force, may_be_empty
 from untildone.domain.checks.protection import complaint
@@ -126,7 +127,7 @@ def _against_start(
     """The failure without what is old, and what of it was let through."""
     compared = baseline.compare(now, driver.run.known_failures or ())
     if not compared.new:
-        driver.tell(warning(baseline.let_through(now, compared.old)))
+        driver.tell(warning(let_through(now, compared.old)))
         return Checked(), compared.old
     reason = f"Newly broken: {baseline.listed(compared.new)}\n{checked.reason}"
     return replace(checked, reason=reason), ()

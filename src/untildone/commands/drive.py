@@ -19,7 +19,7 @@ from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.wiring.build import build_ports
-from untildone.wiring.repository import Repository
+from untildone.wiring.repository import Repository, this_process
 from untildone.wiring.worktrees import put_away
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
@@ -169,7 +169,7 @@ class Driver(Struct):
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file(shown.plan.run_id)
         state.adopt_foreign(views.KNOWN_FIELDS)
-        state.write(self.repository.head(shown), shown.iterations)
+        state.write(views.state(shown, *this_process()), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end
             loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))
         return shown

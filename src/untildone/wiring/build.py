@@ -23,7 +23,7 @@ from untildone.domain.run.run import Origin, Plan, Run
 from untildone.ports import Checkpoint, Dialect
 from untildone.wiring.agents import dialect
 from untildone.wiring.learnings import notebook_of
-from untildone.wiring.repository import AGENT, Repository, at
+from untildone.wiring.repository import AGENT, Repository, at, this_process
 from untildone.wiring.sandbox import sandbox_of
 from untildone.wiring.sources import source_of
 from untildone.wiring.user_files import template_of
@@ -57,7 +57,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         meter=UsageMeter(repo.processes, spent, plan.usage_cmd, lambda: run.started_at, stop_now),
         mail=repo.inbox,
         human=person,
-        record=RunRecord(Journal(folder.journal), state, bus, repo.head),
+        record=RunRecord(Journal(folder.journal), state, bus, this_process()),
         folder=folder,
         clock=repo.clock,
         cwd=str(top),

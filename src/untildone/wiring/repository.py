@@ -89,10 +89,6 @@ class Repository(Struct, frozen=True):
         """Whether a loop runs in this worktree now."""
         return self.lock.is_held()
 
-    def head(self, run: Run) -> dict[str, object]:
-        """The state file's fields for a run of this process."""
-        return views.state(run, *_this_process())
-
     def repair(self) -> None:
         """After a dead loop: its last iteration closed in the state file, status stopped."""
         shown = read_state(self.place.top / STATE_FILE) or {}
@@ -151,7 +147,8 @@ def no_run(repository: Repository, change: str) -> UserError:
 
 
 @cache
-def _this_process() -> tuple[int, float | None]:
+def this_process() -> tuple[int, float | None]:
+    """The number of this process and when it started: together they name it for ever."""
     return os.getpid(), started_at(os.getpid())
 
 

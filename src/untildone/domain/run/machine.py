@@ -112,7 +112,7 @@ def begin(started: f.Started, at: datetime) -> Run:
 
 def apply(run: Run, fact: f.Fact, at: datetime) -> Run:
     """The run after this fact, what it has spent included."""
-    if isinstance(fact, f.Wish):
+    if isinstance(fact, f.UserRequest):
         after = user_requests.apply_user_request(run, fact, at)
     else:
         after = _folded(run, fact, at)

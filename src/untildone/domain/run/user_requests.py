@@ -12,7 +12,7 @@ from untildone.domain.stories.parking import Guidance, Parked, Why
 from untildone.domain.stories.story import StoryKey
 
 
-def apply_user_request(run: Run, fact: f.Wish, at: datetime) -> Run:
+def apply_user_request(run: Run, fact: f.UserRequest, at: datetime) -> Run:
     """The run with what the person wants of it."""
     after = _applied(run, fact, at)
     key = after.undecided
@@ -20,7 +20,7 @@ def apply_user_request(run: Run, fact: f.Wish, at: datetime) -> Run:
     return replace(after, undecided=None) if set_aside or key not in after.parked else after
 
 
-def _applied(run: Run, fact: f.Wish, at: datetime) -> Run:
+def _applied(run: Run, fact: f.UserRequest, at: datetime) -> Run:
     match fact:
         case f.StoryParked():
             return story_parked(run, fact, at)
@@ -95,7 +95,7 @@ def still_needed(run: Run, key: StoryKey) -> tuple[Guidance, ...]:
     return tuple(piece for piece in run.guidance if run.plan.plain or piece.key != key)
 
 
-def unattended(key: StoryKey, parked: Parked) -> f.Wish:
+def unattended(key: StoryKey, parked: Parked) -> f.UserRequest:
     """What is done about a story when nobody is there to be asked."""
     if parked.tried:
         return f.GivenUp(key)

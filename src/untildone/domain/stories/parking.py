@@ -24,15 +24,6 @@ class Why(StrEnum):
     SKIPPED = "skipped"
 
 
-STATE_OF = {
-    Why.QUESTION: "waits for an answer",
-    Why.MARKED: "is marked as one that waits for an answer",
-    Why.FAILED: "has no retry left and was passed over",
-    Why.STUCK: "made no progress and was passed over",
-    Why.SKIPPED: "was skipped on request",
-}
-
-
 class Parked(Struct, frozen=True):
     """A story that is passed over: `text` is its question, or the reason."""
 
@@ -50,16 +41,6 @@ class Parked(Struct, frozen=True):
     def tried(self) -> bool:
         """Whether the loop gave it up by itself: `resume` tries it again."""
         return self.why in (Why.FAILED, Why.STUCK)
-
-
-def next_command(change: str, story_id: str, why: Why) -> str:
-    """What to type so that the story goes on."""
-    resume = f"`untildone resume {change}`"
-    if why in (Why.QUESTION, Why.MARKED):
-        return f'`untildone guide {change} --story {story_id} "your answer"`, then {resume}'
-    if why is Why.SKIPPED:
-        return f"`untildone retry {change} {story_id}`, then {resume}"
-    return f"{resume} tries it again"
 
 
 def ordered(book: StoryBook, first: tuple[StoryKey, ...]) -> StoryBook:
