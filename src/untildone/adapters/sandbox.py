@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.domain.agents.agent import Ending

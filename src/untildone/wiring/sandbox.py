@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Processes
 from untildone.adapters.sandbox import Sandbox, sandbox_for, trouble
 from untildone.domain.errors import UserError

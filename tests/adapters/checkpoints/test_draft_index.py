@@ -15,6 +15,7 @@ from untildone.adapters.checkpoints.snapshot.ignored_at_start import Frozen
 from untildone.adapters.checkpoints.snapshot.new_files import Watch
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.withheld_files import give_back, keep, kept_files
+from untildone.adapters.git.index import add_all
 from untildone.adapters.records.durable import move_file
 
 
@@ -40,7 +41,7 @@ def test_nothing_is_in_the_repository_before_it_is_installed(
     repo.write("new.txt", "new\n")
     before = repo.sh("count-objects"), repo.sh("status", "--porcelain")
     draft = drafts.begin()
-    assert draft.add_all().ok
+    assert add_all(draft).ok
     tree = draft.write_tree()
     assert (repo.sh("count-objects"), repo.sh("status", "--porcelain")) == before
     blob = repo.sh("hash-object", "new.txt")
@@ -54,14 +55,14 @@ def test_nothing_is_in_the_repository_before_it_is_installed(
 
 def test_what_is_not_named_is_dropped(repo: Worktree, drafts: Drafts) -> None:
     repo.write("new.txt", "new\n")
-    assert drafts.begin().add_all().ok
+    assert add_all(drafts.begin()).ok
     drafts.install([], complete=False)
     assert not (repo.folder.path / "draft").exists()
 
 
 def test_what_a_killed_process_left_is_dropped(repo: Worktree, drafts: Drafts) -> None:
     repo.write("new.txt", "new\n")
-    assert drafts.begin().add_all().ok
+    assert add_all(drafts.begin()).ok
     Drafts(repo.git(), repo.place, repo.folder.path).begin()
     assert not [p for p in (repo.folder.path / "draft/objects").rglob("*") if p.is_file()]
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.adapters.worktree import Worktree, made, shell_git
-from untildone.adapters.git.command import GitDoor
 from untildone.adapters.git.git import Change, Git
 
 # Git's own words in a name: `add -v` prints it as two lines.
@@ -221,13 +220,13 @@ def test_trees_in_a_pack_are_asked_for_at_once(
         repo.write(path, "edited\n")
     checkpoint.stand(opened.checkpoint, "1")
     asked: list[str] = []
-    ask = GitDoor.ask
+    ask = Git.ask
 
-    def noted(self: GitDoor, *args: str, **more: Any) -> object:
+    def noted(self: Git, *args: str, **more: Any) -> object:
         asked.append(args[0])
         return ask(self, *args, **more)
 
-    monkeypatch.setattr(GitDoor, "ask", noted)
+    monkeypatch.setattr(Git, "ask", noted)
     saved = checkpoint.save(0, opened.checkpoint, "checkpoint: 1\n", only_changes=False)
     assert asked == ["add", "cat-file", "update-ref"]
     monkeypatch.undo()

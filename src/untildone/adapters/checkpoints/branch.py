@@ -2,8 +2,8 @@
 
 from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, Ref
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
 from untildone.adapters.records.operations import Stand
 from untildone.domain.errors import StepError, UserError, WorkAstray

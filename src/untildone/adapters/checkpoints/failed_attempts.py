@@ -16,8 +16,9 @@ from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
 from untildone.adapters.checkpoints.snapshot.unaddable_files import make_readable
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
 from untildone.adapters.checkpoints.snapshot.withheld_files import keep, kept_folder
-from untildone.adapters.git.command import Place, git_failed
-from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.git import Git, RefUpdate, git_failed
+from untildone.adapters.git.index import overlay, untracked_entries
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
 
 PUT_BACK_TRIES = 3
@@ -51,7 +52,7 @@ class Attempts:
                 raw.keep(earlier, raws)
                 return earlier
             index = self._folder / "attempt.index"
-            tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
+            tree = overlay(git, git.tree_of(earlier), snapshot.changes, index)
             index.unlink()
         strays = [tip for tip in tips if tip != checkpoint]
         parents = [checkpoint, *strays, *staged, *([earlier] if earlier else [])]
@@ -120,7 +121,7 @@ class Attempts:
         raw = self._snapshots.raw
         raw.put_back(checkpoint, raw.of(checkpoint), snapshot.raws or {})
         self._snapshots.submodules.put_back(ref)
-        left = self._git.untracked_entries()
+        left = untracked_entries(self._git)
         moved = (*self._move_unread(left, since), *self._move_repositories(checkpoint, left, since))
         self._remove_new_empty_folders(left, since)
         return moved

@@ -14,8 +14,9 @@ from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
 from untildone.adapters.checkpoints.snapshot.withheld_files import exchange, give_back, kept_of
-from untildone.adapters.git.command import Place, git_failed
-from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.git import Git, RefUpdate, git_failed
+from untildone.adapters.git.index import fill_index, overlay, reset_index
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, head_ref, home, install_index, is_here
 from untildone.adapters.records.operations import Operation, OperationLog, Stand
 from untildone.adapters.records.run_folder import USERS_INDEX
@@ -155,7 +156,7 @@ class Closing:
             made = git.diff_trees(f"{commit}^1", commit)
             index = self.folder / "attempt.index"
             now = git.tree_of(stored)
-            tree = git.overlay(now, made, index, with_deletions=True)
+            tree = overlay(git, now, made, index, with_deletions=True)
             index.unlink()
             here, files = head_ref(self._place), git.resolve(stored)
             label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
@@ -254,7 +255,7 @@ class Closing:
         """A copy of an index from earlier in its place, or else an index of the fallback."""
         saved = self.folder / name
         if not saved.is_file():
-            self.git.reset_index(fallback)
+            reset_index(self.git, fallback)
             return
         # Files that were only announced (`git add -N`) stand for an empty blob that no tree
         # holds: a `git gc` may have removed it.
@@ -266,7 +267,7 @@ class Closing:
         git, staged = self.git, f"refs/ralph/backup/{self._change}/{self._run_id}^2"
         some = git.resolve(staged) and git.tree_of(staged) != git.tree_of(f"{staged}^1")
         merged, conflicts = git.merged_tree("HEAD", staged) if some else ("HEAD", ())
-        git.reset_index("HEAD" if conflicts else merged)
+        reset_index(git, "HEAD" if conflicts else merged)
         overlook_again(git, self.folder / USERS_INDEX)
         if conflicts:
             files = ", ".join(dict.fromkeys(conflicts))
@@ -285,7 +286,7 @@ class Closing:
     def copied_index(self) -> str:
         name = f"index.{self._stamp()}"
         if not (self._place.git_dir / "index").exists():
-            self.git.fill_index("HEAD")
+            fill_index(self.git, "HEAD")
         shutil.copy2(self._place.git_dir / "index", self.folder / name)
         return name
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.index import ignored_entries
 from untildone.adapters.git.object_files import content
+from untildone.adapters.git.place import Place
 from untildone.adapters.records.operations import Stand
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import Interrupted, StepError, UserError
@@ -90,7 +91,7 @@ class Opening:
         own = self._git.config("core.excludesfile")
         xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
         text = content(Path(own).expanduser() if own else Path(xdg) / "git" / "ignore")
-        frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
+        frozen = [*ignored_entries(self._git), *(f"{path}/" for path in nested)]
         rules = self._snapshots.frozen
         rules.begin(text, frozen)
         self._git.use_excludes(rules.excludes)

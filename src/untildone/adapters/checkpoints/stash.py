@@ -1,6 +1,7 @@
 """Checkpoints that leave HEAD, branch and index alone; `git stash list` shows the state before."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +9,9 @@ from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guar
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import Before, StashEntries
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.object_files import content
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
 from untildone.adapters.records.operations import Stand
 from untildone.adapters.records.run_folder import USERS_INDEX
@@ -182,7 +183,7 @@ class StashCheckpoint(Workspace):
         for base in (self._origin.commit, self._staged()):
             changes = self._git.diff_trees(base, checkpoint)
             edited = [change.path for change in changes if change.status == "M"][:SAMPLE]
-            if edited and self._git.same_on_disk(base, edited):
+            if edited and _same_on_disk(self._git, base, edited):
                 return True
         return False
 
@@ -253,6 +254,11 @@ class StashCheckpoint(Workspace):
     def _way_back(self) -> str:
         where = self._origin.branch or self._origin.commit[:12]
         return f"git checkout {where} && untildone resume {self._change}"
+
+
+def _same_on_disk(git: Git, commit: str, paths: Sequence[str]) -> bool:
+    specs = [f":(top,literal){path}" for path in paths]
+    return git.ask("diff", "--quiet", "--no-ext-diff", commit, "--", *specs).ok
 
 
 def work_ref(change: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
 from untildone.adapters.checkpoints.snapshot.withheld_files import is_as, put
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_ref
 from untildone.adapters.records.operations import Operation, Stand
 from untildone.domain.errors import UserError

@@ -9,8 +9,8 @@ from untildone.adapters.checkpoints.outside.ref_cache import KnownRefs
 from untildone.adapters.checkpoints.outside.refs_and_settings import Surroundings
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.start import Opening
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, Ref
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import IN_PROGRESS, git_folder_gone, head_of, home
 from untildone.adapters.records.operations import Operation, OperationLog, Stand
 from untildone.ports import Pending

@@ -9,9 +9,9 @@ from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
 from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
 from untildone.adapters.checkpoints.start import Opening
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.git.object_files import content
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, head_ref, home
 from untildone.adapters.records.operations import Operation, OperationLog, Stand
 from untildone.adapters.records.run_folder import USERS_INDEX

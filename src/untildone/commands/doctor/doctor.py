@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.git.command import FALLBACK_IDENTITY
-from untildone.adapters.git.git import Git
+from untildone.adapters.git.git import FALLBACK_IDENTITY, Git
 from untildone.adapters.git.repository import STATE_FILE, preflight
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake import Wake

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.object_files import content
+from untildone.adapters.git.place import Place
 
 
 def was_at(place: Place, commit: str, since: float) -> bool:

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator
 
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, Ref
 from untildone.adapters.git.object_files import content, stamp
+from untildone.adapters.git.place import Place
 
 Print = dict[str, object]
 

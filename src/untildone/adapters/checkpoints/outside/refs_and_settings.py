@@ -8,9 +8,9 @@ from pathlib import Path
 from untildone.adapters.checkpoints.outside.git_settings import GitSettings, recalled, seen, told
 from untildone.adapters.checkpoints.outside.other_worktrees import was_at
 from untildone.adapters.checkpoints.snapshot.submodules import Submodules
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.damaged import clear_index, mend_head, note_head
 from untildone.adapters.git.git import Git, Ref, RefUpdate
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import git_folder_gone, is_here, move_stale_locks
 from untildone.adapters.records.durable import replace_file, shared_draft
 
@@ -132,7 +132,7 @@ class Surroundings:
         free = {name for name in before if not name.startswith((*FIXED, "refs/ralph/"))}
         moved = [name for name in free & now.keys() if now[name].commit != before[name].commit]
         old, new = ([refs[name].commit for name in moved] for refs in (before, now))
-        return [self.store(commit) for commit in sorted(self._git.dropped(old, new))]
+        return [self.store(commit) for commit in sorted(self._git.unreachable(old, new))]
 
     def _clear_names(self, wanted: list[str], before: dict[str, Ref], now: dict[str, Ref]) -> None:
         """New refs that bar the way (`a/b` for `a`, or `a` for `a/b`) are stored and removed."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.snapshot.staged_content import Staged, link_or_copy
 from untildone.adapters.checkpoints.snapshot.tree_writer import OwnTrees, Trees
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import Stamp, entries_in_index, stamp, store_object
+from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import move_file
 
 

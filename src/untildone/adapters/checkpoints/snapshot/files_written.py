@@ -6,9 +6,10 @@ from pathlib import Path
 from untildone.adapters.checkpoints.snapshot.compare import View
 from untildone.adapters.checkpoints.snapshot.staged_content import link_or_copy
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import RawBytes, is_rules
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import GITLINK, Change, Git
+from untildone.adapters.git.index import blobs_in_index, files_in_index, written_since
 from untildone.adapters.git.object_files import file_name, is_plain_file
+from untildone.adapters.git.place import Place
 from untildone.domain.errors import StepError
 from untildone.domain.value import dataclass
 
@@ -74,11 +75,11 @@ class Standing:
         try:
             changes = self._changes(since, now)
             if self.commit:
-                touched = self._git.written_since(self._folder / self.commit)
+                touched = written_since(self._git, self._folder / self.commit)
         except StepError:  # broken by an attempt, or the commit is gone
             since = now.base
         if touched is None:
-            touched = draft.files_in_index()
+            touched = files_in_index(draft)
         return Written(since, changes, touched, self._odd(draft, changes, touched), now.looks)
 
     def _changes(self, since: str, now: View) -> tuple[Change, ...]:
@@ -109,7 +110,7 @@ class Standing:
         known = {change.path for change in changes}
         rest = [p for p in touched if p not in known and is_plain_file(self._place.top / p)]
         if rest:
-            blobs |= draft.blobs_in_index(rest)
+            blobs |= blobs_in_index(draft, rest)
         top = self._place.top
         files = ((path, blob) for path, blob in blobs.items() if is_plain_file(top / path))
         return tuple(path for path, blob in files if file_name(top / path, len(blob)) != blob)

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.index import files_in_index
 
 
 def see_all(git: Git, top: Path, users: Path, index: Path | None = None) -> tuple[str, ...]:
@@ -28,7 +29,7 @@ def overlook_again(git: Git, users: Path) -> None:
     In a sparse checkout git itself knows what to skip.
     """
     told = _told(git, users) if users.exists() else {}
-    left = set(git.files_in_index()) if told else set()
+    left = set(files_in_index(git)) if told else set()
     if not left:
         return
     tags = {path: entry[0] for path, entry in told.items() if path in left}

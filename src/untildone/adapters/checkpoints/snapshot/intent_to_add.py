@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.index import untracked_files
 from untildone.adapters.git.object_files import object_name
 
 # Git holds such an entry as an empty file, in the words of both of its hashes.
@@ -12,7 +13,7 @@ EMPTY = tuple(f" {object_name('blob', b'', digits)} " for digits in (40, 64))
 
 def new_files(git: Git, top: Path) -> tuple[str, ...]:
     """All of them, without ignored ones."""
-    return (*git.untracked_files(), *_announced(git, top))
+    return (*untracked_files(git), *_announced(git, top))
 
 
 def _announced(git: Git, top: Path) -> tuple[str, ...]:

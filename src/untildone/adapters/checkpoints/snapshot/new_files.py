@@ -8,8 +8,9 @@ from untildone.adapters.checkpoints.guard.git_filters import unfiltered
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard, listed
 from untildone.adapters.checkpoints.snapshot.ignored_at_start import Frozen
 from untildone.adapters.checkpoints.snapshot.intent_to_add import new_files
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Change, Git
+from untildone.adapters.git.index import untracked_files
+from untildone.adapters.git.place import Place
 from untildone.domain.errors import StepError
 
 
@@ -39,7 +40,7 @@ class Watch:
         if before is not None and before - free <= self.guard.limit:
             return ()
         try:
-            new = draft.untracked_files()
+            new = untracked_files(draft)
         except StepError:  # a broken index is mended when files are added
             return ()
         loose = (path for path in new if not self._frozen.covers(path))

@@ -24,8 +24,19 @@ from untildone.adapters.checkpoints.snapshot.readonly_folders import unlock
 from untildone.adapters.checkpoints.snapshot.submodules import Submodules
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import RawBytes, Raws, is_rules
 from untildone.adapters.clock import pause
-from untildone.adapters.git.command import Place, git_failed
-from untildone.adapters.git.git import Change, Git
+from untildone.adapters.git.git import Change, Git, git_failed
+from untildone.adapters.git.index import (
+    add_all,
+    add_as_is,
+    add_tree_below,
+    drop_from_index,
+    fill_index,
+    forget_stat,
+    ignored_entries,
+    ignored_files,
+    ignored_under,
+)
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import IN_PROGRESS, STATE_FILE, is_stale
 from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError
@@ -118,7 +129,7 @@ class Snapshots:
         written = self._written(draft, view, with_hidden=with_hidden)
         if written and written.odd and not self._drafts.is_of(base):
             # Somebody's git has seen these files while other rules were in force.
-            draft.forget_stat(written.odd)
+            forget_stat(draft, written.odd)
             orphans, large, _ = self._add_all(draft, base, large)
             view.again()
             written = self._written(draft, view, with_hidden=with_hidden)
@@ -128,14 +139,14 @@ class Snapshots:
             self._flatten(draft, linked, nested)
         ignored = self._ignored_by_base(base, view.changes)
         if ignored:
-            draft.drop_from_index(ignored)
+            drop_from_index(draft, ignored)
         hidden = self._hidden_by_attempt(draft, base) if with_hidden else ()
         large += unaddable_files.force_into(draft, self._place.top, hidden)
         if nested or ignored or hidden:
             view.again()
         flagged, remarks = self.watch.flagged(view.changes, large)
         if flagged:
-            draft.drop_from_index(flag.path for flag in flagged)
+            drop_from_index(draft, [flag.path for flag in flagged])
             view.again()
             if not (with_hidden or look):
                 self.frozen.add([flag.path for flag in flagged])
@@ -171,11 +182,11 @@ class Snapshots:
         if unaddable_files.out_of_reach(self._place.top, answer):
             raise git_failed(("add",), answer)
         if flagged:
-            self._git.drop_from_index(flagged, index=index)  # some may be announced
+            drop_from_index(self._git, flagged, index=index)  # some may be announced
         tree = self._git.write_tree(index=index)
         linked = [c.path for c in self._git.diff_trees(staged, tree) if is_new_link(c)]
         if linked:
-            self._git.drop_from_index(linked, index=index)
+            drop_from_index(self._git, linked, index=index)
             tree = self._git.write_tree(index=index)
         return tree, (*nested, *linked), self.raw.not_coming_back(index)
 
@@ -304,7 +315,7 @@ class Snapshots:
             found, left_out, more = self._add_all(draft, base, tuple(out))
             return found, left_out, answer.stdout + more
         if self._as_is:
-            draft.add_as_is(self._as_is, self._place.top)
+            add_as_is(draft, self._as_is, self._place.top)
         return tuple(orphans), tuple(out), answer.stdout
 
     def _add_but(self, draft: Git, out: list[Flag], orphans: list[str]) -> Captured:
@@ -337,18 +348,18 @@ class Snapshots:
         index.unlink(missing_ok=True)
         if users.exists():
             shutil.copy2(users, index)
-        draft.fill_index(base)
+        fill_index(draft, base)
         self._see_all(draft)
 
     def _add(
         self, git: Git, left_out: list[str], index: Path | None = None, *, go_on: bool = False
     ) -> Captured:
         skipped = (f":(exclude,top,literal){path}" for path in left_out)
-        return git.add_all(*self._skip, *skipped, index=index, go_on=go_on)
+        return add_all(git, *self._skip, *skipped, index=index, go_on=go_on)
 
     def _flatten(self, draft: Git, linked: list[str], nested: tuple[str, ...]) -> None:
         if linked:
-            draft.drop_from_index(linked)
+            drop_from_index(draft, linked)
         for path in nested:
             index = self._run_folder / "nested.index"
             index.unlink(missing_ok=True)
@@ -358,7 +369,7 @@ class Snapshots:
             }
             draft.do("-C", path, "add", "-A", "--sparse", ".", index=index, env=place)
             tree = draft.write_tree(index=index)
-            draft.graft(path, tree)
+            add_tree_below(draft, path, tree)
             with contextlib.suppress(FileNotFoundError):
                 index.unlink()
 
@@ -375,12 +386,12 @@ class Snapshots:
         return *frozen, *self._matched_by_base(base, [p for p in paths if p not in frozen])
 
     def _hidden_by_attempt(self, draft: Git, base: str) -> tuple[str, ...]:
-        entries = [p for p in draft.ignored_entries() if not self.frozen.covers(p.rstrip("/"))]
+        entries = [p for p in ignored_entries(draft) if not self.frozen.covers(p.rstrip("/"))]
         allowed = set(self._matched_by_base(base, entries))
         suspects = [path for path in entries if path not in allowed]
         if not suspects:
             return ()
-        files = draft.ignored_files(suspects)
+        files = ignored_files(draft, suspects)
         kept = set(self._matched_by_base(base, files))
         return tuple(path for path in files if path not in kept and not self.frozen.covers(path))
 
@@ -397,4 +408,4 @@ class Snapshots:
         for path in paths:
             if path.endswith("/"):
                 (rules / path).mkdir(parents=True, exist_ok=True)  # rules for folders need one
-        return self._git.ignored_under(rules, self._place.git_dir, paths)
+        return ignored_under(self._git, rules, self._place.git_dir, paths)

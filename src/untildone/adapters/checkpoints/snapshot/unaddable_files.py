@@ -9,6 +9,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, listed
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.index import files_in_index, force_into_index
 from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError, WorkAstray
 
@@ -43,7 +44,7 @@ def force_into(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...
     rest = list(paths)
     while rest:
         try:
-            draft.force_into_index(rest)
+            force_into_index(draft, rest)
         except StepError as error:
             barred = named(top, error.message.replace("failed: ", "failed:\n", 1), out)
             if not barred:
@@ -52,7 +53,7 @@ def force_into(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...
             rest = [path for path in rest if path not in {flag.path for flag in out}]
             continue
         # Of names that it forbids, this command of git's says nothing.
-        taken = set(draft.files_in_index(*(f":(top,literal){path}" for path in rest)))
+        taken = set(files_in_index(draft, *(f":(top,literal){path}" for path in rest)))
         gone = (path for path in rest if path not in taken and os.path.lexists(top / path))
         return (*out, *(Flag(path, (top / path).lstat().st_size, FORBIDDEN) for path in gone))
     return tuple(out)

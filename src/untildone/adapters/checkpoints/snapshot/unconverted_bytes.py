@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.checkpoints.guard.git_filters import filtered
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Change, Git
 from untildone.adapters.git.object_files import file_name, is_plain_file
+from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import replace_file
 
 Raws = Mapping[str, str]

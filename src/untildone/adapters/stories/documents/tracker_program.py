@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from untildone.adapters.git.command import clean_environment
+from untildone.adapters.git.git import clean_environment
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake import Wake
