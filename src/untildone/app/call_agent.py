@@ -35,7 +35,7 @@ class Caller:
         ports, plan, story = self._course.ports, self._course.run.plan, step.story
         lane = self._course.run.lanes[step.lane]
         story_id = story.id if story else ""
-        ports.checkpoint.stand(lane.checkpoint, story_id or f"iteration-{step.n}")
+        ports.checkpoint.ensure_at(lane.checkpoint, story_id or f"iteration-{step.n}")
         if self._course.run.book and story and not self._kept_open:
             ports.folder.keep_open(open_tasks(self._course.run.book))
             self._kept_open = True
@@ -96,9 +96,9 @@ class Caller:
 
     def _lost(self, story: Story, checkpoint: str) -> str:
         """Why this work could not be saved as the story's; worth a retry with this reason."""
-        astray = self._course.ports.checkpoint.astray(checkpoint)
-        if astray or not self._course.ports.source:
-            return astray
+        diverged = self._course.ports.checkpoint.diverged(checkpoint)
+        if diverged or not self._course.ports.source:
+            return diverged
         # An unreadable file is found by the next look at the stories, which says so.
         with contextlib.suppress(StoriesError):
             book = self._course.ports.source.load()

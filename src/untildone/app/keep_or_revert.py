@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import replace
 
 from untildone.app.course import Course, open_iteration
-from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkAstray
+from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
 from untildone.domain.stories.claims import as_before
 from untildone.domain.stories.story import StoryBook, StoryKey
@@ -40,8 +40,8 @@ class Keeper:
             saved = ports.checkpoint.save(
                 lane_id, lane.checkpoint, message, only_changes=plan.plain
             )
-        except WorkAstray as astray:
-            return f.Verified(lane_id, passed=False, reason=astray.message)
+        except WorkDiverged as diverged:
+            return f.Verified(lane_id, passed=False, reason=diverged.message)
         return replace(saved, remarks=(*remarks, *saved.remarks))
 
     def _settled(self, source: StorySource, key: StoryKey) -> tuple[str, ...]:

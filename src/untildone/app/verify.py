@@ -35,7 +35,7 @@ class Checker:
         """Which checks fail already; what they leave behind is put back. None if cut short."""
         checkpoint = self._course.run.lanes[step.lane].checkpoint
         ports = self._course.ports
-        ports.checkpoint.stand(checkpoint, step.story_id)
+        ports.checkpoint.ensure_at(checkpoint, step.story_id)
         checks = required_at_start(self._course.run)
         self._course.tell(Event("checks_tried", {"commands": [c.command for c in checks]}))
         found: list[Failing] = []

@@ -127,9 +127,9 @@ def story(
     last = opened.checkpoint
     repo.write("first.txt", "1\n")
     if before:
-        checkpoint.stand(last, "1")
+        checkpoint.ensure_at(last, "1")
         last = checkpoint.save(0, last, "checkpoint: 1\n", only_changes=False).checkpoint
-    checkpoint.stand(last, "2")
+    checkpoint.ensure_at(last, "2")
     deed(repo)
     if again:
         checkpoint = repo.checkpoint()
@@ -170,7 +170,7 @@ def test_any_run_of_ordinary_stories_is_saved_as_git_would(repo: Worktree, seed:
     checkpoint, opened = repo.open()
     last = opened.checkpoint
     for n in range(15):
-        checkpoint.stand(last, str(n))
+        checkpoint.ensure_at(last, str(n))
         for path in drawn.sample(paths, drawn.randint(0, 4)):
             target = repo.top / path
             if target.exists() and drawn.random() < 0.4:
@@ -218,7 +218,7 @@ def test_trees_in_a_pack_are_asked_for_at_once(
     checkpoint, opened = repo.open()
     for path in ("d/e/b", "f/c", "f/new/x"):
         repo.write(path, "edited\n")
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     asked: list[str] = []
     ask = Git.ask
 

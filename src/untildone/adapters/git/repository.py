@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from untildone.adapters.clock import monotonic, pause
-from untildone.adapters.git.damaged import mend_around
+from untildone.adapters.git.damaged import repair_around
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import files_in_index
 from untildone.adapters.git.object_files import content, has_no_refs
@@ -46,7 +46,7 @@ def discover(processes: Processes, folder: Path) -> Place:
         *("--git-common-dir", "--show-toplevel"),
     )
     answer = git.ask("rev-parse", *asked)
-    if not answer.ok and mend_around(folder):
+    if not answer.ok and repair_around(folder):
         answer = git.ask("rev-parse", *asked)
     if (answer.exit_code or 0) < 0:
         raise UserError(

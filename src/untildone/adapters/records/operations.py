@@ -10,7 +10,7 @@ from untildone.domain.value import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class RepoState:
     """HEAD (a ref, or a bare commit), the refs that count, the files as a commit, the index.
 
     `index` names a copy in the run's folder; without one the index is as HEAD has it. `beside`
@@ -31,8 +31,8 @@ class Operation:
     name: str
     change: str
     run_id: str
-    before: Stand
-    after: Stand
+    before: RepoState
+    after: RepoState
     facts: int = -1
 
 
@@ -66,7 +66,7 @@ class OperationLog:
 def _read(line: bytes) -> Operation | None:
     try:
         data = json.loads(os.fsdecode(line))
-        before, after = Stand(**data.pop("before")), Stand(**data.pop("after"))
+        before, after = RepoState(**data.pop("before")), RepoState(**data.pop("after"))
         return Operation(**data, before=before, after=after)
     except (ValueError, TypeError, KeyError):
         return None

@@ -10,7 +10,7 @@ from untildone.adapters.git.place import Place
 Print = dict[str, object]
 
 
-class KnownRefs:
+class RefCache:
     """The refs as they are now. A look at the files costs a tenth of a git process."""
 
     def __init__(self, git: Git, place: Place) -> None:

@@ -21,7 +21,7 @@ def _nothing(base: str, paths: list[str]) -> Iterable[str]:
     return ()
 
 
-class Staged:
+class ReplacedIndexes:
     """Indexes that were not ours, kept as files until what they hold is behind a ref."""
 
     def __init__(self, git: Git, folder: Path) -> None:
