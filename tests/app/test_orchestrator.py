@@ -1,8 +1,7 @@
 """The loop, driven through fakes of every port."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE, INTERRUPTED, SILENT, failed, said
 from tests.fakes.checkpoint import FakeCheckpoint
@@ -27,7 +26,8 @@ from tests.fakes.plans import (
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.app.call_agent import EVENT_SIZE, NOTICE_BUDGET
-from untildone.app.orchestrator import Orchestrator
+from untildone.app.orchestrator import drive
+from untildone.app.run_driver import RunDriver
 from untildone.domain.agents.agent import (
     AgentReport,
     AgentText,
@@ -241,9 +241,9 @@ def test_stop_in_mid_attempt() -> None:
     assert run.iterations[-1].outcome is Outcome.INTERRUPTED
     assert loop.record.names[-3:] == ["reverted", "complete", "finished"]
     again = FakeLoop((COMPLETE, COMPLETE), source=loop.source)
-    orchestrator = again.orchestrator(run)
-    orchestrator.record(f.Resumed(PLAN))
-    assert orchestrator.drive().status is Status.DONE
+    driver = again.driver(run)
+    driver.record(f.Resumed(PLAN))
+    assert drive(driver).status is Status.DONE
     assert "no net" in again.agent.prompts[0]
     assert again.record.of("iteration_started")[0]["n"] == 3
 
@@ -545,7 +545,7 @@ def test_ticks_of_a_failed_attempt_are_taken_back() -> None:
 def test_ticks_are_left_when_the_stories_are_not_known() -> None:
     crashed = told(OPENED, loaded(), began(), ended(Outcome.NO_PROMISE))
     loop = FakeLoop((COMPLETE, COMPLETE))
-    assert loop.orchestrator(replace(crashed, book=None)).drive().status is Status.DONE
+    assert loop.drive(replace(crashed, book=None)).status is Status.DONE
     assert loop.source
     assert loop.source.taken_back == []
 
@@ -555,9 +555,9 @@ def test_the_choice_is_asked_for_again() -> None:
     stopped = told(OPENED, loaded(done=True), signal)
     assert FakeLoop(()).drive(stopped) == stopped
     again = FakeLoop((), answers=(Choice.CLEANUP,))
-    asking = again.orchestrator(stopped)
+    asking = again.driver(stopped)
     asking.record(f.AskedAgain(PLAN))
-    run = asking.drive()
+    run = drive(asking)
     assert (run.status, run.choice, run.closed) == (Status.DONE, Choice.CLEANUP, True)
     assert again.record.names == ["run_started", "complete", "finished"]
 
@@ -613,8 +613,8 @@ def test_a_stop_before_the_checks() -> None:
 
 def test_remarks_of_the_start_come_first() -> None:
     loop = FakeLoop((COMPLETE, COMPLETE))
-    orchestrator = Orchestrator(loop.orchestrator().ports, told(), ORIGIN, ("No tasks.md found",))
-    orchestrator.drive()
+    driver = RunDriver(loop.driver().ports, told(), ORIGIN, ("No tasks.md found",))
+    drive(driver)
     assert loop.record.of("warning") == [{"message": "No tasks.md found"}]
 
 
@@ -683,8 +683,8 @@ def test_remarks_of_source_and_checkpoint_are_told() -> None:
 def test_a_story_that_is_gone_is_saved_without_ticks() -> None:
     crashed = told(OPENED, loaded(), began(), ended())
     loop = FakeLoop((COMPLETE,), source=FakeSource("## 2. Second\n- [ ] 2.1 b\n"))
-    orchestrator = loop.orchestrator(replace(crashed, book=None))
-    assert orchestrator.drive().status is Status.DONE
+    driver = loop.driver(replace(crashed, book=None))
+    assert drive(driver).status is Status.DONE
     assert [call[0] for call in loop.checkpoint.calls][:1] == ["save"]
 
 
@@ -712,11 +712,11 @@ def test_own_template() -> None:
 
 def test_adopt_and_tell() -> None:
     loop = FakeLoop(())
-    orchestrator = loop.orchestrator(told(OPENED))
+    driver = loop.driver(told(OPENED))
     loop.checkpoint.remarks = ("edits kept",)
-    assert orchestrator.adopt() == ("c0", ("edits kept",))
+    assert driver.adopt() == ("c0", ("edits kept",))
     event = Event("warning", {"message": "x"})
-    orchestrator.tell(event)
+    driver.tell(event)
     assert loop.record.events == [event]
 
 

@@ -17,8 +17,8 @@ from untildone.adapters.sessions.watch import SessionWatch
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus
-from untildone.app.course import Ports
 from untildone.app.record import RunRecord
+from untildone.app.run_driver import Ports
 from untildone.domain.run.run import Origin, Plan, Run
 from untildone.ports import Checkpoint, Dialect
 from untildone.wiring.agents import dialect

@@ -68,6 +68,11 @@ def committed(repo: Worktree) -> None:
     repo.sh("commit", "-qm", "m")
 
 
+def looked_at(repo: Worktree) -> None:
+    (repo.top / "b.txt").touch()  # so that git writes the index anew, in whichever second it is
+    repo.sh("status")
+
+
 def packed(repo: Worktree, paths: list[str]) -> None:
     """As after a clone: no object is a file of its own."""
     for path in paths:
@@ -102,7 +107,7 @@ DEEDS: dict[str, Callable[[Worktree], object]] = {
     "a staged secret": lambda repo: staged(repo, "id_rsa", SECRET),
     "a staged file that is gone": elsewhere,
     "a large file": lambda repo: repo.write("big.bin", "x" * 60 * 1024 * 1024),
-    "a look by git": lambda repo: repo.sh("status"),
+    "a look by git": looked_at,
     "a new rule": hidden,
     "a rule against a rule": shown,
     "a staged ignored file": lambda repo: staged(repo, "build.tmp", "b\n"),

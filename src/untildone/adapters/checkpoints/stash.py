@@ -2,8 +2,9 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots

@@ -4,16 +4,16 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import overlay
 from untildone.domain.run.run import Origin
-from untildone.domain.value import dataclass
 
 MARK = "Untildone-Checkpoint: "
 
 
-@dataclass(frozen=True, slots=True)
-class Stash:
+class Stash(Struct, frozen=True):
     """An entry of the stash list; `body` is what its commit says below the first line."""
 
     commit: str
@@ -21,8 +21,7 @@ class Stash:
     body: str
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """The state before a story: the user's commit, the tree of what is staged, all files."""
 
     origin: Origin

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from msgspec import Struct
+
 from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git.object_files import commit_body, ref_in_file, store_commit
 from untildone.adapters.git.place import Place
@@ -21,7 +23,6 @@ from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.records.durable import sync_folder
 from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import Interrupted, StepError
-from untildone.domain.value import dataclass
 
 STEP_TIMEOUT_S = 600
 PATIENCE_S = 0.5
@@ -66,8 +67,7 @@ GITLINK = "160000"
 FOLDER = "040000"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One path that differs between two trees."""
 
     status: str
@@ -77,8 +77,7 @@ class Change:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Struct, frozen=True):
     """A branch or tag: where it points and which worktree has it checked out."""
 
     commit: str

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from untildone.domain.value import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Top folder, git folder of this worktree, and the git folder that all worktrees share."""
 
     top: Path

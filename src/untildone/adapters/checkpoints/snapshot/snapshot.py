@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.checkpoints.guard.new_files import NewFiles
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Flag, Guard
 from untildone.adapters.checkpoints.snapshot import unaddable_files
@@ -41,7 +43,6 @@ from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError
-from untildone.domain.value import dataclass
 
 TRIES = 6
 LOCK_TRIES = 200
@@ -51,8 +52,7 @@ RULES = (".gitignore", ".gitattributes", ".gitmodules")
 BROKEN_INDEX = ("index file", "bad signature", "bad index")
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """What `git add` did: repositories without a commit, files left out of it, its own words."""
 
     orphans: tuple[str, ...]

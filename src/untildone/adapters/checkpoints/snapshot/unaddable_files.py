@@ -7,15 +7,15 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, listed
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import files_in_index, force_into_index
 from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError, WorkDiverged
-from untildone.domain.value import dataclass
 
 _NOT_ENCODED = re.compile(
     r"^fatal: (?:failed to encode|BOM is (?:required|prohibited) in|encoding) '(.*)' "
@@ -63,8 +63,7 @@ SHAPES = (
 REASONS = {reason for _, reason in SHAPES}
 
 
-@dataclass(slots=True)
-class LeftOut:
+class LeftOut(Struct):
     """What `git add` has refused so far and must do without."""
 
     flags: list[Flag]
