@@ -113,14 +113,14 @@ class Checkpoint(Protocol):
         Returns the checkpoint to go on from and remarks.
         """
 
-    def stand(self, checkpoint: str, story_id: str) -> None:
+    def ensure_at(self, checkpoint: str, story_id: str) -> None:
         """Make sure that the workspace is at the checkpoint before an agent starts a story."""
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The agent's own commits since the checkpoint, oldest first."""
 
-    def astray(self, checkpoint: str) -> str:
-        """Why the work does not build on the checkpoint, or nothing."""
+    def diverged(self, checkpoint: str) -> str:
+        """Returns why HEAD no longer descends from the checkpoint; empty if it does."""
 
     def pending(self, checkpoint: str) -> Pending:
         """What `save` would keep now; nothing is kept or put back."""

@@ -47,7 +47,7 @@ from untildone.domain.errors import (
     StepError,
     StoriesError,
     UserError,
-    WorkAstray,
+    WorkDiverged,
 )
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
@@ -91,13 +91,13 @@ def test_two_stories_done_and_kept() -> None:
     )
     assert loop.checkpoint.calls == [
         ("open", "20260102T030405000000"),
-        ("stand", "c0"),
+        ("ensure_at", "c0"),
         ("commits", "c0"),
-        ("astray", "c0"),
+        ("diverged", "c0"),
         ("save", "c0", False),
-        ("stand", "c1"),
+        ("ensure_at", "c1"),
         ("commits", "c1"),
-        ("astray", "c1"),
+        ("diverged", "c1"),
         ("save", "c1", False),
         ("close", Choice.KEEP, ORIGIN),
     ]
@@ -417,7 +417,7 @@ def test_refused_choice() -> None:
 
 
 STEPS = {
-    "stand": ("RunAttempt", StepError("HEAD is elsewhere", hint="git checkout")),
+    "ensure_at": ("RunAttempt", StepError("HEAD is elsewhere", hint="git checkout")),
     "commits": ("RunAttempt", StepError("git failed")),
     "save": ("Save", StepError("disk full")),
     "close": ("Close", StepError("disk full")),
@@ -500,30 +500,33 @@ def test_a_check_that_renames_the_story_fails_the_attempt() -> None:
     assert run.iterations[0].reason == "memory.md: the story is not there any more: 1"
 
 
-ASTRAY = "The work does not build on the branch `ralph/demo`"
+DIVERGED = "The work does not build on the branch `ralph/demo`"
 
 
 def test_work_that_left_the_branch_is_a_failed_attempt_and_is_said_so() -> None:
     checkpoint = FakeCheckpoint()
-    checkpoint.lost = ASTRAY
+    checkpoint.lost = DIVERGED
     loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), checkpoint=checkpoint)
     run = loop.drive()
-    assert (run.iterations[0].outcome, run.iterations[0].reason) == (Outcome.VERIFY_FAILED, ASTRAY)
+    assert (run.iterations[0].outcome, run.iterations[0].reason) == (
+        Outcome.VERIFY_FAILED,
+        DIVERGED,
+    )
     assert [event["outcome"] for event in loop.record.of("iteration_ended")] == [
         *("verify_failed", "complete", "complete"),
     ]
 
 
 def test_a_check_that_moves_the_work_off_the_branch_fails_the_attempt() -> None:
-    checkpoint = FakeCheckpoint(save=WorkAstray(ASTRAY))
+    checkpoint = FakeCheckpoint(save=WorkDiverged(DIVERGED))
     loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), checkpoint=checkpoint)
     run = loop.drive()
     assert [it.outcome for it in run.iterations] == [
         *(Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE),
     ]
-    assert run.iterations[0].reason == ASTRAY
+    assert run.iterations[0].reason == DIVERGED
     assert [call[:2] for call in checkpoint.calls if call[0] == "revert"] == [("revert", "c0")]
-    assert [ASTRAY in prompt for prompt in loop.agent.prompts] == [False, True, False]
+    assert [DIVERGED in prompt for prompt in loop.agent.prompts] == [False, True, False]
 
 
 def test_ticks_of_a_failed_attempt_are_taken_back() -> None:
@@ -640,7 +643,7 @@ def test_an_error_before_the_workspace_stands_is_raised() -> None:
 
 
 def test_an_interrupted_step_is_raised() -> None:
-    loop = FakeLoop((), checkpoint=FakeCheckpoint(stand=Interrupted("git was cut short")))
+    loop = FakeLoop((), checkpoint=FakeCheckpoint(ensure_at=Interrupted("git was cut short")))
     with pytest.raises(Interrupted):
         loop.drive()
 

@@ -26,7 +26,7 @@ def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
     """Call the agent once and judge the call; the start is on disk before the process exists."""
     ports, lane = driver.ports, driver.run.lanes[step.lane]
     name = step.story.id if step.story else f"iteration-{step.n}"
-    ports.checkpoint.stand(lane.checkpoint, name)
+    ports.checkpoint.ensure_at(lane.checkpoint, name)
     own_checks = checks_of(step.story, driver.run.plan.story_verify)
     _note_protected_files(driver, lane.checkpoint, own_checks)
     _note_open_tasks(driver)
@@ -130,9 +130,9 @@ def measure(driver: RunDriver, lane: int) -> f.UsageMeasured:
 
 def _lost(driver: RunDriver, story: Story, checkpoint: str) -> str:
     """Why this work could not be saved as the story's; worth a retry with this reason."""
-    astray = driver.ports.checkpoint.astray(checkpoint)
-    if astray or not driver.ports.source:
-        return astray
+    diverged = driver.ports.checkpoint.diverged(checkpoint)
+    if diverged or not driver.ports.source:
+        return diverged
     # An unreadable file is found by the next look at the stories, which says so.
     with contextlib.suppress(StoriesError):
         book = driver.ports.source.load()

@@ -5,7 +5,7 @@ import contextlib
 from msgspec.structs import replace
 
 from untildone.app.run_driver import RunDriver
-from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkAstray
+from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
 from untildone.domain.stories.story import StoryBook, StoryKey, as_before
 from untildone.ports import StorySource
@@ -32,8 +32,8 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
     )
     try:
         saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
-    except WorkAstray as astray:
-        return f.Verified(lane_id, passed=False, reason=astray.message)
+    except WorkDiverged as diverged:
+        return f.Verified(lane_id, passed=False, reason=diverged.message)
     return replace(saved, remarks=(*remarks, *saved.remarks))
 
 

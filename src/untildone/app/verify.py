@@ -31,7 +31,7 @@ def try_checks(driver: RunDriver, step: s.TryChecks) -> f.ChecksTried | None:
     """Which checks fail already; what they leave behind is put back. None if cut short."""
     checkpoint = driver.run.lanes[step.lane].checkpoint
     ports = driver.ports
-    ports.checkpoint.stand(checkpoint, step.story_id)
+    ports.checkpoint.ensure_at(checkpoint, step.story_id)
     checks = required_at_start(driver.run)
     driver.tell(Event("checks_tried", {"commands": [c.command for c in checks]}))
     found: list[Failing] = []

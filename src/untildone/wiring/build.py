@@ -77,10 +77,10 @@ def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
     closing = build_closing(repo, plan)
     user = user_place(repo.place)
     if user:
-        from untildone.adapters.checkpoints.worktree import LinkedCheckpoint
+        from untildone.adapters.checkpoints.worktree import WorktreeCheckpoint
 
         users = at(user).git(repo.inbox.signalled)
-        return LinkedCheckpoint(closing.git, repo.place, plan.change_id, closing, users, user)
+        return WorktreeCheckpoint(closing.git, repo.place, plan.change_id, closing, users, user)
     return BranchCheckpoint(closing.git, repo.place, plan.change_id, closing)
 
 

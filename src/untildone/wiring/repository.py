@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.clock import SystemClock
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE, discover, home
 from untildone.adapters.process.orphans import end_leftovers, own_mark, started_at
 from untildone.adapters.process.process import Processes
