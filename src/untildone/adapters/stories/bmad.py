@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import naming, task_lines
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Json, NotJson, Place
@@ -15,7 +17,6 @@ from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
-from untildone.domain.value import dataclass
 
 NAME = "bmad"
 CHANGE = "sprint"
@@ -203,8 +204,7 @@ class Sprint:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoryPage:
+class StoryPage(Struct, frozen=True):
     """One story file: its bytes and what it says."""
 
     file: StoryFile

@@ -5,11 +5,13 @@ Newer files end with a task graph in JSON: waves of tasks, or for single tasks w
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import grouping, naming, spec_folders, task_lines
 from untildone.adapters.stories.checklists.checklist import Rules, Stories
@@ -19,7 +21,6 @@ from untildone.adapters.stories.documents.json_text import plain
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
 from untildone.domain.stories.schedule import wrong
 from untildone.domain.stories.story import Remark, Story, StoryContext, Task
-from untildone.domain.value import dataclass
 
 NAME = "kiro"
 HOME = ".kiro/specs"
@@ -201,8 +202,7 @@ def _numbers(text: str) -> list[str]:
     return _NUMBERS.findall(whole)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphRow:
+class GraphRow(Struct, frozen=True):
     """Tasks and what they wait for; None is the row before."""
 
     tasks: tuple[str, ...]

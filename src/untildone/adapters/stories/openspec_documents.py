@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import headings
 from untildone.domain.stories.story import Story
-from untildone.domain.value import dataclass
 
 TASKS = "tasks.md"
 _DEFAULT_SCHEMA = "spec-driven"
@@ -98,8 +99,7 @@ def _expanded(wanted: str) -> list[str]:
     return [p for word in match[1].split(",") for p in _expanded(f"{before}{word}{after}")]
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One requirement of a delta spec with its scenarios, as written."""
 
     operation: str

@@ -5,16 +5,16 @@ A tick that an agent made is not believed until the loop has checked it (decisio
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import naming
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.stories.story import Story, StoryBook, Task
-from untildone.domain.value import dataclass
 
 _NAMED_AT_MOST = 10
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedTask:
+class ChangedTask(Struct, frozen=True):
     """A task whose state is another than before, in the story it belongs to."""
 
     story: Story

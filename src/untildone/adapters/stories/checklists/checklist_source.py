@@ -1,8 +1,10 @@
 """A checklist in files of the worktree, as a story source."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import (
     changed_tasks,
@@ -13,13 +15,11 @@ from untildone.adapters.stories.checklists import (
 )
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
-from untildone.domain.value import dataclass
 
 Box = tuple[Story, Task]
 
 
-@dataclass(frozen=True, slots=True)
-class ChecklistFile:
+class ChecklistFile(Struct, frozen=True):
     """The Markdown checklist at `path`, which is relative to `root`.
 
     `files` lists the files of a checklist that stands in several; `path` is then their folder.

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Edit, Json, Place
 from untildone.adapters.stories.documents.stateful_source import NewState
 from untildone.domain.stories.story import Remark, Story, Task
-from untildone.domain.value import dataclass
 
 LISTS = ("userStories", "user_stories", "stories", "units", "features", "tasks", "items", "phases")
 PHASES = "phases"
@@ -50,8 +51,7 @@ class Tree(Protocol):
     def line(self, at: int) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One object that is a story; `name` is its key where it has one instead of an id.
 
     `phase` is the id of the phase it stands in, and `after` what that phase waits for.
@@ -65,8 +65,7 @@ class Entry:
     after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """The stories that a name stands for: to a story that waits for it, and to a phase.
 
     Where a story and a phase have the same name, each means its own kind.
@@ -76,8 +75,7 @@ class Known:
     by_phase: Mapping[str, list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """What an object's own fields say about it being done, as they were written."""
 
     done: bool
@@ -132,8 +130,7 @@ def _bare(word: str) -> str:
     return word.strip().lower().replace("-", "_").replace(" ", "_").replace("'", "")
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(Struct, frozen=True):
     """The states of a document's stories; `flag` is the field for one where none has any."""
 
     all: Sequence[State]
