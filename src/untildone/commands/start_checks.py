@@ -18,7 +18,7 @@ from untildone.domain.run.run import Choice, Origin, Plan, Run
 from untildone.domain.stories.parking import NAMED, STATE_OF, Aside, Why, next_command
 from untildone.domain.stories.story import StoryBook
 from untildone.ports import StorySource
-from untildone.settings import Settings
+from untildone.settings.settings import Settings
 from untildone.wiring.agents import check_agents
 from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository
