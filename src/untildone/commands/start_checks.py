@@ -19,7 +19,7 @@ from untildone.domain.run.user_requests import forgiven
 from untildone.domain.stories.parking import NAMED, Aside, Why
 from untildone.domain.stories.story import StoryBook
 from untildone.ports import StorySource
-from untildone.settings import Settings
+from untildone.settings.settings import Settings
 from untildone.wiring.agents import check_agents
 from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository
