@@ -74,16 +74,17 @@ def old_refs(
         if label is None:
             continue
         owner = _owner(label, runs)
-        goes = owner in going or (owner not in known and rule.change in ("", label.change))
-        if goes and label.stored <= rule.before:
+        ownerless = owner not in known and rule.change in ("", label.change)
+        if label.stored <= rule.before and (owner in going or ownerless):
             rows.append((ref, label, owner))
         else:
             staying.add(label.change)
     # A moved tip may be older than the run that stored it: without a record it goes with the last.
+    kept = [label.kind == "moved" and label.change in staying for _, label, _ in rows]
     return tuple(
         ref
-        for ref, label, owner in rows
-        if owner in known or label.kind != "moved" or label.change not in staying
+        for (ref, _, owner), stays in zip(rows, kept, strict=True)
+        if owner in known or not stays
     )
 
 
