@@ -79,13 +79,14 @@ def old_refs(
             rows.append((ref, label, owner))
         else:
             staying.add(label.change)
-    # A moved tip may be older than the run that stored it: without a record it goes with the last.
-    kept = [label.kind == "moved" and label.change in staying for _, label, _ in rows]
     return tuple(
-        ref
-        for (ref, _, owner), stays in zip(rows, kept, strict=True)
-        if owner in known or not stays
+        ref for ref, label, owner in rows if owner in known or not _is_moved(label, staying)
     )
+
+
+def _is_moved(label: Label, changes: set[str]) -> bool:
+    # A moved tip may be older than the run that stored it: without a record it goes with the last.
+    return label.kind == "moved" and label.change in changes
 
 
 def label_of(ref: SavedRef) -> Label | None:
