@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from untildone.commands.diff_sizes import Size
-from untildone.commands.run_account import Told
+from untildone.commands.run_account import Size, Told
 from untildone.domain.reporting.account import Call, CheckRun, StoryAccount, total
 from untildone.domain.stories.parking import STATE_OF, next_command
 from untildone.interfaces import render
