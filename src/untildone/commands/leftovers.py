@@ -11,9 +11,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.checkpoints.stash import archive_work, work_ref
-from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry
-from untildone.adapters.git.command import Place
+from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry, stash_list
 from untildone.adapters.git.own_worktree import retire, retiring
+from untildone.adapters.git.place import Place
 from untildone.adapters.records.run_folder import new_run_id, run_ids
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice, Run
@@ -85,7 +85,7 @@ def remove_worktrees(repo: Repository) -> Iterator[str]:
 def stash_leftovers(repository: Repository) -> list[StashLeftovers]:
     """Traces of runs that nobody can go on with, in no worktree; runs that can are left alone."""
     git = repository.git()
-    entries = [change for stash in git.stashes() if (change := change_of_entry(stash))]
+    entries = [change for stash in stash_list(git) if (change := change_of_entry(stash))]
     commits = {name.removeprefix(work_ref("")) for name in git.refs(work_ref(""))}
     return [
         StashLeftovers(change, entries.count(change), change in commits)

@@ -5,10 +5,9 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from untildone.adapters.checks.clean_room import NOTE, sweep
@@ -20,8 +19,9 @@ from untildone.adapters.records.run_folder import change_of
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
-from untildone.app.orchestrator import Orchestrator
+from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
+from untildone.app.run_driver import RunDriver
 from untildone.commands.control import for_people, live, post
 from untildone.commands.plan import Prepared, Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
@@ -47,7 +47,7 @@ from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
 from untildone.wiring.agents import check_agents, droppings
 from untildone.wiring.build import build_checkpoint, build_ports
-from untildone.wiring.repository import Repository, read_state
+from untildone.wiring.repository import Repository, read_state, this_process
 from untildone.wiring.sandbox import settled
 from untildone.wiring.worktrees import move_out, remove_worktree, worktree_running
 
@@ -64,8 +64,7 @@ class Ended(Struct, frozen=True):
     message: str = ""
 
 
-@dataclass(slots=True)
-class Driver:
+class Driver(Struct):
     """One process driving one run.
 
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
@@ -121,7 +120,7 @@ class Driver:
                 hint=f"untildone run {run.plan.change_id}",
             )
 
-    def recovered(self, run: Run) -> Orchestrator:
+    def recovered(self, run: Run) -> RunDriver:
         """The loop of this run with what a dead process could not write down."""
         origin, missing = self.missing(run)
         return self.loop(run, origin, missing=missing)
@@ -168,7 +167,7 @@ class Driver:
         *,
         missing: Sequence[f.Fact] = (),
         remarks: tuple[str, ...] = (),
-    ) -> Orchestrator:
+    ) -> RunDriver:
         """The loop over this run, with ports and windows for its plan, or for the next one."""
         plan = plan or run.plan
         answer = plan.on_complete or ("ask" if self.at_terminal else "keep")
@@ -177,17 +176,17 @@ class Driver:
         self.windows = None
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
         ports = build_ports(self.repository, replace(run, plan=plan), origin, self._bus, person)
-        loop = Orchestrator(ports, run, origin, remarks)
+        loop = RunDriver(ports, run, origin, remarks)
         for fact in missing:
             loop.record(fact)
         return loop
 
-    def drive(self, loop: Orchestrator) -> Ended:
+    def drive(self, loop: RunDriver) -> Ended:
         """Drive the loop to its end; the exit code tells how it ended."""
         repo = self.repository
         repo.processes.adopt_orphans()
         try:
-            run = loop.drive()
+            run = drive(loop)
         except Interrupted:
             run = self._cut_short(loop)
         finally:
@@ -210,14 +209,14 @@ class Driver:
         branch, commit, _ = self.repository.folder(run.plan.run_id).origin().split("\n", 2)
         return Origin(branch, commit)
 
-    def _cut_short(self, loop: Orchestrator) -> Run:
+    def _cut_short(self, loop: RunDriver) -> Run:
         # A git command was ended by a signal: recorded like a crash, repaired at the next start.
         loop.hear()
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file(shown.plan.run_id)
         state.adopt_foreign(views.KNOWN_FIELDS)
-        state.write(self.repository.head(shown), shown.iterations)
+        state.write(views.state(shown, *this_process()), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end
             loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))
         return shown

@@ -6,22 +6,22 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.checkpoints.guard.git_filters import unfiltered
+from untildone.adapters.checkpoints.guard.new_files import new_files, unfiltered
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
-from untildone.adapters.checkpoints.snapshot.intent_to_add import new_files
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import has_no_refs
 from untildone.adapters.git.own_worktree import user_of
 from untildone.adapters.git.repository import head_of, preflight
 from untildone.adapters.records.run_folder import new_run_id
 from untildone.adapters.terminal import Person
+from untildone.app.wording import STATE_OF, next_command
 from untildone.commands.plan import Prepared, Wanted, prepare, renewed, with_files
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.errors import UserError
-from untildone.domain.run.parking_rules import forgiven
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.domain.run.spending import still_over
-from untildone.domain.stories.parking import NAMED, STATE_OF, Aside, Why, next_command
+from untildone.domain.run.user_requests import forgiven
+from untildone.domain.stories.parking import NAMED, Aside, Why
 from untildone.domain.stories.story import StoryBook
 from untildone.ports import StorySource
 from untildone.settings.settings import Settings
