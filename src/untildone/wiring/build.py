@@ -50,7 +50,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     return Ports(
         agent=AgentSession(repo.processes, speaker, held, repo.home / AGENT, repo.inbox.ends_call),
         source=source_of(plan, top),
-        checkpoint=_checkpoint(repo, plan, origin),
+        checkpoint=build_checkpoint(repo, plan, origin),
         verifier=ShellChecks(repo.processes, held, top, stop_now),
         room=CleanRoom(repo.git(stop_now), repo.place, folder.path),
         sentry=ProtectedFiles(repo.git(stop_now), top, folder.path / "protected.json"),
@@ -67,7 +67,8 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     )
 
 
-def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
+def build_checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
+    """Where the work of a run is kept."""
     if plan.checkpoint == "stash":
         from untildone.adapters.checkpoints.stash import StashCheckpoint
 
