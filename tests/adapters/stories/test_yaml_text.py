@@ -62,6 +62,10 @@ READ: dict[str, tuple[str, Json]] = {
     "tabs between words": ("a:\t1\t# one\nb: x\ty\n", {"a": 1, "b": "x y"}),
     "marks that end no line": ("a: x\u2028y\x85z # \u2029: n\n", {"a": "x\u2028y\x85z"}),
     "question in a value": ("a: b? # c?\nd: what\n", {"a": "b?", "d": "what"}),
+    "halves of a character": (
+        'a: "\\ud83d\\ude42 \\\\ud83d"\nb: \\ud83d\nc: "\\ud83d"\n',
+        {"a": "🙂 \\ud83d", "b": "\\ud83d", "c": "\ufffd"},
+    ),
     "at sign": ("a: @me\nb: [@me, @you]\n", {"a": "@me", "b": ["@me", "@you"]}),
     "address": ("a: https://x.y/z#k\n", {"a": "https://x.y/z#k"}),
 }

@@ -6,6 +6,7 @@ edited in one. Words mean what YAML 1.2 says (`yes` is a text), as in the progra
 files.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -42,6 +43,9 @@ _INNER_TAB = re.compile(r"(?<=\S)[ \t]*\t[ \t]*")
 # characters than the line feed end a line. Each is read as one that nobody uses.
 _STAND_INS = {ord(sign): 0x10FFF0 + n for n, sign in enumerate("@\x85\u2028\u2029\ufeff")}
 _ORIGINALS = {stand_in: sign for sign, stand_in in _STAND_INS.items()}
+# Programs that write JSON escape a character above U+FFFF as two halves, which YAML does not know.
+_IN_QUOTES = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_HALF = re.compile(r"(?i)((?<!\\)(?:\\\\)*\\u)d[89a-f][0-9a-f]{2}")
 # PyYAML's words for common mistakes (those of its two parsers differ), and ours.
 _MISTAKES = tuple(
     (re.compile(problem), why)
@@ -144,6 +148,8 @@ class YamlText(PlacedText):
         if odd := _NOT_ALLOWED.search(text):
             why = f"YAML does not allow the character U+{ord(odd[0]):04X}."
             raise NotJson(self.line(self._start + odd.start()), why)
+        if _HALF.search(text):
+            text = _IN_QUOTES.sub(lambda quoted: _HALF.sub(r"\1fffd", quoted[0]), text)
         return _INNER_TAB.sub(lambda tabs: " " * len(tabs[0]), text) if "\t" in text else text
 
     def _refused(self, error: "YAMLError") -> NotJson:
@@ -182,7 +188,11 @@ class YamlText(PlacedText):
             if event.implicit[0]:  # without quotes
                 return Place(_resolved(text), start, end)
             # The lines of a block end behind its last line break.
-            return Place(text, start, start + len(self.text[start:end].rstrip()))
+            source = self.text[start:end].rstrip()
+            if _HALF.search(source):
+                with contextlib.suppress(ValueError):
+                    text = plain(json.loads(source))
+            return Place(text, start, start + len(source))
         if depth > _DEEPEST:
             raise self._wrong(event, "The YAML is nested too deeply.")
         if kind == "SequenceStartEvent":
