@@ -14,7 +14,7 @@ from tests.agents.install import EVERY_PUSH, pins
 from tests.agents.loopback import only_loopback
 from tests.agents.programs import PROGRAMS
 from tests.agents.scene import Scene
-from tests.e2e.bench_repo import Bench
+from tests.e2e.bench import Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

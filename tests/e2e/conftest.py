@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import Bench
+from tests.e2e.bench import Bench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """A scripted coding agent: logs what it sees outside the repository, then plays a plan.
 
-Copied by `bench_repo.Bench` with ROOT filled in; under the name `claude` it speaks stream-json.
+Copied by `bench.Bench` with ROOT filled in; under the name `claude` it speaks stream-json.
 Run with `python -IS`: standard library only.
 """
 

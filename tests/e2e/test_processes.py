@@ -7,11 +7,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, Actions, Bench, Live, until
+from tests.e2e.agent_calls import COMPLETE, DONE, Actions
 from tests.e2e.needs import needs_bwrap
+from tests.e2e.waiting import until
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Live
 
 pytestmark = pytest.mark.e2e
 

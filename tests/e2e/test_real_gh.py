@@ -11,13 +11,14 @@ import pytest
 
 from tests.agents.install import pins
 from tests.agents.loopback import only_loopback
-from tests.e2e.bench_repo import COMPLETE, failed
+from tests.e2e.agent_calls import COMPLETE, failed
 from tests.e2e.fake_github import REMOTE, FakeGitHub, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.e2e.bench_repo import Bench, Result
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Result
 
     Start = Callable[..., "Scene"]
 

@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, Actions, Bench, Result
+from tests.e2e.agent_calls import COMPLETE, Actions
+from tests.e2e.bench import Bench
 from tests.e2e.needs import needs_bwrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.e2e.command import Result
 
 pytestmark = pytest.mark.e2e
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from tests.e2e.bench_repo import Bench, Json, Result
+from tests.e2e.bench import Bench
 from untildone.commands import agents as wiring
 from untildone.interfaces.cli.main import cli
 from untildone.settings import PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tests.e2e.command import Json, Result
 
 pytestmark = pytest.mark.e2e
 VERSION = "#!/bin/sh\necho '{0}'\n"

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, Bench, Json, Result, until
+from tests.e2e.bench import Bench
+from tests.e2e.command import COMMAND, Json, Result
+from tests.e2e.waiting import until
 from untildone.settings import FIELDS, Settings, load
 
 if TYPE_CHECKING:
