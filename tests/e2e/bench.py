@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
+import marshal
 import os
+import secrets
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +23,7 @@ from tests.e2e.change import TASKS, tasks_text
 from tests.e2e.command import COMMAND, Live, Result, Terminal
 from tests.e2e.process_table import command_lines
 from tests.e2e.waiting import PATIENCE, until
+from tests.template_folder import copy_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,36 +35,21 @@ if TYPE_CHECKING:
 class Bench:
     """A private HOME, a repository on `feature/x` with the change `demo`, and the fake agent."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, installed: bool = False) -> None:
         self.root = root
         self.home = root / "home"
         self.repo = root / "repo"
         self.bin = root / "bin"
+        self.installed = installed
         self._opened: list[Live | Terminal] = []
-        for folder in (self.home, self.repo, self.bin, root / "calls", root / "tmp"):
-            folder.mkdir(parents=True)
-        (self.home / ".gitconfig").write_text(
-            "[user]\n\tname = Ada Bench\n\temail = ada@bench.invalid\n"
-            "[init]\n\tdefaultBranch = main\n"
-        )
-        self._install("agent")
-        self._make_repository()
+        copy_of(_fill, root)
+        self.git("update-index", "-q", "--refresh")
 
     # set-up
 
-    def _install(self, name: str) -> Path:
-        source = (Path(__file__).parent / "fake_agent.py").read_text(encoding="utf-8")
-        path = self.bin / name
-        path.write_text(
-            f"#!{sys.executable} -IS\n" + source.replace("@ROOT@", str(self.root)),
-            encoding="utf-8",
-        )
-        path.chmod(0o755)
-        return path
-
     def install_claude(self) -> None:
         """Put the fake agent on PATH under the name `claude`."""
-        self._install("claude")
+        _write_agent(self.bin / "claude")
 
     def install_usage(self, first: str, code: int = 0) -> None:
         """Put a fake `wt-usage` on PATH: it logs its arguments and answers the meter file."""
@@ -76,19 +66,6 @@ class Bench:
         path.write_text(text)
         path.chmod(0o755)
         return path
-
-    def _make_repository(self) -> None:
-        self.git("init", "-q", "-b", "feature/x")
-        self.write("README.md", "# Bench\n")
-        self.write("src/app.py", "print('hello')\n")
-        self.write("run.sh", "#!/bin/sh\n")
-        self.write(".gitignore", ".env\nbuild/\n")
-        self.write(".env", "SECRET=1\n")
-        self.write("build/cache.bin", "cache\n")
-        self.commit("base")
-        self.write("openspec/changes/demo/proposal.md", "# Proposal\n\nGreet three times.\n")
-        self.write(TASKS, tasks_text())
-        self.commit("change demo")
 
     # the repository
 
@@ -216,20 +193,19 @@ class Bench:
 
     def plan(self, calls: Mapping[int, Actions] | None = None, default: Actions = DONE) -> None:
         """What the agent does in each call."""
-        plan: Json = {str(n): actions for n, actions in (calls or {}).items()}
-        plan["default"] = default
-        path = self.root / "plan.json"
-        path.with_suffix(".tmp").write_text(json.dumps(plan))
+        plan = {0: default, **(calls or {})}
+        path = self.root / "plan"
+        path.with_suffix(".tmp").write_bytes(marshal.dumps(plan))
         path.with_suffix(".tmp").rename(path)
 
     def calls(self) -> list[Call]:
         """The calls so far."""
-        names = sorted((self.root / "calls").glob("*.json"), key=lambda p: int(p.stem))
-        return [Call(**json.loads(path.read_text())) for path in names]
+        names = sorted((self.root / "calls").glob("*.call"), key=lambda p: int(p.stem))
+        return [Call(**marshal.loads(path.read_bytes())) for path in names]  # noqa: S302
 
     def wait_call(self, n: int, timeout: float = PATIENCE) -> Call:
         """Wait until call n has logged what it saw."""
-        until((self.root / "calls" / f"{n}.json").exists, timeout, f"agent call {n}")
+        until((self.root / "calls" / f"{n}.call").exists, timeout, f"agent call {n}")
         return self.calls()[n - 1]
 
     def gate(self, name: str) -> str:
@@ -276,35 +252,24 @@ class Bench:
     def start(
         self,
         *args: str,
+        stdin: str = "",
         env: Mapping[str, str | None] | None = None,
         cwd: Path | None = None,
     ) -> Live:
         """Start the command in the background."""
-        live = Live([str(COMMAND), *args], cwd or self.repo, self.env(env))
+        live = Live(
+            [str(COMMAND), *args],
+            cwd or self.repo,
+            self.env(env),
+            stdin=stdin.encode(),
+            installed=self.installed,
+        )
         self._opened.append(live)
         return live
 
-    def run(
-        self,
-        *args: str,
-        stdin: str = "",
-        env: Mapping[str, str | None] | None = None,
-        cwd: Path | None = None,
-        timeout: float = PATIENCE,
-    ) -> Result:
+    def run(self, *args: str, timeout: float = PATIENCE, **options: Any) -> Result:
         """Run the command to its end."""
-        if not stdin:
-            return self.start(*args, env=env, cwd=cwd).wait(timeout)
-        done = subprocess.run(
-            [str(COMMAND), *args],
-            input=stdin.encode(),
-            cwd=cwd or self.repo,
-            env=self.env(env),
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-        )
-        return Result(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
+        return self.start(*args, **options).wait(timeout)
 
     def loop_args(self, *more: str) -> list[str]:
         """`run demo` with events and the fake agent; a `--agent` or `--task` of its own wins."""
@@ -324,7 +289,9 @@ class Bench:
 
     def terminal(self, *args: str, env: Mapping[str, str | None] | None = None) -> Terminal:
         """The command on a pty."""
-        terminal = Terminal([str(COMMAND), *args], self.repo, self.env(env))
+        terminal = Terminal(
+            [str(COMMAND), *args], self.repo, self.env(env), installed=self.installed
+        )
         self._opened.append(terminal)
         return terminal
 
@@ -350,3 +317,52 @@ class Bench:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def new_bench(*, installed: bool = False) -> Bench:
+    """A bench on a short path of letters and digits, so that agents' path slugs are plain."""
+    top = Path(tempfile.gettempdir()).resolve()
+    return Bench(top / f"ud{secrets.token_hex(6)}", installed=installed)
+
+
+def _fill(root: Path) -> None:
+    """What every bench starts with."""
+    for folder in ("home", "repo", "bin", "calls", "tmp"):
+        (root / folder).mkdir()
+    (root / "home" / ".gitconfig").write_text(
+        "[user]\n\tname = Ada Bench\n\temail = ada@bench.invalid\n[init]\n\tdefaultBranch = main\n"
+    )
+    _write_agent(root / "bin" / "agent")
+    commits = {
+        "base": {
+            "README.md": "# Bench\n",
+            "src/app.py": "print('hello')\n",
+            "run.sh": "#!/bin/sh\n",
+            ".gitignore": ".env\nbuild/\n",
+            ".env": "SECRET=1\n",
+            "build/cache.bin": "cache\n",
+        },
+        "change demo": {
+            "openspec/changes/demo/proposal.md": "# Proposal\n\nGreet three times.\n",
+            TASKS: tasks_text(),
+        },
+    }
+    repo = root / "repo"
+    env = {"PATH": os.environ["PATH"], "HOME": str(root / "home"), "GIT_CONFIG_NOSYSTEM": "1"}
+    git = functools.partial(subprocess.run, cwd=repo, env=env, check=True)
+    git(["git", "init", "-q", "-b", "feature/x"])
+    for message, files in commits.items():
+        for name, text in files.items():
+            (repo / name).parent.mkdir(parents=True, exist_ok=True)
+            (repo / name).write_text(text, encoding="utf-8")
+        git(["git", "add", "-A"])
+        git(["git", "commit", "-q", "-m", message])
+
+
+def _write_agent(path: Path) -> None:
+    """The fake agent under a name; loaded as a module, so that Python compiles it once."""
+    path.write_text(
+        f"#!{sys.executable} -IS\nimport sys\nsys.path.append({str(Path(__file__).parent)!r})\n"
+        "import fake_agent\nfake_agent.main()\n"
+    )
+    path.chmod(0o755)

@@ -17,13 +17,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.e2e.fork_server import forked
 from tests.e2e.process_table import command_lines, process_stats
 from tests.e2e.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tests.e2e.fork_server import Forked
 
 COMMAND = Path(sys.executable).parent / "untildone"
+# Variables that Python, or `coverage` in it, reads when it starts.
+PYTHONS = re.compile("PYTHON|COVERAGE_|LC_")
 TITLE = re.compile(rb"\x1b\]0;([^\x07\x1b]*)\x07")
 
 # Makes the pty the controlling terminal, so that Ctrl-C reaches the foreground group.
@@ -83,33 +88,83 @@ class Result:
         return self
 
 
+def start(
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    streams: tuple[int, int, int],
+    *,
+    installed: bool = False,
+    on_terminal: bool = False,
+) -> subprocess.Popen[bytes] | Forked:
+    """Start the command in a session of its own, from its file or as a copy of one that is loaded.
+
+    What decides how Python itself starts needs a Python that starts.
+    """
+    if argv[0] == str(COMMAND) and not installed and not any(map(PYTHONS.match, env)):
+        return forked(argv[1:], cwd, env, streams, on_terminal=on_terminal)
+    launch = [sys.executable, "-IS", "-c", LAUNCH] if on_terminal else []
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        [*launch, *argv],
+        cwd=cwd,
+        env=env,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+
+
 class Live:
     """A command running in the background, its output collected by threads."""
 
-    def __init__(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
-        self.process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+    def __init__(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        *,
+        stdin: bytes = b"",
+        installed: bool = False,
+    ) -> None:
         self._out = bytearray()
         self._err = bytearray()
+        said, in_said = os.pipe()
+        wrong, in_wrong = os.pipe()
+        heard, told = os.pipe()
+        streams = heard, in_said, in_wrong
+        try:
+            self.process = start(argv, cwd, env, streams, installed=installed)
+        finally:
+            for fd in streams:
+                os.close(fd)
+        tasks: list[tuple[Callable[[int, Any], None], int, bytes | bytearray]] = [
+            (self._collect, said, self._out),
+            (self._collect, wrong, self._err),
+        ]
+        if stdin:
+            tasks.append((self._tell, told, stdin))
+        else:
+            os.close(told)
         self._threads = [
-            threading.Thread(target=self._collect, args=pair, daemon=True)
-            for pair in ((self.process.stdout, self._out), (self.process.stderr, self._err))
+            threading.Thread(target=task, args=args, daemon=True) for task, *args in tasks
         ]
         for thread in self._threads:
             thread.start()
 
     @staticmethod
-    def _collect(pipe: Any, into: bytearray) -> None:
-        with pipe:
-            while chunk := os.read(pipe.fileno(), 65536):
+    def _collect(pipe: int, into: bytearray) -> None:
+        try:
+            while chunk := os.read(pipe, 65536):
                 into += chunk
+        finally:
+            os.close(pipe)
+
+    @staticmethod
+    def _tell(pipe: int, words: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as file:
+            file.write(words)
 
     def kill_unguarded(self) -> None:
         """SIGKILL for the warden, whose command line is the loop's, and then for the loop."""
@@ -165,15 +220,13 @@ class Live:
     def wait(self, timeout: float = PATIENCE) -> Result:
         """Wait for the end."""
         try:
-            self.process.wait(timeout)
+            code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             seen = f"{self.text()}\n{self._processes()}"
             raise AssertionError(f"still running after {timeout} s\n{seen}") from None
         for thread in self._threads:
             thread.join(5)
-        return Result(
-            self.process.returncode, self.stdout, bytes(self._err).decode(errors="replace")
-        )
+        return Result(code, self.stdout, bytes(self._err).decode(errors="replace"))
 
     def _processes(self) -> str:
         """Its processes, what they wait for and whether they work, for a failure message."""
@@ -203,18 +256,13 @@ class Live:
 class Terminal:
     """A command on a pseudo terminal of 120 x 40."""
 
-    def __init__(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, installed: bool = False
+    ) -> None:
         self._master, slave = os.openpty()
         termios.tcsetwinsize(self._master, (40, 120))
-        self.process = subprocess.Popen(
-            [sys.executable, "-IS", "-c", LAUNCH, *argv],
-            cwd=cwd,
-            env=env,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-        )
+        streams = slave, slave, slave
+        self.process = start(argv, cwd, env, streams, installed=installed, on_terminal=True)
         os.close(slave)
         self._raw = bytearray()
         self._leaves = threading.Event()

@@ -187,7 +187,7 @@ def test_cap_is_seen_before_the_next_call_starts(bench: Bench) -> None:
     bench.plan({}, default=WORK)
     live = bench.begin("polish", "--task", "P", "--max-iterations", "1", "--on-complete", "ask")
     live.wait_event("complete")
-    assert not (bench.root / "calls" / "2.json").exists()
+    assert not (bench.root / "calls" / "2.call").exists()
     bench.run("finish", "polish", "keep").ok()
     live.wait().ok(3)
     until(lambda: not bench.processes(), 2)
