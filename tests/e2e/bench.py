@@ -319,10 +319,10 @@ class Bench:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def new_bench(*, installed: bool = False) -> Bench:
+def new_bench(top: str = "", *, installed: bool = False) -> Bench:
     """A bench on a short path of letters and digits, so that agents' path slugs are plain."""
-    top = Path(tempfile.gettempdir()).resolve()
-    return Bench(top / f"ud{secrets.token_hex(6)}", installed=installed)
+    folder = Path(top or tempfile.gettempdir()).resolve()
+    return Bench(folder / f"ud{secrets.token_hex(6)}", installed=installed)
 
 
 def _fill(root: Path) -> None:

@@ -166,12 +166,16 @@ class Live:
         with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as file:
             file.write(words)
 
-    def kill_unguarded(self) -> None:
-        """SIGKILL for the warden, whose command line is the loop's, and then for the loop."""
+    def warden(self) -> int:
+        """The process that ends the loop's programs; its command line is the loop's."""
         lines = dict(command_lines())
         below = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        for warden in (pid for pid in map(int, below) if lines.get(pid) == lines[self.pid]):
-            os.kill(warden, signal.SIGKILL)
+        (found,) = (pid for pid in map(int, below) if lines.get(pid) == lines[self.pid])
+        return found
+
+    def kill_unguarded(self) -> None:
+        """SIGKILL for the warden and then for the loop."""
+        os.kill(self.warden(), signal.SIGKILL)
         self.signal(signal.SIGKILL)
         self.wait()
 

@@ -78,6 +78,7 @@ def start(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Start]:
         made[-1].github.__enter__()
         return made[-1]
 
+    bench.installed = True  # a process that was there before is not enclosed
     with only_loopback():
         yield make
         for scene in made:
