@@ -1,8 +1,7 @@
 """How a run ends, and what each fact changes."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     LIMITS,
@@ -26,7 +25,7 @@ from tests.fakes.plans import (
     tried,
     won,
 )
-from untildone.domain.agents.agent import Kind, Session, Trouble, Usage
+from untildone.domain.agents.agent import Kind, Session, Trouble, Usage, Waiting
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import (
     Choice,
@@ -43,7 +42,6 @@ from untildone.domain.run.run import (
     StopHow,
     Tally,
 )
-from untildone.domain.run.waiting import Waiting
 
 NOTHING = kept("")
 IDLE = (began(1, None), ended(), measured(), NOTHING)
@@ -375,7 +373,7 @@ def test_status_and_reason(name: str) -> None:
 
 def iteration(n: int = 1, **more: object) -> Iteration:
     base = Iteration(n, at(3), "1", n, 3, ONE.key, f"logs/{n}")
-    return replace(base, **more)  # type: ignore[arg-type]  # named fields
+    return replace(base, **more)
 
 
 def test_stages_of_an_iteration() -> None:
@@ -514,7 +512,7 @@ def test_a_limit_leaves_no_entry() -> None:
     lanes = (Lane(checkpoint="c0", limit=LIMIT, limited="scripted"),)
     assert limited == replace(before, lanes=lanes, ledger=limited.ledger)
     waiting = told(OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit"))
-    lane = Lane(checkpoint="c0", waiting=Waiting(at(60), "usage limit"), strikes=1)
+    lane = Lane(checkpoint="c0", waiting=Waiting(at(60), "usage limit"), limit_hits=1)
     assert waiting == replace(before, lanes=(lane,), ledger=waiting.ledger)
 
 

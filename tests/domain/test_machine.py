@@ -1,8 +1,7 @@
 """What the loop does next: a run told as facts, and the one step that must follow."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BACKUP,
@@ -270,7 +269,7 @@ STEPS: dict[str, Told] = {
         ),
         s.Wait(0, LIMIT, 1),
     ),
-    "an attempt in between clears the strikes": (
+    "an attempt in between clears the limit_hits": (
         PLAN,
         (
             *(OPENED, loaded(), *lost(limit=LIMIT)),

@@ -1,15 +1,16 @@
 """A random run: the machine's own steps, and for each a fact that the world might answer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
+from untildone.app.announce import announce
 from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Budget
-from untildone.domain.reporting.announce import announce
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s

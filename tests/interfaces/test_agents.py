@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tests.e2e.bench import Bench, new_bench
 from untildone.commands import agents as wiring
 from untildone.interfaces.cli.main import cli
-from untildone.settings import PROGRAMS
+from untildone.settings.settings import PROGRAMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

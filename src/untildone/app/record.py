@@ -1,25 +1,24 @@
 """The run's memory: journal first, then the state file, then every window."""
 
-from collections.abc import Callable
 from datetime import datetime
+
+from msgspec import Struct
 
 from untildone.app import views
 from untildone.app.bus import Bus
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
 from untildone.domain.run.run import Run
-from untildone.domain.value import dataclass
 from untildone.ports import JournalStore, StateStore
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """Writes down what happened, in the order that a crash at any point can be repaired from."""
 
     journal: JournalStore
     state: StateStore
     bus: Bus
-    head: Callable[[Run], dict[str, object]]
+    process: tuple[int, float | None]
 
     def fact(self, fact: Fact, published: tuple[Event, ...], run: Run, at: datetime) -> None:
         """A fact with its events."""
@@ -37,7 +36,7 @@ class RunRecord:
 
     def _show(self, run: Run, at: datetime) -> tuple[str, ...]:
         shown = views.left_behind(run, at) if run.ended else run
-        return self.state.write(self.head(shown), shown.iterations)
+        return self.state.write(views.state(shown, *self.process), shown.iterations)
 
     def notice(self, event: Event, at: datetime) -> None:
         """An event that changes nothing."""

@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from untildone.adapters.checks.clean_room import NOTE, sweep
 from untildone.adapters.git.repository import move_stale_locks
@@ -10,22 +11,21 @@ from untildone.adapters.process.warden import Warden
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
-from untildone.app.orchestrator import Orchestrator
+from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
+from untildone.app.run_driver import RunDriver
 from untildone.commands.start_checks import cut_short_closing
 from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
-from untildone.domain.value import dataclass
 from untildone.wiring.build import build_ports
-from untildone.wiring.repository import Repository
+from untildone.wiring.repository import Repository, this_process
 from untildone.wiring.worktrees import put_away
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a command that drove a loop ended; `run` is None when there was nothing to do."""
 
     exit_code: int
@@ -33,8 +33,7 @@ class Ended:
     message: str = ""
 
 
-@dataclass(slots=True)
-class Driver:
+class Driver(Struct):
     """One process driving one run."""
 
     repository: Repository
@@ -87,7 +86,7 @@ class Driver:
                 hint=f"untildone run {run.plan.change_id}",
             )
 
-    def recovered(self, run: Run) -> Orchestrator:
+    def recovered(self, run: Run) -> RunDriver:
         """The loop of this run with what a dead process could not write down."""
         self.end_leftovers(run)
         origin = run.origin or self._recorded_origin(run)
@@ -122,7 +121,7 @@ class Driver:
         if not plan.contained:
             self._warden = self.repository.post_warden()
 
-    def loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> Orchestrator:
+    def loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> RunDriver:
         """The loop over this run, with its ports and windows."""
         for window in self.windows:
             self._bus.subscribe(window, getattr(window, "heartbeat", None))
@@ -130,14 +129,14 @@ class Driver:
         answer = self._answer(run.plan)
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
         ports = build_ports(self.repository, run, origin, self._bus, person)
-        return Orchestrator(ports, run, origin, remarks)
+        return RunDriver(ports, run, origin, remarks)
 
-    def drive(self, loop: Orchestrator) -> Ended:
+    def drive(self, loop: RunDriver) -> Ended:
         """Drive the loop to its end; the exit code tells how it ended."""
         repo = self.repository
         repo.processes.adopt_orphans()
         try:
-            run = loop.drive()
+            run = drive(loop)
         except Interrupted:
             run = self._cut_short(loop)
         finally:
@@ -163,14 +162,14 @@ class Driver:
     def _answer(self, plan: Plan) -> str:
         return plan.on_complete or ("ask" if self.at_terminal else "keep")
 
-    def _cut_short(self, loop: Orchestrator) -> Run:
+    def _cut_short(self, loop: RunDriver) -> Run:
         # A git command was ended by a signal: recorded like a crash, repaired at the next start.
         loop.hear()
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file(shown.plan.run_id)
         state.adopt_foreign(views.KNOWN_FIELDS)
-        state.write(self.repository.head(shown), shown.iterations)
+        state.write(views.state(shown, *this_process()), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end
             loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))
         return shown

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import run_ids
@@ -18,16 +20,14 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import retention
 from untildone.domain.run.retention import Recorded, Rule, SavedRef
 from untildone.domain.run.run import Run
-from untildone.domain.value import dataclass
-from untildone.settings import environment, load
+from untildone.settings.load import load
 from untildone.wiring.repository import Repository
 
 LONGEST_DAYS = 100_000
 REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class OldRun:
+class OldRun(Struct, frozen=True):
     """A run that goes, with its folder."""
 
     run: Recorded
@@ -35,8 +35,7 @@ class OldRun:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Old:
+class Old(Struct, frozen=True):
     """Everything that goes; `object_bytes` is None if git cannot tell."""
 
     runs: tuple[OldRun, ...]
@@ -55,7 +54,7 @@ class Old:
 
 def keep_days(repository: Repository, flag: int | None) -> int:
     """How many days are kept: the flag's, or the configured number."""
-    return load(repository.place.top, environment(), {"keep_days": flag}).keep_days
+    return load(repository.place.top, os.environ, {"keep_days": flag}).keep_days
 
 
 def rule(repository: Repository, days: int, change: str = "", *, everything: bool = False) -> Rule:

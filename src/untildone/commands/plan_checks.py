@@ -1,15 +1,16 @@
 """The checks of a plan: what was asked for, with `auto` replaced by what the project has."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.checks.detect import LOOKED_FOR, detect
 from untildone.domain.checks.check_files import named_files
 from untildone.domain.checks.checks import AUTO, Level, in_force, parse
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Plan
-from untildone.settings import Settings
+from untildone.settings.settings import Settings
 
 NOTHING_FOUND = (
     f"`--verify auto` found no tests at the top of this project (it looks for {LOOKED_FOR}), "

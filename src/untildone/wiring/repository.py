@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.clock import SystemClock
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE, discover, home
 from untildone.adapters.process.orphans import end_leftovers, own_mark, started_at
 from untildone.adapters.process.process import Processes
@@ -23,21 +25,19 @@ from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import RunFolder, change_of, run_ids
 from untildone.adapters.records.state_file import StateFile
 from untildone.app import views
+from untildone.app.announce import announce
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
-from untildone.domain.reporting.announce import announce
 from untildone.domain.run.fact import Abandoned, Fact
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Run
-from untildone.domain.value import dataclass
 from untildone.glance import is_unfinished
 
 AGENT = "agent.json"  # the agent that runs now
 ENDED = "ended.json"  # what a warden has ended
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """One worktree: where it is and how to reach it."""
 
     place: Place
@@ -88,10 +88,6 @@ class Repository:
     def alive(self) -> bool:
         """Whether a loop runs in this worktree now."""
         return self.lock.is_held()
-
-    def head(self, run: Run) -> dict[str, object]:
-        """The state file's fields for a run of this process."""
-        return views.state(run, *_this_process())
 
     def repair(self) -> None:
         """After a dead loop: its last iteration closed in the state file, status stopped."""
@@ -151,7 +147,8 @@ def no_run(repository: Repository, change: str) -> UserError:
 
 
 @cache
-def _this_process() -> tuple[int, float | None]:
+def this_process() -> tuple[int, float | None]:
+    """The number of this process and when it started: together they name it for ever."""
     return os.getpid(), started_at(os.getpid())
 
 

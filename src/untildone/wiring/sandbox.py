@@ -1,10 +1,11 @@
 """Whether the agents of a run get a sandbox, and which."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.git.command import Place
+from msgspec.structs import replace
+
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Processes
 from untildone.adapters.sandbox import Sandbox, sandbox_for, trouble
 from untildone.domain.errors import UserError

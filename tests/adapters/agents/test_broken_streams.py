@@ -7,7 +7,7 @@ import pytest
 
 from tests.adapters.agents.streams import DONE, INTENT, Reader, lines, read, recorded, stream
 from untildone.domain.agents.agent import Reading
-from untildone.settings import PROGRAMS
+from untildone.settings.settings import PROGRAMS
 from untildone.wiring.agents import program
 
 SAID = {"id": "m", "content": [{"type": "text", "text": DONE}]}

@@ -1,21 +1,21 @@
 """Tick some stories of a made-up file, read it again: only those are done, no other byte moved."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from untildone.adapters.stories import kiro, markdown, speckit
-from untildone.adapters.stories.checklists.checklist import USUAL, Rules
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist import DEFAULT_RULES, Rules
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile
 from untildone.domain.stories.story import StoryBook
 
 RULES = {
-    "openspec": USUAL,
+    "openspec": DEFAULT_RULES,
     "speckit": speckit.RULES,
     "kiro": kiro.RULES,
     "markdown": markdown.RULES,

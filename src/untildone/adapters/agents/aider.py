@@ -1,7 +1,8 @@
 """aider, called without a terminal: its ways."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.reading.aider_text import AiderReader

@@ -1,7 +1,8 @@
 """Codex, called without a terminal: its ways and its events."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.reading.api_error import told

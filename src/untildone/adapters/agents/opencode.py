@@ -3,7 +3,8 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
 from untildone.adapters.agents.reading.conversation_totals import added, priced

@@ -4,16 +4,16 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.ports import OutputReader
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A file or folder that the program writes; `variable` moves it, or with `below` its parent."""
 
     usual: str
@@ -26,16 +26,14 @@ class Place:
         return str(Path(moved, self.below)) if moved else self.usual
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """What makes the program work without asking, on its command line or in its environment."""
 
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """How to log in, and what shows that somebody has: a variable that is set, a file."""
 
     how: str
@@ -43,8 +41,7 @@ class Login:
     files: tuple[Place, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ways:
+class Ways(Struct, frozen=True):
     """How one program wants to be called; words are put together in the order of the fields.
 
     The value follows the words of `model` and `resume`; a program without the latter cannot go on

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from untildone.domain.checks.checks import Check, Checked, Failing
 from untildone.domain.checks.failing_tests import failing_tests
-from untildone.domain.value import dataclass
 
 MOST_NAMED = 10
 EXITED = "exit code"
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A failing check beside its failure at the start: what is new, what is old."""
 
     new: tuple[str, ...] = ()
@@ -34,22 +34,6 @@ def compare(now: Failing, known: Iterable[Failing]) -> Compared:
     if then.names or then.how != now.how:
         return Compared(new=(f"{now.command} ({now.how}, before: {then.how})",))
     return Compared(old=now.names or (now.command,))
-
-
-def already_fails(found: Failing, *, baseline: bool) -> str:
-    """The sentence for a check that fails before anything was done."""
-    rule = (
-        "only what is newly broken blocks a story"
-        if baseline
-        else "a story is finished only when it passes; `--baseline` lets old failures through"
-    )
-    tests = f", {listed(found.names)}" if found.names else ""
-    return f"already fails before the first story: `{found.command}` ({found.how}{tests}); {rule}"
-
-
-def let_through(now: Failing, old: tuple[str, ...]) -> str:
-    """The sentence for old failures that do not block."""
-    return f"Old failures of `{now.command}` were let through: {listed(old)}"
 
 
 def listed(names: tuple[str, ...]) -> str:

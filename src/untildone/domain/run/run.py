@@ -1,19 +1,26 @@
 """A run and its iterations: everything that survives a restart of the process."""
 
-from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
-from untildone.domain.agents.agent import Kind, Permissions, Session, Trouble, Usage
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from untildone.domain.agents.agent import (
+    Kind,
+    Permissions,
+    Session,
+    StandIn,
+    Trouble,
+    Usage,
+    Waiting,
+)
 from untildone.domain.agents.same_failure import Tried
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Budget, Reached
 from untildone.domain.costs.ledger import Ledger
-from untildone.domain.run.waiting import StandIn, Waiting
-from untildone.domain.stories.guidance import Guidance
-from untildone.domain.stories.parking import Parked
+from untildone.domain.stories.parking import Guidance, Parked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
-from untildone.domain.value import dataclass
 
 
 class Status(StrEnum):
@@ -89,8 +96,7 @@ def label(agent: str, model: str) -> str:
     return f"{agent}:{model}" if model else agent
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Numbers that bound a run; times in minutes, sizes in MiB."""
 
     max_retries: int = 3
@@ -109,8 +115,7 @@ class Limits:
     repeat_limit: int = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What was decided before the run began, flags included; `resume` starts from it.
 
     `sandbox` is what was asked for, `contained` what this machine made of it. `fallback` is the
@@ -195,8 +200,7 @@ class Plan:
         return agent, model or (self.model if agent == self.agent else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where HEAD was before the run: a branch name, or empty when detached, and the commit."""
 
     branch: str
@@ -213,8 +217,7 @@ class Origin:
         return f"refs/heads/{self.branch}" if self.branch else self.commit
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """One agent call: open while its stage moves on, then an entry of the history."""
 
     n: int
@@ -261,8 +264,7 @@ class Iteration:
         return self.outcome in (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Calls made for a story, attempts spent since the last renewal, the reason to pass on.
 
     `tried` are its last failed attempts, oldest first. `learned` are the learnings as its first
@@ -276,16 +278,14 @@ class Tally:
     learned: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """A request to stop; `signal` is 0 unless the process was signalled."""
 
     how: StopHow
     signal: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """One workspace with at most one open iteration. The first release has a single lane.
 
     `limited` is who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures
@@ -298,13 +298,12 @@ class Lane:
     limit: Trouble | None = None
     limited: str = ""
     waiting: Waiting | None = None
-    strikes: int = 0
+    limit_hits: int = 0
     stand_in: StandIn | None = None
     still_failing: tuple[Failing, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One execution of the loop over a change, from its start to the chosen ending.
 
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
@@ -374,6 +373,21 @@ class Run:
     def next_story(self) -> Story | None:
         """The story that comes next, by the last look at them."""
         return self.book.next_story(self.finished, self.parked) if self.book else None
+
+    def open_iteration(self, lane: int) -> Iteration:
+        """The open iteration of a lane that has one."""
+        iteration = self.lanes[lane].iteration
+        assert iteration is not None
+        return iteration
+
+    def with_lane(self, lane: int, **changes: object) -> "Run":
+        """The run with one lane changed."""
+        lanes = tuple(replace(one, **changes) if one.id == lane else one for one in self.lanes)
+        return replace(self, lanes=lanes)
+
+    def with_iteration(self, lane: int, **changes: object) -> "Run":
+        """The run with the open iteration of a lane changed."""
+        return self.with_lane(lane, iteration=replace(self.open_iteration(lane), **changes))
 
     def tally(self, key: StoryKey) -> Tally:
         """Calls and spent attempts of a story."""

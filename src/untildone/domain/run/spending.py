@@ -1,8 +1,10 @@
 """What a run has spent, which budget is used up, and what the rest will cost."""
 
 import math
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Ending
 from untildone.domain.costs.budget import OF_A_STORY, Budget, Reached, kind
@@ -10,7 +12,6 @@ from untildone.domain.costs.ledger import Account, Ledger
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Run
 from untildone.domain.stories.story import StoryKey
-from untildone.domain.value import dataclass
 
 # How a call ends whose agent had the time to say what it used.
 TOLD = (Outcome.COMPLETE, Outcome.FAILED, Outcome.NO_PROMISE)
@@ -130,27 +131,7 @@ def _story_at_hand(run: Run) -> StoryKey | None:
     return last.story_key if last else None
 
 
-def blind(before: Run, after: Run) -> tuple[str, ...]:
-    """What to say, once, when a budget cannot be held because the agent does not tell its use."""
-    agent, then, now = after.plan.agent, before.ledger.total, after.ledger.total
-    kinds = {kind(budget.name) for budget in after.plan.budgets}
-    told = []
-    if "tokens" in kinds and now.uncounted and not then.uncounted:
-        told.append(
-            f"{agent} does not say how many tokens it used: such a call does not count against "
-            "the budget of tokens; `--budget iterations=…` and `time=…` always count"
-        )
-    if "cost" in kinds and now.unpriced and not then.unpriced:
-        told.append(
-            f"The cost of this call of {agent} is not known (neither the agent nor the price "
-            "table tells it): it does not count against the budget of cost; "
-            "`--budget tokens=…` or `time=…` does"
-        )
-    return tuple(told)
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """What the rest will cost if the stories go on as they went.
 
     `enough_for` is how many of them `budget` will pay for; None if the budgets are enough.

@@ -8,7 +8,8 @@ comes after the last one is chatter.
 import codecs
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.reading.conversation_totals import added, priced
 from untildone.adapters.agents.reading.error_kinds import of_error

@@ -1,6 +1,6 @@
 """Numbers that an agent counts over a whole conversation, and one call's share of them."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Session, Usage
 

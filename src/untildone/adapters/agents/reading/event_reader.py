@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.reading.fields import detail, short
 from untildone.adapters.agents.reading.lines import Lines, parsed

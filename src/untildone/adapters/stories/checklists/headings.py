@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from untildone.adapters.stories.checklists import labels
+from msgspec import Struct
+
+from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.checklists.task_lines import BLANKS, TaskLine
-from untildone.domain.value import dataclass
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _USUAL = re.compile(r"(#{1,6}) ([0-9]{1,9})\. ([A-Za-z](?:[\w ,.:()/-]*[\w.)])?)")
@@ -16,8 +17,7 @@ _FIRST_GROUP_LEVEL = 2
 NO_LEVEL = 0  # of which there is no heading, so that every task belongs to the nearest one
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A heading outside code fences; `number` is empty when its text starts with none."""
 
     line: int
@@ -90,7 +90,7 @@ def _read(line: str, number: int) -> Heading | None:
     text = without_closing(match[2] or "")
     if text.startswith("**") and text.endswith("**") and text.count("**") == 2:
         text = text.strip("*").strip(BLANKS)
-    label, title = labels.split_number(text, letters=False)
+    label, title = naming.split_number(text, letters=False)
     return Heading(number, len(match[1]), text, label, title or text)
 
 

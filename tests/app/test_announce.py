@@ -1,8 +1,7 @@
 """What the world is told: the events of each fact, word for word."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BACKUP,
@@ -26,8 +25,8 @@ from tests.fakes.plans import (
     told,
     won,
 )
+from untildone.app.announce import announce
 from untildone.domain.agents.agent import AgentText, AgentTool, Kind, Permissions, Trouble, Usage
-from untildone.domain.reporting.announce import announce
 from untildone.domain.reporting.event import Event, noticed, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
