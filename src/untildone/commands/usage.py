@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from untildone.adapters.records.run_folder import run_ids
-from untildone.adapters.sessions.formats import entries
-from untildone.adapters.sessions.places import FILES
 from untildone.adapters.sessions.prices import Prices, load
+from untildone.adapters.sessions.session_files import FILES, entries
 from untildone.commands.status import homes, replayed
 from untildone.commands.time_span import Span
 from untildone.domain.costs.call_prices import Spent, Sum, add, grouped, once

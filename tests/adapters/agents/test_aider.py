@@ -19,9 +19,8 @@ from tests.adapters.agents.streams import (
     read,
     recorded,
 )
-from untildone.adapters.agents.aider import AIDER
+from untildone.adapters.agents.aider import AIDER, AiderReader
 from untildone.adapters.agents.program import Program
-from untildone.adapters.agents.reading.aider_text import AiderReader
 from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,

@@ -25,7 +25,7 @@ from tests.adapters.agents.streams import (
 )
 from untildone.adapters.agents.claude import CLAUDE
 from untildone.adapters.agents.program import Program
-from untildone.adapters.agents.reading.lines import LINE_BYTES, parsed
+from untildone.adapters.agents.reading.json_lines import LINE_BYTES, parsed
 from untildone.adapters.agents.reading.stream_json import StreamReader
 from untildone.domain.agents.agent import (
     AgentText,

@@ -24,7 +24,7 @@ from tests.adapters.agents.streams import (
 )
 from untildone.adapters.agents.pi import PI, PiReader
 from untildone.adapters.agents.program import Program
-from untildone.adapters.agents.reading.lines import LINE_BYTES
+from untildone.adapters.agents.reading.json_lines import LINE_BYTES
 from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,

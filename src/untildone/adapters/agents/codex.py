@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.api_error import told
-from untildone.adapters.agents.reading.conversation_totals import kept, share
-from untildone.adapters.agents.reading.error_kinds import of_error
+from untildone.adapters.agents.reading.conversation import kept, share
+from untildone.adapters.agents.reading.error_kinds import of_error, told
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import count, short, string, table, tables
+from untildone.adapters.agents.reading.json_lines import count, short, string, table, tables
 from untildone.domain.agents.agent import (
     Intent,
     Notice,

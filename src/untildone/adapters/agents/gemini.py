@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.api_error import told
-from untildone.adapters.agents.reading.error_kinds import of_error
+from untildone.adapters.agents.reading.conversation import Fragments
+from untildone.adapters.agents.reading.error_kinds import of_error, told
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import count, string, table
-from untildone.adapters.agents.reading.text_notices import Fragments
+from untildone.adapters.agents.reading.json_lines import count, string, table
 from untildone.domain.agents.agent import (
     AgentTool,
     Intent,

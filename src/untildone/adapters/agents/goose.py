@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.conversation_totals import kept, share
+from untildone.adapters.agents.reading.conversation import Fragments, kept, session_name, share
 from untildone.adapters.agents.reading.error_kinds import of_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import amount, count, string, table, tables
-from untildone.adapters.agents.reading.own_session import session_name
-from untildone.adapters.agents.reading.text_notices import Fragments
+from untildone.adapters.agents.reading.json_lines import amount, count, string, table, tables
 from untildone.domain.agents.agent import (
     Intent,
     Invocation,

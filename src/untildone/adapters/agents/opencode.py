@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.conversation_totals import added, priced
+from untildone.adapters.agents.reading.conversation import added, priced
 from untildone.adapters.agents.reading.error_kinds import of_error, seconds_of
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import amount, count, string, table
-from untildone.adapters.agents.reading.lines import parsed
+from untildone.adapters.agents.reading.json_lines import amount, count, parsed, string, table
 from untildone.domain.agents.agent import (
     Intent,
     Invocation,

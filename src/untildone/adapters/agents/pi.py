@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.conversation_totals import added, priced
+from untildone.adapters.agents.reading.conversation import added, priced
 from untildone.adapters.agents.reading.error_kinds import of_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import amount, count, string, table, tables
+from untildone.adapters.agents.reading.json_lines import amount, count, string, table, tables
 from untildone.domain.agents.agent import Intent, Notice, Permissions, Reading, Session, Usage
 
 _FINE = ("stop", "toolUse")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.api_error import told
-from untildone.adapters.agents.reading.conversation_totals import kept, share
-from untildone.adapters.agents.reading.fields import count, table
+from untildone.adapters.agents.reading.conversation import kept, share
+from untildone.adapters.agents.reading.error_kinds import told
+from untildone.adapters.agents.reading.json_lines import count, table
 from untildone.adapters.agents.reading.stream_json import StreamReader
 from untildone.domain.agents.agent import Intent, Kind, Permissions, Session, Trouble, Usage
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.agents.reading.fields import string, table, tables
+from untildone.adapters.agents.reading.json_lines import string, table, tables
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole
 from untildone.domain.costs.call_prices import Spent
 

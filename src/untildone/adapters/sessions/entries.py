@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from untildone.adapters.agents.reading.lines import parsed
+from untildone.adapters.agents.reading.json_lines import parsed
 from untildone.domain.agents.agent import Usage
 from untildone.domain.value import dataclass
 

@@ -5,10 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from zlib import crc32
 
-from untildone.adapters.agents.reading.fields import detail, short
-from untildone.adapters.agents.reading.lines import Lines, parsed
-from untildone.adapters.agents.reading.messages import Talk
-from untildone.adapters.agents.reading.text_notices import spoken
+from untildone.adapters.agents.reading.conversation import Talk, spoken
+from untildone.adapters.agents.reading.json_lines import Lines, detail, parsed, short
 from untildone.domain.agents.agent import CUT_SHORT, AgentTool, Intent, Notice, Reading
 from untildone.domain.plain_text import plain
 

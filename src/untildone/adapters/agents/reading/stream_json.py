@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from untildone.adapters.agents.reading.conversation_totals import added, larger
+from untildone.adapters.agents.reading.conversation import added, larger
 from untildone.adapters.agents.reading.error_kinds import RATE_LIMIT, USAGE_LIMIT, epoch, of_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import (
+from untildone.adapters.agents.reading.json_lines import (
     amount,
     count,
     detail,

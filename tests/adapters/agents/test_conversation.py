@@ -1,4 +1,4 @@
-from untildone.adapters.agents.reading.conversation_totals import added, kept, larger, share
+from untildone.adapters.agents.reading.conversation import added, kept, larger, share
 from untildone.domain.agents.agent import Session, Usage
 
 BEFORE = Usage(100, 20, 30, 40, 0.5, reasoning_tokens=5)
