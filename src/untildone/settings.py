@@ -84,7 +84,7 @@ class Settings:
     keep_days: int = _doc("How long `gc` keeps what ended runs have stored, in days.", 30, least=0)
 
 
-# The agents that are programs: the ways of each are in the module called like it.
+# The agents that are programs: the spec of each is in the module of the same name.
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
 
 # The story sources in the order in which they are asked, each with the paths that hint at it: its

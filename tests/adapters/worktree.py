@@ -12,7 +12,7 @@ from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.repository import discover, exclude_own_files
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.run_folder import RunFolder
 from untildone.domain.run.fact import Opened
 from untildone.domain.run.run import Origin
@@ -116,5 +116,5 @@ def made(folder: Path) -> Worktree:
     (top / "a.txt").write_text("a\n")
     shell_git(top, "add", "-A")
     shell_git(top, "commit", "-q", "-m", "base")
-    processes = Processes(Wake().fd)
+    processes = Processes(WakePipe().fd)
     return Worktree(top, processes, discover(processes, top))

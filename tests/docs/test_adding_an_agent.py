@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, ROOT
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
 from untildone.domain.agents.agent import Kind, Reading, Session, Trouble, Usage
 
 PAGE = (DOCS / "adding-an-agent.md").read_text(encoding="utf-8")
@@ -22,9 +22,9 @@ TESTS = (
     "tests/adapters/agents/streams.py",
     "tests/adapters/agents/test_broken_streams.py",
     "tests/conftest.py",
-    "tests/contracts/test_dialect.py",
+    "tests/contracts/test_agent_program.py",
 )
-VALUES = (Ways, Grant, Place, Login, Reading, Usage, Session, Trouble)
+VALUES = (AgentSpec, Grant, HomePath, Login, Reading, Usage, Session, Trouble)
 
 
 def edited(text: str, diff: str) -> str:
@@ -79,7 +79,7 @@ def test_the_tests_of_the_page_pass_and_the_suites_take_it_in(copy: Path) -> Non
     assert set(re.findall(r"^PASSED tests/(\S+?)::", said, re.MULTILINE)) == {
         "adapters/agents/test_acme.py",
         "adapters/agents/test_broken_streams.py",
-        "contracts/test_dialect.py",
+        "contracts/test_agent_program.py",
     }
     added = [name for _, name, _ in _BLOCK.findall(PAGE) if name.endswith(".py")]
     call(copy, "ruff", "check", "-q", "--no-cache", *added)

@@ -202,11 +202,11 @@ class Live:
                 into += chunk
 
     def kill_unguarded(self) -> None:
-        """SIGKILL for the warden, whose command line is the loop's, and then for the loop."""
+        """SIGKILL for the watchdog, whose command line is the loop's, and then for the loop."""
         lines = dict(command_lines())
         below = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        for warden in (pid for pid in map(int, below) if lines.get(pid) == lines[self.pid]):
-            os.kill(warden, signal.SIGKILL)
+        for watchdog in (pid for pid in map(int, below) if lines.get(pid) == lines[self.pid]):
+            os.kill(watchdog, signal.SIGKILL)
         self.signal(signal.SIGKILL)
         self.wait()
 

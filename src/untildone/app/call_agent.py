@@ -39,7 +39,7 @@ class Caller:
         if self._course.run.book and story and not self._kept_open:
             ports.folder.keep_open(open_tasks(self._course.run.book))
             self._kept_open = True
-        notes = ports.notebook.open() if ports.notebook else Notes()
+        notes = ports.learnings.open() if ports.learnings else Notes()
         prompt = render(brief_of(self._course.run, step, ports.source, ports.template, notes))
         log_file = ports.folder.log_file(step.n)
         ports.folder.keep_prompt(step.n, prompt)
@@ -54,8 +54,8 @@ class Caller:
         started = f.AttemptStarted(step.lane, step.n, story_id, step.key, log_file, *called)
         self._course.record(started)
         report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
-        if ports.notebook:
-            ports.notebook.keep()
+        if ports.learnings:
+            ports.learnings.keep()
         verdict = judge(report, lane.strikes)
         commits = ports.checkpoint.commits(lane.checkpoint)
         if story and verdict.outcome is Outcome.COMPLETE:
@@ -83,7 +83,7 @@ class Caller:
         files = (*plan.check_files, *(named_files(own) if plan.protect_checks else ()))
         if (files or plan.protect) and not (plan.plain and self._noted):
             # A plain loop keeps what an iteration did: its files are compared with the first ones.
-            self._course.ports.sentry.note(checkpoint, plan.protect, files)
+            self._course.ports.protected_files.note(checkpoint, plan.protect, files)
             self._noted = True
 
     def measure(self, lane: int) -> f.UsageMeasured:

@@ -86,16 +86,16 @@ class Checker:
             return
         tree = ports.checkpoint.pending(checkpoint).tree
         try:
-            yield ports.room.make(tree, checkpoint)
+            yield ports.clean_checkout.make(tree, checkpoint)
         finally:
-            ports.room.remove()
+            ports.clean_checkout.remove()
 
     def _tampered(self, iteration: Iteration) -> str:
         """Which protected files were changed: then no check is worth running."""
         plan = self._course.run.plan
         if not (plan.protected or iteration.checks):
             return ""
-        found = self._course.ports.sentry.violations()
+        found = self._course.ports.protected_files.violations()
         if not found:
             return ""
         if any(violation.path in plan.check_files for violation in found):

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
-from untildone.adapters.checks.clean_room import NOTE, sweep
+from untildone.adapters.checks.clean_checkout import NOTE, remove_noted
 from untildone.adapters.git.repository import move_stale_locks
-from untildone.adapters.process.warden import Warden
+from untildone.adapters.process.watchdog import Watchdog
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
@@ -43,7 +43,7 @@ class Driver:
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
     _bus: Bus = field(default_factory=Bus)
-    _warden: Warden | None = None
+    _watchdog: Watchdog | None = None
 
     @contextlib.contextmanager
     def honest(self) -> Iterator[None]:
@@ -109,7 +109,7 @@ class Driver:
             )
         folder = repo.folder(run.plan.run_id).path
         if not over:
-            sweep(folder / NOTE)
+            remove_noted(folder / NOTE)
         # After a choice that was refused, or keep, a dead git may have left its locks, too.
         for lock in move_stale_locks(repo.place, folder / "aside", index=not over):
             self.warn(f"Moved a lock aside that a killed git command had left: {lock}")
@@ -117,10 +117,10 @@ class Driver:
     def guard(self, plan: Plan) -> None:
         """From here on agents may be called; to be said before `loop`, whose windows have threads.
 
-        A sandbox needs no warden: it ends with this process.
+        A sandbox needs no watchdog: it ends with this process.
         """
         if not plan.contained:
-            self._warden = self.repository.post_warden()
+            self._watchdog = self.repository.start_watchdog()
 
     def loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> Orchestrator:
         """The loop over this run, with its ports and windows."""
@@ -142,9 +142,9 @@ class Driver:
             run = self._cut_short(loop)
         finally:
             self._bus.flush()
-            if self._warden:
-                self._warden.dismiss()
-                self._warden = None
+            if self._watchdog:
+                self._watchdog.stop()
+                self._watchdog = None
         self.put_away(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)

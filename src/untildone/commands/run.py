@@ -31,7 +31,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.machine import begin
 from untildone.domain.run.run import Choice, Origin, Run, Status
 from untildone.settings import Settings
-from untildone.wiring.agents import check_agents, droppings
+from untildone.wiring.agents import check_agents, leftover_files
 from untildone.wiring.sandbox import settled
 from untildone.wiring.worktrees import holder, move_out
 
@@ -124,7 +124,7 @@ class Session(Driver):
         run = begin(started, repo.clock.now())
         try:
             repo.folder(plan.run_id).make()
-            exclude_own_files(repo.place, (*droppings(plan), EXCLUDE_LINE))
+            exclude_own_files(repo.place, (*leftover_files(plan), EXCLUDE_LINE))
             loop = self.loop(run, origin, prepared.warnings)
             loop.record(started)
         except OSError as error:

@@ -8,7 +8,7 @@ import pytest
 from tests.adapters.agents.streams import DONE, INTENT, Reader, lines, read, recorded, stream
 from untildone.domain.agents.agent import Reading
 from untildone.settings import PROGRAMS
-from untildone.wiring.agents import program
+from untildone.wiring.agents import known_program
 
 SAID = {"id": "m", "content": [{"type": "text", "text": DONE}]}
 PI_SAID = {"role": "assistant", "content": SAID["content"], "stopReason": "stop"}
@@ -23,7 +23,7 @@ COMPLETES: dict[str, object] = {
     "pi": {"type": "message_end", "message": PI_SAID},
     "opencode": {"type": "text", "part": {"messageID": "m", "text": DONE}},
 }
-READERS: dict[str, Reader] = {name: program(name).ways.reader for name in PROGRAMS}
+READERS: dict[str, Reader] = {name: known_program(name).spec.reader for name in PROGRAMS}
 CAPTURES = [(agent, name) for agent in READERS for name in recorded(agent)]
 CORRUPTIONS = 100
 

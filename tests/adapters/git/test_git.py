@@ -9,7 +9,7 @@ from tests.adapters.worktree import Worktree, shell_git
 from untildone.adapters.git.command import clean_environment, git_failed
 from untildone.adapters.git.git import Change, Ref
 from untildone.adapters.process.process import Captured, Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.domain.errors import Interrupted, StepError
 
 ODD = "spåce\tand\nnewline \udcff.txt"
@@ -196,7 +196,7 @@ def test_configuration(repo: Worktree) -> None:
 
 
 def test_a_stop_request_cuts_it_short(repo: Worktree) -> None:
-    wake = Wake()
+    wake = WakePipe()
     wake.set()
     git = Worktree(repo.top, Processes(wake.fd), repo.place).git(lambda: True)
     shell_git(repo.top, "config", "alias.wait", "!exec sleep 60")

@@ -12,9 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.conversation import added, priced, session_name, spoken
-from untildone.adapters.agents.reading.error_kinds import of_error
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.reading.conversation import (
+    session_name,
+    sum_of,
+    text_notices,
+    without_zero_cost,
+)
+from untildone.adapters.agents.reading.error_kinds import classify_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text
 from untildone.adapters.agents.reading.json_lines import amount, count, parsed, short, string, table
 from untildone.domain.agents.agent import (
@@ -67,7 +72,7 @@ _REFUSED = "ContentPolicyViolationError"
 class AiderReader(EventReader):
     """Reads plain text; a promise counts when aider has counted the tokens of its answer."""
 
-    apart = False
+    separates_tool_output = False
 
     def __init__(self, intent: Intent) -> None:
         super().__init__(intent)
@@ -100,7 +105,7 @@ class AiderReader(EventReader):
 
     def _flush(self) -> list[Notice]:
         said, self._said = self._said, ""
-        return spoken(said)
+        return text_notices(said)
 
     def _take(self, line: str) -> list[Notice]:
         event = parsed(line.encode("utf-8", "replace")) if '"user_id"' in line else {}
@@ -173,7 +178,7 @@ class AiderReader(EventReader):
             promise=self._answers.promise(),
             question=self._answers.question(),
             error=error,
-            usage=priced(replace(usage, model=self._model)) if usage else None,
+            usage=without_zero_cost(replace(usage, model=self._model)) if usage else None,
             trouble=self._trouble(error) if error else None,
             session=Session(session_name(self._intent)) if self._user else None,
         )
@@ -197,12 +202,12 @@ class AiderReader(EventReader):
             return Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long")
         called = _LITELLM.search(error)
         if called is None:
-            return of_error(error, None, self._intent.asked) if self._failure else None
+            return classify_error(error, None, self._intent.asked) if self._failure else None
         if called[1] == _REFUSED:
             return Trouble(Kind.REFUSED, "the model refused")
         said = error[called.end() :].removeprefix(f"{called[1]}: ")
         status = _STATUS.get(called[1])
-        return of_error(said if status else error, status, self._intent.asked)
+        return classify_error(said if status else error, status, self._intent.asked)
 
 
 class _Answer:
@@ -252,7 +257,7 @@ class _Answers:
         self._promise = before or self._promise
         self._last = answer
         estimated = usage.estimated or (self.usage is not None and self.usage.estimated)
-        self.usage = replace(added(self.usage, usage), estimated=estimated)
+        self.usage = replace(sum_of(self.usage, usage), estimated=estimated)
 
     def question(self) -> str:
         """What the last answer asks if it ends with a question."""
@@ -333,7 +338,7 @@ def _adapt(intent: Intent, call: Invocation) -> Invocation:
     )
 
 
-AIDER = Ways(
+AIDER = AgentSpec(
     name="aider",
     install="python -m pip install aider-install && aider-install",
     reader=AiderReader,
@@ -346,11 +351,11 @@ AIDER = Ways(
     adapt=_adapt,
     # Lines are not to be wrapped, and an error is not to open a browser.
     env={"COLUMNS": "9999", "BROWSER": "true"},
-    places=(Place("~/.aider"),),
-    droppings=("/.aider*",),
+    writable=(HomePath("~/.aider"),),
+    leftover_files=("/.aider*",),
     login=Login(
         "set the key of your provider, for example OPENAI_API_KEY",
         ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-        (Place("~/.aider.conf.yml"),),
+        (HomePath("~/.aider.conf.yml"),),
     ),
 )

@@ -159,7 +159,7 @@ class GitDoor:
             environment,
             stdin,
             timeout_s=STEP_TIMEOUT_S,
-            patience_s=PATIENCE_S,
+            grace_s=PATIENCE_S,
         )
         answer = self._processes.capture(command, self._interrupted)
         deadline = monotonic() + LOCK_PATIENCE_S

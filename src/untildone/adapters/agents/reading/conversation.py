@@ -9,7 +9,7 @@ from untildone.domain.plain_text import plain
 NOTICE_CHARS = 64 * 1024
 
 
-class Talk:
+class Messages:
     """What the agent says, message by message; blocks of one message are parts of one text."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Talk:
         self._message: PromiseScanner | None = None
         self._apart = False
 
-    def say(self, message_id: str, text: str) -> None:
+    def add(self, message_id: str, text: str) -> None:
         """Take the next block; an empty text stands for a thought or a tool call."""
         if self._message is None or message_id != self._id or not message_id:
             if self._message is not None:
@@ -42,7 +42,7 @@ class Talk:
         return last or self._promise
 
 
-def spoken(text: str) -> list[Notice]:
+def text_notices(text: str) -> list[Notice]:
     """The notice of a text; none of a blank one."""
     return [AgentText(plain(text[:NOTICE_CHARS]))] if text.strip() else []
 
@@ -62,12 +62,12 @@ class Fragments:
         if len(self._open) > NOTICE_CHARS:
             return [*before, *self.flush()]
         whole, end, self._open = self._open.rpartition("\n")
-        return [*before, *spoken(whole + end)]
+        return [*before, *text_notices(whole + end)]
 
     def flush(self) -> list[Notice]:
         """What is left of the last line, as if it ended here."""
         rest, self._open = self._open, ""
-        return spoken(rest)
+        return text_notices(rest)
 
 
 def session_name(intent: Intent) -> str:
@@ -83,7 +83,7 @@ def session_name(intent: Intent) -> str:
     return f"untildone-{hashlib.sha256(call.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
-def share(totals: Usage, resumed: Session | None) -> Usage:
+def call_share(totals: Usage, resumed: Session | None) -> Usage:
     """What this call added to the conversation's totals.
 
     An agent that has begun to count anew shows less than before: then all of it is this call's.
@@ -107,12 +107,12 @@ def share(totals: Usage, resumed: Session | None) -> Usage:
     return totals if min(counted) < 0 else rest
 
 
-def kept(totals: Usage | None, resumed: Session | None) -> Usage | None:
+def totals_so_far(totals: Usage | None, resumed: Session | None) -> Usage | None:
     """The totals to go on from; a call that broke down may have none to tell."""
     return totals if totals and totals.total else resumed.totals if resumed else totals
 
 
-def added(one: Usage | None, other: Usage) -> Usage:
+def sum_of(one: Usage | None, other: Usage) -> Usage:
     """The sum of two shares; the cost is unknown if one of the two is."""
     if one is None:
         return other
@@ -121,7 +121,7 @@ def added(one: Usage | None, other: Usage) -> Usage:
     return replace(total, cost_usd=None) if unknown else total
 
 
-def priced(usage: Usage | None) -> Usage | None:
+def without_zero_cost(usage: Usage | None) -> Usage | None:
     """The usage with an unknown cost where tokens are said to have cost nothing.
 
     That is what an agent says that knows no price for its model.
@@ -129,7 +129,7 @@ def priced(usage: Usage | None) -> Usage | None:
     return replace(usage, cost_usd=None) if usage and usage.total and not usage.cost_usd else usage
 
 
-def larger(one: Usage, other: Usage) -> Usage:
+def larger_of(one: Usage, other: Usage) -> Usage:
     """Of two countings of the same call, each of which leaves something out; the cost of one."""
     return Usage(
         input_tokens=max(one.input_tokens, other.input_tokens),

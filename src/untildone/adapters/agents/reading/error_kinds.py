@@ -72,7 +72,9 @@ _EPOCH = re.compile(r"limit reached\|(\d{10})\b", re.IGNORECASE)
 _WRAPPED = re.compile(r"\[API Error: (.*)\](?:\n|$)", re.DOTALL)
 
 
-def of_error(message: str, status: object = None, asked: datetime | None = None) -> Trouble | None:
+def classify_error(
+    message: str, status: object = None, asked: datetime | None = None
+) -> Trouble | None:
     """The trouble of an error message; None when it is of no known kind.
 
     `asked` is when the call began, for a message that names a time of day.
@@ -89,7 +91,7 @@ def of_error(message: str, status: object = None, asked: datetime | None = None)
     return Trouble(kind, trouble.why, until, _span(message))
 
 
-def told(message: str) -> tuple[str, object]:
+def service_error(message: str) -> tuple[str, object]:
     """What the service said and its HTTP status; a JSON document of the service is opened."""
     wrapped = _WRAPPED.search(message)
     said = f"{wrapped[1]}\n{message[wrapped.end() :]}".strip() if wrapped else message

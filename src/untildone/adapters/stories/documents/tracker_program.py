@@ -9,7 +9,7 @@ from pathlib import Path
 from untildone.adapters.git.command import clean_environment
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.stories.documents.json_text import Json, JsonText, NotJson, plain
 from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
 from untildone.domain.agents.agent import Ending
@@ -126,4 +126,4 @@ class OutsideSource(MarkedSource):
 
 @cache
 def _processes() -> Processes:
-    return Processes(Wake().fd)
+    return Processes(WakePipe().fd)
