@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from msgspec import Struct
+
 from untildone.domain.agents.agent import AgentReport, Intent, Invocation, Notice, Reading, Usage
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.checks.checks import Checked
@@ -13,7 +15,6 @@ from untildone.domain.run.fact import BudgetSet, Fact, Opened, Reverted, Saved, 
 from untildone.domain.run.run import Choice, Iteration, Limits, Origin, Run
 from untildone.domain.stories.claims import OpenTasks
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, StoryKey
-from untildone.domain.value import dataclass
 
 Notify = Callable[[Notice], None]
 
@@ -83,8 +84,7 @@ class Agent(Protocol):
         """One call; raw output goes to `log_file` as it comes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """Work that is not kept yet: its tree, and the paths that differ from the checkpoint."""
 
     tree: str

@@ -4,13 +4,12 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from untildone.domain.costs.budget import read
 from untildone.domain.errors import UserError
-from untildone.domain.value import dataclass
 
 PREFIX = "UNTILDONE_"
 # Set by the loop for its agents; a loop started inside an agent must not trip over them.

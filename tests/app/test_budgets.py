@@ -1,8 +1,7 @@
 """Budgets in the loop: looked at between calls, never in the middle of one."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.agent import failed, said
 from tests.fakes.loop import FakeLoop

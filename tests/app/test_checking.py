@@ -1,8 +1,7 @@
 """Whether COMPLETE is true, by the loop's own checks."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE
 from tests.fakes.loop import FakeLoop

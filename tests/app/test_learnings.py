@@ -1,6 +1,6 @@
 """Which learnings a call is shown: the newest, unless its prompt must not change."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE, SILENT, failed
 from tests.fakes.learnings_file import FakeLearningsFile

@@ -1,8 +1,7 @@
 """The loop, driven through fakes of every port."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE, INTERRUPTED, SILENT, failed, said
 from tests.fakes.checkpoint import FakeCheckpoint

@@ -1,8 +1,7 @@
 """The loop without stories, driven through fakes."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE, INTERRUPTED, SILENT, failed
 from tests.fakes.checkpoint import FakeCheckpoint

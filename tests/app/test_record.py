@@ -1,7 +1,8 @@
 """Journal first, then the state file, then every window."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from tests.fakes.plans import NOW, OPENED, PLAN, at, began, ended, loaded, measured, told, won
 from tests.fakes.record import FakeJournal, FakeState

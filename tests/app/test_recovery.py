@@ -1,8 +1,7 @@
 """What a crash left behind, at every point of a run."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE
 from tests.fakes.checkpoint import FakeCheckpoint

@@ -1,8 +1,7 @@
 """What the loop would do next, told without doing it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE, failed
 from tests.fakes.loop import STORIES, FakeLoop

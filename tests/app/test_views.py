@@ -1,8 +1,7 @@
 """The state file's fields: every one of them, and every phase."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BACKUP,

@@ -9,7 +9,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import click
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from untildone.adapters.agents.program import HomePath
 from untildone.domain.agents.agent import Intent, Invocation, Permissions, Session

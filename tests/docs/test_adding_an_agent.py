@@ -6,10 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from tests.docs.pages import DOCS, ROOT
 from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login

@@ -1,7 +1,8 @@
 """What happened in a run, told by its facts."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BOTH,

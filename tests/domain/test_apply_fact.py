@@ -1,8 +1,7 @@
 """How a run ends, and what each fact changes."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     LIMITS,
@@ -375,7 +374,7 @@ def test_status_and_reason(name: str) -> None:
 
 def iteration(n: int = 1, **more: object) -> Iteration:
     base = Iteration(n, at(3), "1", n, 3, ONE.key, f"logs/{n}")
-    return replace(base, **more)  # type: ignore[arg-type]  # named fields
+    return replace(base, **more)
 
 
 def test_stages_of_an_iteration() -> None:

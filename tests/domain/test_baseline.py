@@ -1,8 +1,7 @@
 """What failed before the first story, compared with what fails now."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BOTH,

@@ -1,11 +1,11 @@
 """Model calls: counted once, priced, summed."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Usage
 from untildone.domain.costs.call_prices import Price, Rates, Spent, Sum, add, cost, grouped, once

@@ -1,8 +1,7 @@
 """How checks are written, which are in force, and what a story says about itself."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import ONE
 from untildone.domain.checks.checks import (

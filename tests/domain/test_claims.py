@@ -1,6 +1,6 @@
 """Which tasks were open before an attempt, remembered across a crash."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.fakes.plans import book, story
 from untildone.domain.stories.claims import as_before, open_tasks

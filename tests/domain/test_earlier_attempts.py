@@ -1,8 +1,7 @@
 """What the next attempt is told about earlier ones."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import tried
 from untildone.domain.agents.earlier_attempts import EARLIER_LIMIT, REASON_LIMIT, memory

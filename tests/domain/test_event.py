@@ -1,8 +1,7 @@
 """What the world is told: the events of each fact, word for word."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BACKUP,

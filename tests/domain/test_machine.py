@@ -1,8 +1,7 @@
 """What the loop does next: a run told as facts, and the one step that must follow."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BACKUP,

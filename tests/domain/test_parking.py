@@ -1,8 +1,7 @@
 """Parked stories: passed over, said, and taken up again."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BOTH,

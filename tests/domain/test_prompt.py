@@ -1,8 +1,7 @@
 """The prompt: same input, same bytes; nothing in it is a promise."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import TWO, story
 from untildone.domain.agents.earlier_attempts import EARLIER_LIMIT, REASON_LIMIT

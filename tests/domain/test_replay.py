@@ -2,12 +2,12 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.domain.walk import Walk, plans, stops, walked, wishes, words
 from tests.fakes.plans import BOTH, LIMITS, ORIGIN, PLAN, at
@@ -77,7 +77,7 @@ FACTS: list[f.Fact] = [
 
 
 def through_json(fact: f.Fact) -> f.Fact:
-    return cast("f.Fact", codec.decode(type(fact), json.loads(json.dumps(codec.encode(fact)))))
+    return codec.decode(type(fact), json.loads(json.dumps(codec.encode(fact))))
 
 
 def folded(plan: Plan, facts: list[f.Fact]) -> Run:

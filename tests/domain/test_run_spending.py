@@ -1,9 +1,9 @@
 """What a run has spent, which budget is used up, what the rest will cost."""
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     BOTH,

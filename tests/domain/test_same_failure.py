@@ -1,8 +1,7 @@
 """The same failure again: how it is known, and who is asked then."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import (
     ONE,

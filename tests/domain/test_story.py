@@ -1,8 +1,7 @@
 """Which story comes next."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import book, story
 from untildone.domain.errors import StoriesError

@@ -1,9 +1,10 @@
 """A random run: the machine's own steps, and for each a fact that the world might answer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
 from untildone.domain.agents.agent import Kind, Trouble, Usage

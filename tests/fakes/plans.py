@@ -1,7 +1,8 @@
 """Plans, stories and facts in few words, for tests that tell a run as a list of facts."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Trouble, Usage
 from untildone.domain.agents.same_failure import Tried, fingerprint

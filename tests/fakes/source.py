@@ -1,7 +1,8 @@
 """A story source in memory: `## N. Title` and `- [ ] N.M text` lines."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task

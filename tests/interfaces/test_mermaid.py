@@ -1,7 +1,8 @@
 """The chart of stories: valid whatever the titles are."""
 
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tests.fakes.plans import book, story
 from untildone.interfaces.mermaid import flowchart

@@ -1,6 +1,7 @@
 """A plan in rows: what was chosen is shown, whatever field it is in."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.fakes.plans import PLAN
 from untildone.domain.run.run import Limits
@@ -32,8 +33,7 @@ def test_a_command_is_shown_only_where_it_can_be_called() -> None:
     assert dict(plan_rows(replace(plan, fallback="command")))[label] == "x"
 
 
-@dataclass(frozen=True)
-class Anything:
+class Anything(Struct, frozen=True):
     name: str
     amount_usd: float | None = None
 

@@ -2,11 +2,11 @@
 
 import re
 import time
-from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import NOW, PLAIN, PLAN, at
 from untildone.commands.diff_sizes import Size
@@ -83,7 +83,7 @@ def call(n: int, story: str = "1", *, seconds: float = 60, **changes: object) ->
         commit=f"{n:040x}",
         settled=True,
     )
-    return replace(made, **changes)  # type: ignore[arg-type]  # named fields
+    return replace(made, **changes)
 
 
 def told(*calls: Call, plan: Plan = PLAN, **changes: object) -> Told:
@@ -100,7 +100,7 @@ def told(*calls: Call, plan: Plan = PLAN, **changes: object) -> Told:
     run = Run(plan, NOW, Status.DONE)
     sizes = {("base", each.tip): Size(1, each.n, 2) for each in calls}
     stored = (Stored("journal", ".git/untildone/runs/r1", "untildone logs demo"),)
-    return replace(Told(run, found, False, {}, sizes, stored), **changes)  # type: ignore[arg-type]
+    return replace(Told(run, found, False, {}, sizes, stored), **changes)
 
 
 def proven(*, passed: bool = True) -> tuple[CheckRun, ...]:

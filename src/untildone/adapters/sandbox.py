@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.git.command import Place
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.domain.agents.agent import Ending
-from untildone.domain.value import dataclass
 
 PROBE_WAIT_S = 10
 # What git obeys or what says where the repository is: an agent has no business in there.
@@ -26,8 +27,7 @@ DROPPED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """What may be written, what may not although it lies inside that, and the network."""
 
     writable: tuple[str, ...] = ()
@@ -54,8 +54,7 @@ class Sandbox:
         return (*words, "--chdir", cwd, "--", *argv)
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnvironment:
+class RunEnvironment(Struct, frozen=True):
     """What every program of a run gets: marks that a later loop knows it by, maybe a sandbox."""
 
     marks: Mapping[str, str]

@@ -1,7 +1,9 @@
 """What an agent call is told, and the look at the stories before it: for the loop and a dry run."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Intent
 from untildone.domain.agents.learnings import Notes
@@ -13,12 +15,10 @@ from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.guidance import words
 from untildone.domain.stories.parking import Aside, ordered
 from untildone.domain.stories.story import StoryBook, StoryContext, checked
-from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a call happens: the folder of the work and a private one, as paths."""
 
     cwd: str

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from untildone.domain.reporting.announce import announce
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Iteration, Lane, Run
-from untildone.domain.value import dataclass
 from untildone.ports import (
     Agent,
     Checkpoint,
@@ -25,8 +26,7 @@ from untildone.ports import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(Struct, frozen=True):
     """Everything the loop reaches the world through."""
 
     agent: Agent

@@ -1,7 +1,8 @@
 """What becomes of an attempt's work: kept, or put back."""
 
 import contextlib
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.app.course import Course, open_iteration
 from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkAstray

@@ -1,9 +1,10 @@
 """The loop: take the next step, perform it through a port, fold in the fact, record, publish."""
 
 import contextlib
-from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from untildone.app.brief import stories_now
 from untildone.app.call_agent import Caller

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from msgspec import Struct
+
 from untildone.app import views
 from untildone.app.bus import Bus
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
 from untildone.domain.run.run import Run
-from untildone.domain.value import dataclass
 from untildone.ports import JournalStore, StateStore
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True):
     """Writes down what happened, in the order that a crash at any point can be repaired from."""
 
     journal: JournalStore

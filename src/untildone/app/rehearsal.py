@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from msgspec import Struct
+
 from untildone.app.brief import brief_of, stories_now
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.agents.prompt import NO_NOTES, render
@@ -9,12 +11,10 @@ from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import apply, next_steps
 from untildone.domain.run.run import Origin, Outcome, Run, Stage
-from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsed:
+class Rehearsed(Struct, frozen=True):
     """The run as it would stand before its next call, and the call.
 
     `before` says what comes first. Without a `call` the last of it is where the telling ends.

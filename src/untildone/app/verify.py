@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.app.course import Course
 from untildone.domain.checks import baseline

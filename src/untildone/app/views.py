@@ -1,7 +1,8 @@
 """One read model of a run: the state file's fields, for every window."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from untildone.domain.run.machine import awaits_person, tries_checks
 from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status

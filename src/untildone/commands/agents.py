@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.agents.program import KnownProgram
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
@@ -10,15 +12,13 @@ from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.domain.agents.agent import Ending, Intent, Permissions
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
-from untildone.domain.value import dataclass
 from untildone.settings import PROGRAMS, Settings
 from untildone.wiring.agents import known_program
 
 VERSION_WAIT_S = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """One agent. `version` is empty if it gave none, `why` says then why not.
 
     `logged_in` is None where that cannot be told from outside. `call` and `environment` are how it

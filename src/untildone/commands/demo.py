@@ -10,6 +10,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.git import Git
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
@@ -19,7 +21,6 @@ from untildone.commands.run import Session
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Run
-from untildone.domain.value import dataclass
 from untildone.settings import load
 from untildone.wiring.repository import Repository, here
 
@@ -30,8 +31,7 @@ SCRIPT = "demo-script.toml"
 DELAY = re.compile(r"^ *\{ delay = [\d.]+ \},\n", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """What the run left behind, for a person to read."""
 
     commits: list[str]

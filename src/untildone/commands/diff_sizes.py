@@ -4,15 +4,15 @@ import os
 import re
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from untildone.adapters.git.git import Git
-from untildone.domain.value import dataclass
 
 Pair = tuple[str, str]
 _STAT = re.compile(r" (\d+) files? changed(?:, (\d+) insert\w+\(\+\))?(?:, (\d+) delet\w+\(-\))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """Changed files, and lines added and deleted in those that are text."""
 
     files: int = 0

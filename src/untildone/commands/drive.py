@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from untildone.adapters.checks.clean_checkout import NOTE, remove_noted
 from untildone.adapters.git.repository import move_stale_locks
@@ -16,7 +17,6 @@ from untildone.commands.start_checks import cut_short_closing
 from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
-from untildone.domain.value import dataclass
 from untildone.wiring.build import build_ports
 from untildone.wiring.repository import Repository
 from untildone.wiring.worktrees import put_away
@@ -24,8 +24,7 @@ from untildone.wiring.worktrees import put_away
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a command that drove a loop ended; `run` is None when there was nothing to do."""
 
     exit_code: int
@@ -33,8 +32,7 @@ class Ended:
     message: str = ""
 
 
-@dataclass(slots=True)
-class Driver:
+class Driver(Struct):
     """One process driving one run."""
 
     repository: Repository

@@ -1,7 +1,9 @@
 """`run --dry-run`: everything a start finds out, and nothing it does."""
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.app.brief import Place, intent_of
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
@@ -28,7 +30,6 @@ from untildone.domain.run.fact import AskedAgain, Resumed, Started
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.stories.story import StoryBook
-from untildone.domain.value import dataclass
 from untildone.settings import Settings
 from untildone.wiring.agents import agent_program, check_agents
 from untildone.wiring.learnings import learnings_file_of
@@ -41,8 +42,7 @@ from untildone.wiring.worktrees import holder
 SCRATCH = "(a private folder)"
 
 
-@dataclass(frozen=True, slots=True)
-class DryRun:
+class DryRun(Struct, frozen=True):
     """What a run would do.
 
     `going_on` is set where it would go on with a run; `idle` says why it would do nothing;

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from untildone.adapters.checkpoints.guard.git_filters import unfiltered
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
 from untildone.adapters.checkpoints.snapshot.intent_to_add import new_files
 from untildone.adapters.git.git import Git
 from untildone.adapters.terminal import Person
 from untildone.domain.errors import UserError
-from untildone.domain.value import dataclass
 from untildone.wiring.repository import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """Whether somebody can be asked, and whether the process was told to end meanwhile."""
 
     at_terminal: bool

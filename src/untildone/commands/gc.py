@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import run_ids
@@ -18,7 +20,6 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import retention
 from untildone.domain.run.retention import Recorded, Rule, SavedRef
 from untildone.domain.run.run import Run
-from untildone.domain.value import dataclass
 from untildone.settings import environment, load
 from untildone.wiring.repository import Repository
 
@@ -26,8 +27,7 @@ LONGEST_DAYS = 100_000
 REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class OldRun:
+class OldRun(Struct, frozen=True):
     """A run that goes, with its folder."""
 
     run: Recorded
@@ -35,8 +35,7 @@ class OldRun:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Old:
+class Old(Struct, frozen=True):
     """Everything that goes; `object_bytes` is None if git cannot tell."""
 
     runs: tuple[OldRun, ...]

@@ -1,8 +1,11 @@
 """From settings and what is in the repository to a plan: source, done criterion, limits."""
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.git.repository import head_of, slug
 from untildone.adapters.sessions.meter import split_command
@@ -12,7 +15,6 @@ from untildone.domain.costs.budget import Budget, merged, read
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Done, Limits, Plan
 from untildone.domain.stories.story import StoryBook, checked
-from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import SOURCES, Settings
 from untildone.wiring.repository import Repository
@@ -41,8 +43,7 @@ SAME = (
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What the person asked for on the command line."""
 
     change: str = ""
@@ -53,8 +54,7 @@ class Wanted:
     source: str = "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A plan with its story source; `open_stories` is None in the plain loop."""
 
     plan: Plan
@@ -112,7 +112,7 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
 def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: str) -> Prepared:
     """The plan of a new run; every mistake in it is found before anything is touched."""
     if settings.source_file:
-        settings = replace(settings, source_file=inside(top, settings.source_file))
+        settings = dataclasses.replace(settings, source_file=inside(top, settings.source_file))
     source = story_source(settings.source, top, change, options_of(settings))
     plain = bool(wanted.task)
     _refuse_archive(settings, source, top, change)

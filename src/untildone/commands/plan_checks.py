@@ -1,8 +1,10 @@
 """The checks of a plan: what was asked for, with `auto` replaced by what the project has."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.checks.detect import LOOKED_FOR, detect
 from untildone.domain.checks.check_files import named_files
@@ -37,7 +39,7 @@ def with_detected(settings: Settings, top: Path) -> tuple[Settings, tuple[str, .
         found = [f"{prefix}{command}" for command in detect(top)]
         remarks = remarks if found else (NOTHING_FOUND,)
         commands += found
-    return replace(settings, verify=tuple(commands)), remarks
+    return dataclasses.replace(settings, verify=tuple(commands)), remarks
 
 
 def with_files(plan: Plan, flags: Mapping[str, object], top: Path) -> Plan:

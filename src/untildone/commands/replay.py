@@ -1,9 +1,11 @@
 """A recorded run once more without its agent: our reading and our decisions, on the same bytes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.agents.recording import OUT, Recorded, recorded
 from untildone.adapters.process.child import TAIL
@@ -15,7 +17,6 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.judging import judge
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Outcome, Plan, Run
-from untildone.domain.value import dataclass
 from untildone.wiring.agents import agent_program
 
 Told = tuple[f.Fact, datetime]
@@ -23,8 +24,7 @@ Told = tuple[f.Fact, datetime]
 NOT_FROM_THE_STREAM = (Outcome.VERIFY_FAILED, Outcome.INTERRUPTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     """One call as it was judged then and as it is judged now."""
 
     n: int
@@ -39,8 +39,7 @@ class Replayed:
         return self.then == self.now
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(Struct, frozen=True):
     """All calls of a run, and the run that the facts of today tell of."""
 
     calls: tuple[Replayed, ...]

@@ -1,6 +1,6 @@
 """Running loops: start and resume."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from untildone.adapters.git.repository import (
     STATE_FILE,

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records import journal
@@ -15,15 +17,13 @@ from untildone.domain.errors import UserError
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
-from untildone.domain.value import dataclass
 from untildone.wiring.repository import Repository, here, no_run, read_state
 from untildone.wiring.worktrees import holder
 
 EVENTS = ("stories_loaded", "verify_started", "verify_ended")
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """What was put somewhere, and the command that gets at it."""
 
     what: str
@@ -31,8 +31,7 @@ class Stored:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """A run and its account; `live` says that a loop works on it now.
 
     `saved` has the commits of the attempts that git still has, by the refs they were saved as.

@@ -1,7 +1,9 @@
 """Whether a run may start or go on here, found out without touching anything."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.git.object_files import has_no_refs
 from untildone.adapters.git.own_worktree import user_of
@@ -15,7 +17,6 @@ from untildone.domain.run.parking_rules import forgiven
 from untildone.domain.run.run import Choice, Origin, Plan, Run
 from untildone.domain.stories.parking import NAMED, STATE_OF, Aside, Why, next_command
 from untildone.domain.stories.story import StoryBook
-from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import Settings
 from untildone.wiring.agents import check_agents
@@ -28,8 +29,7 @@ from untildone.wiring.worktrees import refuse_ignored, user_place
 _LONGEST = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     """A run that may start. `idle` says why there is nothing to do, if that is so."""
 
     prepared: Prepared

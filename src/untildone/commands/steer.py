@@ -3,6 +3,8 @@
 import os
 import time
 
+from msgspec import Struct
+
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records.inbox import send, wish
 from untildone.commands.control import for_people
@@ -13,13 +15,11 @@ from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Run
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import StoryBook, StoryKey
-from untildone.domain.value import dataclass
 from untildone.wiring.repository import Repository, read_state
 from untildone.wiring.sources import source_of
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct, frozen=True):
     """Where a wish went, and the run as it will be with it."""
 
     before: Run

@@ -4,14 +4,14 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, tzinfo
 
+from msgspec import Struct
+
 from untildone.domain.errors import UserError
-from untildone.domain.value import dataclass
 
 EXAMPLE = "2026-01-31"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """From `start` on and before `end`; days are those of `zone`, None being this machine's."""
 
     start: datetime | None = None

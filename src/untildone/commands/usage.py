@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from untildone.adapters.records.run_folder import run_ids
 from untildone.adapters.sessions.prices import Prices, load
 from untildone.adapters.sessions.session_files import FILES, entries
@@ -13,14 +15,12 @@ from untildone.commands.time_span import Span
 from untildone.domain.costs.call_prices import Spent, Sum, add, grouped, once
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Iteration, Run
-from untildone.domain.value import dataclass
 from untildone.wiring.repository import Repository, here
 
 UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """Every model call in a span, once; `iterations` are those of this repository's runs."""
 
     entries: list[Spent]

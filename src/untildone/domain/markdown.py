@@ -2,7 +2,7 @@
 
 import re
 
-from untildone.domain.value import dataclass
+from msgspec import Struct
 
 _MARKERS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
 _QUOTE = re.compile(_MARKERS + ">")
@@ -11,8 +11,7 @@ _TICKS = re.compile("`+")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """An open code fence; one inside a list item may be closed at any indent."""
 
     char: str

@@ -1,8 +1,9 @@
 """A plan as rows of label and text, made from its fields: a new one is shown without more code."""
 
 from collections.abc import Iterator
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
 
 from untildone.domain.costs.budget import Budget
 from untildone.domain.run.run import Plan
@@ -45,7 +46,9 @@ def plan_rows(plan: Plan) -> list[tuple[str, str]]:
     return [*_rows(plan, HIDDEN | unused), *_rows(plan.limits, HIDDEN, all_of_them=True)]
 
 
-def _rows(value: Any, hidden: set[str], *, all_of_them: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - any dataclass
+def _rows(
+    value: Struct, hidden: set[str], *, all_of_them: bool = False
+) -> Iterator[tuple[str, str]]:
     for field in fields(value):
         name, content = field.name, getattr(value, field.name)
         usual = content == _default(field)
@@ -68,7 +71,7 @@ def text_of(value: object) -> str:
         return "\n".join(text_of(item) for item in value)
     if isinstance(value, Budget):
         return value.written
-    if is_dataclass(value):
+    if isinstance(value, Struct):
         known = ((f.name, getattr(value, f.name)) for f in fields(value))
         return ", ".join(f"{_label(n)} {text_of(v)}" for n, v in known if v not in (None, "", ()))
     return "" if value is None else str(value)
@@ -78,5 +81,6 @@ def _label(name: str) -> str:
     return LABELS.get(name, name.replace("_", " "))
 
 
-def _default(field: Any) -> object:  # noqa: ANN401 - dataclasses.Field of anything
-    return field.default_factory() if field.default_factory is not MISSING else field.default
+def _default(field: FieldInfo) -> object:
+    made = field.default_factory
+    return made() if callable(made) and made is not NODEFAULT else field.default

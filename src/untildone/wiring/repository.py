@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.clock import SystemClock
 from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
@@ -30,15 +32,13 @@ from untildone.domain.reporting.announce import announce
 from untildone.domain.run.fact import Abandoned, Fact
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Run
-from untildone.domain.value import dataclass
 from untildone.glance import is_unfinished
 
 AGENT = "agent.json"  # the agent that runs now
 ENDED = "ended.json"  # what a watchdog has ended
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(Struct, frozen=True):
     """One worktree: where it is and how to reach it."""
 
     place: Place

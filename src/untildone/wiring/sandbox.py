@@ -1,8 +1,9 @@
 """Whether the agents of a run get a sandbox, and which."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.git.command import Place
 from untildone.adapters.process.process import Processes

@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run.run import Plan
-from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 from untildone.settings import SOURCES, Settings
 
@@ -21,8 +22,7 @@ def looked_for(paths: Iterable[str] = HINTS) -> str:
     return f"Looked for: {', '.join(paths)} (in Markdown files for boxes, `- [ ] text`)"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A change that was found, and by which source."""
 
     source: str

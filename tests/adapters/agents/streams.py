@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Intent, Kind, Notice, Reading, Session, Trouble
 from untildone.domain.agents.promise import Promise

@@ -1,10 +1,10 @@
 import os
 import stat
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.adapters.agents import streams
 from tests.adapters.agents.streams import (

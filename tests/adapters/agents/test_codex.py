@@ -1,9 +1,9 @@
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from tests.adapters.agents.streams import (
     COMPLETE,

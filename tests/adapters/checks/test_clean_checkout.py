@@ -62,7 +62,9 @@ def test_the_files_of_the_tree_and_nothing_else(scene: Scene) -> None:
     assert os.access(scene.checkout / "run.sh", os.X_OK)
     assert scene.git("status", "--porcelain", cwd=scene.checkout) == ""
     assert scene.git("log", "--format=%s", cwd=scene.checkout) == "what is checked\nx\n"
-    assert scene.git("rev-parse", "--show-toplevel", cwd=scene.checkout).strip() == str(scene.checkout)
+    assert scene.git("rev-parse", "--show-toplevel", cwd=scene.checkout).strip() == str(
+        scene.checkout
+    )
     assert len(scene.git("worktree", "list").splitlines()) == 1
     assert (scene.top / ".git/index").read_bytes() == index
     scene.clean.remove()

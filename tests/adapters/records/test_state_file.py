@@ -4,10 +4,10 @@ import json
 import os
 import subprocess
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import OPENED, TWO, loaded, told, won
 from untildone.adapters.records.state_file import StateFile

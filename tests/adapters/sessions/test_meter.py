@@ -4,10 +4,10 @@ import json
 import os
 import re
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.plans import NOW
 from untildone.adapters.process.process import Processes

@@ -1,13 +1,13 @@
 """Tick some stories of a made-up file, read it again: only those are done, no other byte moved."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from untildone.adapters.stories import kiro, markdown, speckit
 from untildone.adapters.stories.checklists.checklist import USUAL, Rules

@@ -9,8 +9,9 @@ the last one is chatter.
 import codecs
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
 from untildone.adapters.agents.reading.conversation import (

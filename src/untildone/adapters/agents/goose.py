@@ -1,7 +1,8 @@
 """goose, called without a terminal: its command line and its stream-json."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
 from untildone.adapters.agents.reading.conversation import (

@@ -3,7 +3,8 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
 from untildone.adapters.agents.reading.conversation import sum_of, without_zero_cost

@@ -4,16 +4,16 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.ports import OutputReader
 
 
-@dataclass(frozen=True, slots=True)
-class HomePath:
+class HomePath(Struct, frozen=True):
     """A file or folder of the program; `variable` moves it, or with `below` its parent."""
 
     default: str
@@ -25,16 +25,14 @@ class HomePath:
         return str(Path(moved, self.below)) if moved else self.default
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """What makes the program work without asking, on its command line or in its environment."""
 
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(Struct, frozen=True):
     """How to log in, and what shows that somebody has: a variable that is set, a file."""
 
     how: str
@@ -42,8 +40,7 @@ class Login:
     files: tuple[HomePath, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSpec:
+class AgentSpec(Struct, frozen=True):
     """How one program is called; the words of its command line are in the order of the fields.
 
     The value follows the words of `model` and `resume`; a program without the latter cannot

@@ -1,21 +1,21 @@
 """Raw output on disk as it came: the bytes in the log, and beside it when each piece arrived."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Self
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from untildone.adapters.clock import monotonic
-from untildone.domain.value import dataclass
 
 LOG_LIMIT = 2 * 1024**3
 CUT = b"\n[untildone: the rest of the output is not stored]\n"
 OUT, ERR = "o", "e"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Some bytes of a call in its log: when they came, of which stream (`o` or `e`), where."""
 
     after_ms: int
@@ -24,8 +24,7 @@ class Piece:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """One call: when it was asked, and its pieces in order. `whole` unless a bound cut it."""
 
     log_file: Path

@@ -4,6 +4,8 @@ import os
 import shutil
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
 from untildone.adapters.git.command import Place
@@ -14,11 +16,9 @@ from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import Interrupted, StepError, UserError
 from untildone.domain.run.fact import Opened
 from untildone.domain.run.run import Origin
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """What `open` goes on with: the refs to move and an index that has every file."""
 
     opened: Opened

@@ -1,8 +1,9 @@
 """Checkpoints that leave HEAD, branch and index alone; `git stash list` shows the state before."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.git import Git, Stash
 from untildone.domain.run.run import Origin
-from untildone.domain.value import dataclass
 
 MARK = "Untildone-Checkpoint: "
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """The state before a story: the user's commit, the tree of what is staged, all files."""
 
     origin: Origin

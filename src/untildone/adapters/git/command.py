@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from msgspec import Struct
+
 from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Captured, Processes
 from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import Interrupted, StepError
-from untildone.domain.value import dataclass
 
 STEP_TIMEOUT_S = 600
 PATIENCE_S = 0.5
@@ -54,8 +55,7 @@ FALLBACK_IDENTITY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a repository's folders are."""
 
     top: Path

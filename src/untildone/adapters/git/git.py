@@ -5,12 +5,13 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.command import git_failed
 from untildone.adapters.git.index import GitIndex, paths_in
 from untildone.adapters.git.object_files import commit_body, ref_in_file, store_commit
 from untildone.adapters.process.process import Captured
 from untildone.adapters.records.durable import sync_folder
-from untildone.domain.value import dataclass
 
 RefUpdate = tuple[str, str, str | None]
 
@@ -18,8 +19,7 @@ GITLINK = "160000"
 FOLDER = "040000"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One path that differs between two trees."""
 
     status: str
@@ -29,16 +29,14 @@ class Change:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Struct, frozen=True):
     """A branch or tag: where it points and which worktree has it checked out."""
 
     commit: str
     worktree: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stash:
+class Stash(Struct, frozen=True):
     """An entry of the stash list; `body` is what its commit says below the first line."""
 
     commit: str

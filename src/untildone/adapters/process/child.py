@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.process.idle_timer import IdleTimer
 from untildone.domain.agents.agent import Ending
-from untildone.domain.value import dataclass
 
 CHUNK = 256 * 1024
 PIPE_SIZE = 1024 * 1024
@@ -20,8 +21,7 @@ LONGEST_WAIT_S = 3600.0
 F_SETPIPE_SZ = 1031
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One program call. `end_descendants` also ends what escaped from its process group.
 
     `sandboxed` says that the program is a sandbox, and what was meant runs inside it. Without

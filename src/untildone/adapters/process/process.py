@@ -7,17 +7,17 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from untildone.adapters.process.child import Command, Pipes, Watch
 from untildone.adapters.process.tree import below, end_all, exists, send
 from untildone.domain.agents.agent import Ending
-from untildone.domain.value import dataclass
 
 TERM_GRACE_S = 2.0
 PR_SET_CHILD_SUBREAPER = 36
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How a program ended; `exit_code` is negative for a signal, as in subprocess."""
 
     ending: Ending
@@ -26,8 +26,7 @@ class Ended:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(Struct, frozen=True):
     """A short program's whole answer."""
 
     exit_code: int

@@ -3,14 +3,12 @@
 import contextlib
 import json
 import os
-from dataclasses import asdict, field
 from pathlib import Path
 
-from untildone.domain.value import dataclass
+from msgspec import Struct, field, to_builtins
 
 
-@dataclass(frozen=True, slots=True)
-class Stand:
+class Stand(Struct, frozen=True):
     """HEAD (a ref, or a bare commit), the refs that count, the files as a commit, the index.
 
     `index` names a copy in the run's folder; without one the index is as HEAD has it. `beside`
@@ -24,8 +22,7 @@ class Stand:
     beside: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """One change of ours. `facts`: how many facts the run's journal had, if it was set back."""
 
     name: str
@@ -36,8 +33,7 @@ class Operation:
     facts: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class OperationLog:
+class OperationLog(Struct, frozen=True):
     """Appended to before an operation is carried out, so that none is ever missing."""
 
     home: Path
@@ -50,7 +46,7 @@ class OperationLog:
 
     def add(self, operation: Operation) -> None:
         """Write down what is about to happen; without a repository there is nothing to undo."""
-        line = os.fsencode(json.dumps(asdict(operation), ensure_ascii=False) + "\n")
+        line = os.fsencode(json.dumps(to_builtins(operation), ensure_ascii=False) + "\n")
         with contextlib.suppress(FileNotFoundError), self.path.open("ab") as file:
             file.write(line)
 

@@ -4,8 +4,9 @@ One object per line; a message is repeated on every line that has a block of it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.reading.json_lines import string, table, tables
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.agents.reading.json_lines import parsed
 from untildone.domain.agents.agent import Usage
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """What one entry counts; `cached` and `written` are not part of `input`."""
 
     input: int

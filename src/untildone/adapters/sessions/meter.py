@@ -5,24 +5,24 @@ import math
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.adapters.sessions.watch import SessionWatch
 from untildone.domain.agents.agent import Usage
 from untildone.domain.errors import UserError
-from untildone.domain.value import dataclass
 
 USAGE_TIMEOUT_S = 20
 BYTES_PER_TOKEN = 4
 NEWEST_FIELD = "total_tokens"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """An answer of a usage command; `output` is None where it names a sum only."""
 
     total: int

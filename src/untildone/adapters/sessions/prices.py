@@ -5,14 +5,14 @@ import re
 from importlib import resources
 from typing import Any
 
+from msgspec import Struct
+
 from untildone.domain.costs.call_prices import Price, Rates
-from untildone.domain.value import dataclass
 
 _DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """Prices by the names of models, as of a date."""
 
     date: str

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Edit, Json, NotJson, Place
@@ -14,7 +16,6 @@ from untildone.adapters.stories.source_kind import Found, Kind, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
-from untildone.domain.value import dataclass
 
 NAME = "backlog-md"
 CHANGE = "backlog"
@@ -33,8 +34,7 @@ _BOX = re.compile(r"^[ \t]*[-*+] \[(?P<mark>[ xX])\][ \t]+(?P<text>[^\n]*)", re.
 _MARKER = re.compile(r"<!-- (?:SECTION:)?[A-Z_:]+:(?:BEGIN|END) -->\r?\n?")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFile:
+class TaskFile(Struct, frozen=True):
     """One task: its story, the text it stands in, and the places that can be written."""
 
     file: StoryFile

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import labels, task_lines
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.stateful_source import Flip
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.stories.story import Task
-from untildone.domain.value import dataclass
 
 _TITLE = re.compile(r"#[ \t]+(?:Story[ \t]+[0-9]+[.-][0-9]+[a-z]?[ \t]*[:.-][ \t]*)?(.+)")
 # On a line of its own, or below a heading as version 4 has it.
@@ -21,8 +22,7 @@ _SECTION = re.compile(r"##[ \t]++(.+)")
 _CRITERION = re.compile(r"(?:[0-9]+[.)]|[-*])[ \t]+(.+)")
 
 
-@dataclass(frozen=True, slots=True)
-class StoryPage:
+class StoryPage(Struct, frozen=True):
     """One story file: its bytes and what it says."""
 
     file: StoryFile

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import headings
 from untildone.domain.stories.story import Story
-from untildone.domain.value import dataclass
 
 SCENARIOS_LIMIT = 6000
 _SECTION = re.compile(r"##\s+(.+)$")
@@ -18,8 +19,7 @@ _SHORTEST_WORD = 3
 _CUT = "\n(The rest of this requirement is left out.)"
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One requirement of a delta spec with its scenarios, as written."""
 
     operation: str

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import labels
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Json
@@ -18,7 +20,6 @@ from untildone.adapters.stories.documents.tracker_program import (
 from untildone.adapters.stories.source_kind import Kind
 from untildone.domain.errors import SourceAway
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
-from untildone.domain.value import dataclass
 
 NAME = "github"
 GH = Program("gh", "Install the GitHub CLI: https://cli.github.com")
@@ -39,8 +40,7 @@ _BULLET = re.compile(r"^\s*(?:[-*+]|[0-9]{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.+)$", r
 Issue = Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A label or a milestone by its own name."""
 
     kind: str

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import grouping, labels, spec_folders, task_lines
 from untildone.adapters.stories.checklists.checklist import Rules, Stories

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from untildone.adapters.stories.documents.json_text import plain
 from untildone.domain.stories.story import Remark
-from untildone.domain.value import dataclass
 
 _FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _WAVES = '"waves"'
@@ -15,8 +16,7 @@ _NAMED = 10  # at most so many are told
 _LONGEST = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """Tasks and what they wait for; None is the row before."""
 
     tasks: tuple[str, ...]

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.domain.errors import StoriesError
-from untildone.domain.value import dataclass
 from untildone.ports import StorySource
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A change and its task counts; `why` says what keeps it from being run."""
 
     name: str
@@ -23,8 +23,7 @@ class Found:
         return self.total > self.complete or bool(self.why)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How the person wants stories to be cut, and the file that holds them if it was named."""
 
     granularity: str = "group"
@@ -40,8 +39,7 @@ def no(root: Path, change: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One format of stories; the constant `SOURCE` of the module called like it.
 
     `find` lists the changes of a worktree, also finished and broken ones; it runs no program and

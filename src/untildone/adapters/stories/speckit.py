@@ -3,9 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise, takewhile
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import grouping, spec_folders
 from untildone.adapters.stories.checklists.checklist import Rules, Stories

@@ -4,15 +4,15 @@ import errno
 import stat
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.records.durable import replace_file
 from untildone.domain.errors import SourceAway, StoriesError
-from untildone.domain.value import dataclass
 
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-@dataclass(frozen=True, slots=True)
-class StoryFile:
+class StoryFile(Struct, frozen=True):
     """The file at `path`, which is relative to `root`; what is wrong with it is a StoriesError."""
 
     root: Path

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.command import FALLBACK_IDENTITY
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.repository import STATE_FILE, preflight
@@ -23,7 +25,6 @@ from untildone.commands.doctor import (
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount
 from untildone.domain.run.run import Run, Status
-from untildone.domain.value import dataclass
 from untildone.settings import PROGRAMS, SOURCES, Settings, environment, load
 from untildone.wiring.agents import agent_program, installed, known_program
 from untildone.wiring.repository import Repository, here, read_state
@@ -36,8 +37,7 @@ MUCH = 1024**3
 OK, WARN, BAD = "ok", "warn", "bad"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One finding, with the command that mends it; only `bad` keeps a loop from working."""
 
     check: str

@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.checkpoints.stash import archive_work, work_ref
 from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry
 from untildone.adapters.git.command import Place
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice, Run
-from untildone.domain.value import dataclass
 from untildone.wiring.repository import Repository, at
 from untildone.wiring.worktrees import top_of
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
+class Traces(Struct, frozen=True):
     """What is left of one change: how many stash entries, and whether there are commits."""
 
     change: str

@@ -1,16 +1,15 @@
 """What is asked of an agent and what it answers: plain values."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
+from msgspec import Struct, field
+
 from untildone.domain.agents.promise import Promise
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens and cost of one agent call.
 
     `input_tokens` are without those read from a cache, `output_tokens` include the reasoning.
@@ -53,8 +52,7 @@ class Permissions(StrEnum):
     EDITS = "edits"
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A conversation in the agent's own keeping.
 
     `totals` is what the agent has counted for the whole conversation so far, if it counts so.
@@ -64,8 +62,7 @@ class Session:
     totals: Usage | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """One agent call as the loop wants it, in no agent's words.
 
     `cwd` and `scratch` are folder paths; `scratch` is private to this call (never in the worktree).
@@ -85,8 +82,7 @@ class Intent:
     agent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """How a program is started for an intent.
 
     `env` is added to the cleaned environment of the child, `unset` names are taken out of it.
@@ -100,15 +96,13 @@ class Invocation:
     writable: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AgentText:
+class AgentText(Struct, frozen=True):
     """A piece of the agent's own text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AgentTool:
+class AgentTool(Struct, frozen=True):
     """A tool call of the agent: its name and a short form of what it was called with.
 
     `mark` tells calls with different input apart; empty where the agent does not say all of it.
@@ -155,8 +149,7 @@ class Kind(StrEnum):
 PASSING = (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED, Kind.OVERLOADED, Kind.HUNG)
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """What went wrong in the agent or its service, in a few words.
 
     A stated reset is a moment (`until`) or a span from the end of the call (`after_s`).
@@ -184,8 +177,7 @@ class Ending(StrEnum):
     NOT_STARTED = "not_started"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What an agent's output says, once it is over.
 
     `error` is empty unless the agent itself reports one (or its result event is missing); then
@@ -203,8 +195,7 @@ class Reading:
     question: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentReport:
+class AgentReport(Struct, frozen=True):
     """One agent call, after its whole process group is gone.
 
     `begun` says that its program was at work, `spoke` that there was a word or a deed of the agent

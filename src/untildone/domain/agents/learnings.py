@@ -1,7 +1,8 @@
 """What calls write down for later ones: how much of it is kept, and how it is shown."""
 
+from msgspec import Struct
+
 from untildone.domain.plain_text import plain
-from untildone.domain.value import dataclass
 
 CAP = 16 * 1024
 CUT = "[older notes were cut here]\n"
@@ -20,8 +21,7 @@ Written down so far, by earlier calls; use it, but trust what you see more:
 </learnings>"""
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(Struct, frozen=True):
     """The file for learnings as its path, empty if there is none, and what it holds."""
 
     path: str = ""

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from untildone.domain.markdown import (
     Fence,
@@ -14,7 +15,6 @@ from untildone.domain.markdown import (
     without_code,
 )
 from untildone.domain.plain_text import plain
-from untildone.domain.value import dataclass
 
 REASON_BYTES = 64 * 1024
 # A tag that is still open after this much text is prose about tags.
@@ -41,8 +41,7 @@ _QUESTION_BYTES = 2048
 _ASKS = re.compile("[?\uff1f][\\s*_~]*\\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """What the agent promised; `reason` only with a failure, or the question if it `asks`."""
 
     complete: bool
@@ -196,16 +195,14 @@ def _quiet(chunk: bytes, start: int, end: int) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ending:
+class _Ending(Struct, frozen=True):
     """A tag after which nothing has come yet, and how many lines it takes."""
 
     promise: Promise
     lines: int
 
 
-@dataclass(slots=True)
-class _Tag:
+class _Tag(Struct):
     """A tag that is still open at the end of a line."""
 
     lines: int = 0

@@ -2,6 +2,8 @@
 
 import re
 
+from msgspec import Struct
+
 from untildone.domain.agents.earlier_attempts import memory
 from untildone.domain.agents.learnings import Notes, section
 from untildone.domain.agents.promise import neutralise
@@ -10,7 +12,6 @@ from untildone.domain.checks.checks import Check, Level
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import cut
 from untildone.domain.stories.story import Story, StoryContext
-from untildone.domain.value import dataclass
 
 TASKS_LIMIT = 60_000
 CONTEXT_LIMIT = 12_000
@@ -82,8 +83,7 @@ Write exactly one of the two, on a line of its own, without quotes or a code blo
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Brief:
+class Brief(Struct, frozen=True):
     """All that goes into a prompt. `story` is None in the plain loop, whose `task` is the text."""
 
     change: str

@@ -2,8 +2,9 @@
 
 import re
 
+from msgspec import Struct
+
 from untildone.domain.plain_text import plain
-from untildone.domain.value import dataclass
 
 # Identical failures in a row: after so many the prompt asks for another way,
 ANOTHER_WAY = 2
@@ -25,8 +26,7 @@ _PASSING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """A failed attempt as later ones should know it.
 
     `reason` is empty unless it was given to the next attempt, `tree` unless files were changed.

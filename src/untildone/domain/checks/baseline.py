@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from untildone.domain.checks.checks import Check, Checked, Failing
 from untildone.domain.checks.failing_tests import failing_tests
-from untildone.domain.value import dataclass
 
 MOST_NAMED = 10
 EXITED = "exit code"
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A failing check beside its failure at the start: what is new, what is old."""
 
     new: tuple[str, ...] = ()

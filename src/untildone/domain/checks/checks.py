@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 
+from msgspec import Struct
+
 from untildone.domain.markdown import opened_fence
 from untildone.domain.stories.story import Story
-from untildone.domain.value import dataclass
 
 AUTO = "auto"
 # Bold or a list marker around the word is fine. A command has code ticks around it: without them
@@ -28,8 +29,7 @@ class Level(StrEnum):
 _LEVEL = re.compile(rf"({'|'.join(Level)}):\s*(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A command and what its failure means; `own` is the check of one story only."""
 
     command: str
@@ -37,8 +37,7 @@ class Check:
     own: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """What one run of a check gave: no reason if it passed, else why not, with the output's tail.
 
     `how` is how it ended, in words that can be compared; `output` is what it printed, bounded.
@@ -50,8 +49,7 @@ class Checked:
     interrupted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Failing:
+class Failing(Struct, frozen=True):
     """A check that fails, how it ended, and the failing tests if it names any."""
 
     command: str

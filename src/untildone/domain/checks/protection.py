@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from untildone.domain.value import dataclass
+from msgspec import Struct
 
 MOST_NAMED = 20
 _MAGIC = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """A protected file and what became of it; `kept` says that git can bring it back."""
 
     path: str

@@ -4,8 +4,9 @@ import math
 import re
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from untildone.domain.stories.story import StoryKey
-from untildone.domain.value import dataclass
 
 OF_A_STORY = "story-"
 EXAMPLES = {
@@ -29,8 +30,7 @@ _MINUTES = (24 * 60, 60, 1, 1 / 60)
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """How much a run, or each of its stories, may use: tokens, USD, minutes or iterations.
 
     A limit of 0 takes an earlier budget of the same name away.
@@ -45,8 +45,7 @@ class Budget:
         return f"{self.name}={_typed(self.name, self.limit)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """A budget that is used up; `story_id` and `story_key` say whose, if it is a story's."""
 
     name: str

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from math import fsum
 
+from msgspec import Struct
+
 from untildone.domain.agents.agent import Usage
-from untildone.domain.value import dataclass
 
 MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Struct, frozen=True):
     """One model call as an agent recorded it.
 
     `cwd` is the folder of the session; agents that record only its digest say `sha256:…`.
@@ -83,8 +83,7 @@ def _rank(entry: Spent) -> tuple[object, ...]:
     return (not entry.side, entry.tokens, *order, entry.session_id, entry.request_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """USD per million tokens; None where no price is known."""
 
     input: float
@@ -94,8 +93,7 @@ class Rates:
     cache_write_1h: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """What a model costs.
 
     Above `over` tokens the `long` rates hold: for the whole call if its context is longer, else for
@@ -149,8 +147,7 @@ def _part(count: int, kind: str, price: Price, context: int) -> float | None:
     return float((count - above) * base + above * higher)
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """The sum of some calls; `unpriced` are models whose part of the cost is not known."""
 
     usage: Usage

@@ -1,15 +1,15 @@
 """What a run has cost so far, kept up to date call by call: sums, never a walk over the history."""
 
-from dataclasses import field, replace
 from datetime import datetime
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Usage
 from untildone.domain.stories.story import StoryKey
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """What calls have cost, of the run or of one story.
 
     `uncounted` are calls whose tokens nobody told, `unpriced` those whose cost nobody knows.
@@ -39,8 +39,7 @@ class Account:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """The accounts of a run and of its unfinished stories; `since` is when the clock was read last.
 
     Without `since` nobody works on the run: what passes until then is nobody's time.

@@ -1,15 +1,16 @@
 """What happened in a run, call by call: told by its facts and by the events of its checks."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Usage
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.stories.story import StoryKey
-from untildone.domain.value import dataclass
 
 Told = tuple[f.Fact | Event, datetime]
 ENDS_A_WAIT = (
@@ -19,8 +20,7 @@ ENDS_A_WAIT = (
 REQUIRED = "required"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRun:
+class CheckRun(Struct, frozen=True):
     """One run of one check; `passed` is None when its end was never told."""
 
     command: str
@@ -31,8 +31,7 @@ class CheckRun:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One agent call and what became of its work.
 
     From `base` to `tip` is what it changed, if it was kept. A call that ended at a limit is no
@@ -82,8 +81,7 @@ class Call:
         return self.settled and not self.kept
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """A limit or a budget that was waited for, or is."""
 
     started: datetime
@@ -96,8 +94,7 @@ class Pause:
         return max((self.ended - self.started).total_seconds(), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class StoryAccount:
+class StoryAccount(Struct, frozen=True):
     """A story and its calls."""
 
     id: str
@@ -106,8 +103,7 @@ class StoryAccount:
     calls: tuple[Call, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """The sum of some calls; `priced` is of how many of them the cost is known."""
 
     calls: int = 0
@@ -125,8 +121,7 @@ class Totals:
         return Totals(self.calls, self.seconds / count, shared, self.priced)
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """Everything that the report tells of a run, but for what only git knows."""
 
     calls: tuple[Call, ...]
@@ -231,7 +226,7 @@ class _Ledger:
 
     def _settle(self, lane: int, **changes: str) -> None:
         call = self._open.pop(lane)
-        self._calls.append(replace(call, settled=True, **changes))  # type: ignore[arg-type]  # texts
+        self._calls.append(replace(call, settled=True, **changes))
 
     def _waiting(self, what: f.Fact, at: datetime) -> None:
         if isinstance(what, f.WaitStarted):

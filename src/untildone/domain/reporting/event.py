@@ -1,15 +1,14 @@
 """Events: the public story of a run; every window shows these."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import assert_never
 
+from msgspec import Struct, field
+
 from untildone.domain.agents.agent import AgentText, AgentTool, Notice
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One line of the event stream, before it gets its number and time."""
 
     name: str

@@ -1,8 +1,9 @@
 """How each fact changes the run: pure functions, one per fact."""
 
 from collections import Counter
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Kind
 from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint
@@ -372,14 +373,11 @@ def _unattempted(run: Run, iteration: Iteration) -> Run:
 
 
 def _lane(run: Run, lane_id: int, **changes: object) -> Run:
-    lanes = tuple(
-        replace(lane, **changes) if lane.id == lane_id else lane  # type: ignore[arg-type]  # named fields
-        for lane in run.lanes
-    )
+    lanes = tuple(replace(lane, **changes) if lane.id == lane_id else lane for lane in run.lanes)
     return replace(run, lanes=lanes)
 
 
 def _iteration(run: Run, lane_id: int, **changes: object) -> Run:
     iteration = run.lanes[lane_id].iteration
     assert iteration is not None
-    return _lane(run, lane_id, iteration=replace(iteration, **changes))  # type: ignore[arg-type]  # named fields
+    return _lane(run, lane_id, iteration=replace(iteration, **changes))

@@ -1,6 +1,6 @@
 """A finished change that is put away in the way of its format."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from untildone.domain.run.fact import Archived
 from untildone.domain.run.run import Run, Status

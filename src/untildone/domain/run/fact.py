@@ -2,24 +2,23 @@
 
 from datetime import datetime
 
+from msgspec import Struct
+
 from untildone.domain.agents.agent import Ending, Kind, Session, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Budget, Reached
 from untildone.domain.run.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import StoryBook, StoryKey
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """A run was planned; nothing of the user's has been touched yet."""
 
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """The user's state is saved and the run's workspace stands at its first checkpoint."""
 
     origin: Origin
@@ -29,8 +28,7 @@ class Opened:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StoriesLoaded:
+class StoriesLoaded(Struct, frozen=True):
     """The stories as they are now. `book` is not journalled: a new process reads it again.
 
     `marked` are open stories with a question of the person, `settled` parked ones that are open no
@@ -48,16 +46,14 @@ class StoriesLoaded:
     held: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChecksTried:
+class ChecksTried(Struct, frozen=True):
     """These required checks fail before the first story; what they changed was put back."""
 
     failing: tuple[Failing, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptStarted:
+class AttemptStarted(Struct, frozen=True):
     """An agent is about to be called; on disk before its process exists.
 
     `checks` are the story's own, as they were before the agent could change them. `learned` are
@@ -77,8 +73,7 @@ class AttemptStarted:
     learned: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(Struct, frozen=True):
     """The agent's whole process group is gone and its output is judged."""
 
     lane: int
@@ -94,8 +89,7 @@ class AttemptEnded:
     question: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UsageMeasured:
+class UsageMeasured(Struct, frozen=True):
     """Tokens and cost of the open iteration are known."""
 
     lane: int
@@ -103,8 +97,7 @@ class UsageMeasured:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """The loop's own checks ran after COMPLETE; `still_failing` did already before the run.
 
     `fatal`: the run ends once the attempt is put back.
@@ -117,8 +110,7 @@ class Verified:
     fatal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """The work is committed (`commit` is empty when a plain iteration left nothing to commit)."""
 
     lane: int
@@ -128,8 +120,7 @@ class Saved:
     tree: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reverted:
+class Reverted(Struct, frozen=True):
     """The attempt is saved under a ref and the tree is back at the checkpoint.
 
     `tree` are the attempt's files; empty if it changed none.
@@ -141,8 +132,7 @@ class Reverted:
     tree: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StoryParked:
+class StoryParked(Struct, frozen=True):
     """A story is passed over from now on."""
 
     key: StoryKey
@@ -151,22 +141,19 @@ class StoryParked:
     saved_ref: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StoryRetried:
+class StoryRetried(Struct, frozen=True):
     """The person wants a story tried (again): no longer parked, all its retries before it."""
 
     key: StoryKey
 
 
-@dataclass(frozen=True, slots=True)
-class StoriesReordered:
+class StoriesReordered(Struct, frozen=True):
     """The person wants these stories first, in this order."""
 
     keys: tuple[StoryKey, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Guided:
+class Guided(Struct, frozen=True):
     """The person has something to say to the agent: about one story, or about all."""
 
     text: str
@@ -174,15 +161,13 @@ class Guided:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GuidanceCleared:
+class GuidanceCleared(Struct, frozen=True):
     """The person takes guidance back: that of one story, or all of it."""
 
     key: StoryKey | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WaitStarted:
+class WaitStarted(Struct, frozen=True):
     """A limit is being waited out."""
 
     lane: int
@@ -191,8 +176,7 @@ class WaitStarted:
     kind: Kind = Kind.OVERLOADED
 
 
-@dataclass(frozen=True, slots=True)
-class SteppedIn:
+class SteppedIn(Struct, frozen=True):
     """Another agent works until the usual one is past its limit."""
 
     lane: int
@@ -203,49 +187,42 @@ class SteppedIn:
     instead_of: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitOver:
+class WaitOver(Struct, frozen=True):
     """The wait has ended."""
 
     lane: int
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetReached:
+class BudgetReached(Struct, frozen=True):
     """A budget is used up; the loop waits for a higher one if somebody is there to give it."""
 
     reached: Reached
     waits: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetSet:
+class BudgetSet(Struct, frozen=True):
     """The person gave the run these budgets, in place of those of the same names."""
 
     budgets: tuple[Budget, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PersonDone:
+class PersonDone(Struct, frozen=True):
     """The person said that a manual run is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class StopRequested:
+class StopRequested(Struct, frozen=True):
     """Somebody asked the loop to stop."""
 
     stop: Stop
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceMade:
+class ChoiceMade(Struct, frozen=True):
     """Cleanup or keep."""
 
     choice: Choice
 
 
-@dataclass(frozen=True, slots=True)
-class Archived:
+class Archived(Struct, frozen=True):
     """The finished change was put away; without a `path` it was refused, and `refused` says why."""
 
     path: str
@@ -255,16 +232,14 @@ class Archived:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Struct, frozen=True):
     """The choice is carried out."""
 
     choice: Choice
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The choice cannot be carried out now; nothing was changed."""
 
     choice: Choice
@@ -272,8 +247,7 @@ class Refused:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StepFailed:
+class StepFailed(Struct, frozen=True):
     """A step failed in the outside world."""
 
     step: str
@@ -281,22 +255,19 @@ class StepFailed:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Struct, frozen=True):
     """A new process goes on with the run, with these flags and renewed retries."""
 
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True)
-class AskedAgain:
+class AskedAgain(Struct, frozen=True):
     """A new process asks for the choice that an earlier one did not get."""
 
     plan: Plan
 
 
-@dataclass(frozen=True, slots=True)
-class Adopted:
+class Adopted(Struct, frozen=True):
     """Edits that the person made on the branch between two processes are the new checkpoint."""
 
     lane: int
@@ -304,22 +275,19 @@ class Adopted:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Abandoned:
+class Abandoned(Struct, frozen=True):
     """The run will not go on: restored, or given up on request."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class TakenBack:
+class TakenBack(Struct, frozen=True):
     """An operation was undone: the run stands again where it stood after its first facts."""
 
     facts: int
 
 
-@dataclass(frozen=True, slots=True)
-class GivenUp:
+class GivenUp(Struct, frozen=True):
     """The person was asked about a story, or nobody could be: the run ends with it."""
 
     key: StoryKey

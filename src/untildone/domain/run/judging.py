@@ -3,10 +3,11 @@
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from msgspec import Struct
+
 from untildone.domain.agents.agent import CUT_SHORT, AgentReport, Ending, Kind, Trouble
 from untildone.domain.plain_text import cut
 from untildone.domain.run.run import Outcome
-from untildone.domain.value import dataclass
 
 FIRST_WAIT_S = 5
 LONGEST_WAIT_S = 15 * 60
@@ -22,8 +23,7 @@ LOOKING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The outcome of an agent call, its reason, and the trouble behind it if there was one."""
 
     outcome: Outcome

@@ -1,8 +1,9 @@
 """Stories set aside and taken up again: how parking and the person's wishes change the run."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from untildone.domain.agents.same_failure import gives_up
 from untildone.domain.run import fact as f

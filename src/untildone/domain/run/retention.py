@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from untildone.domain.value import dataclass
+from msgspec import Struct
 
 PREFIX = "refs/ralph/"
 # Refs whose commits are ours and name their run, with the number of parts after the change.
@@ -15,8 +15,7 @@ _RUN_ID = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{4}")
 _STAMP = re.compile(r"(\d{8}T\d{12})(-.*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """A run with a journal; `last_sign` is when it wrote its last line."""
 
     run_id: str
@@ -26,8 +25,7 @@ class Recorded:
     resumable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SavedRef:
+class SavedRef(Struct, frozen=True):
     """A ref that keeps work safe; `run_id` is what its commit says, or empty."""
 
     name: str
@@ -36,8 +34,7 @@ class SavedRef:
     run_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """What a person wants to be rid of: all that was stored before a time, of one change or all."""
 
     before: datetime
@@ -45,8 +42,7 @@ class Rule:
     newest_too: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     """What a ref's name and commit tell: its change, its run if that is known, when it was made."""
 
     kind: str

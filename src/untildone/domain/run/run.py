@@ -1,8 +1,9 @@
 """A run and its iterations: everything that survives a restart of the process."""
 
-from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from untildone.domain.agents.agent import Kind, Permissions, Session, Trouble, Usage
 from untildone.domain.agents.same_failure import Tried
@@ -13,7 +14,6 @@ from untildone.domain.run.waiting import StandIn, Waiting
 from untildone.domain.stories.guidance import Guidance
 from untildone.domain.stories.parking import Parked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
-from untildone.domain.value import dataclass
 
 
 class Status(StrEnum):
@@ -89,8 +89,7 @@ def label(agent: str, model: str) -> str:
     return f"{agent}:{model}" if model else agent
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Numbers that bound a run; times in minutes, sizes in MiB."""
 
     max_retries: int = 3
@@ -109,8 +108,7 @@ class Limits:
     repeat_limit: int = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What was decided before the run began, flags included; `resume` starts from it.
 
     `sandbox` is what was asked for, `contained` what this machine made of it. `fallback` is the
@@ -195,8 +193,7 @@ class Plan:
         return agent, model or (self.model if agent == self.agent else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where HEAD was before the run: a branch name, or empty when detached, and the commit."""
 
     branch: str
@@ -213,8 +210,7 @@ class Origin:
         return f"refs/heads/{self.branch}" if self.branch else self.commit
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """One agent call: open while its stage moves on, then an entry of the history."""
 
     n: int
@@ -261,8 +257,7 @@ class Iteration:
         return self.outcome in (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Calls made for a story, attempts spent since the last renewal, the reason to pass on.
 
     `tried` are its last failed attempts, oldest first. `learned` are the learnings as its first
@@ -276,16 +271,14 @@ class Tally:
     learned: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """A request to stop; `signal` is 0 unless the process was signalled."""
 
     how: StopHow
     signal: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """One workspace with at most one open iteration. The first release has a single lane.
 
     `limited` is who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures
@@ -303,8 +296,7 @@ class Lane:
     still_failing: tuple[Failing, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One execution of the loop over a change, from its start to the chosen ending.
 
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in

@@ -1,6 +1,6 @@
 """When a run ends: done, stopped, stalled, stuck at its cap."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from untildone.domain.run.run import (
     Done,

@@ -1,8 +1,10 @@
 """What a run has spent, which budget is used up, and what the rest will cost."""
 
 import math
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Ending
 from untildone.domain.costs.budget import OF_A_STORY, Budget, Reached, kind
@@ -10,7 +12,6 @@ from untildone.domain.costs.ledger import Account, Ledger
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Run
 from untildone.domain.stories.story import StoryKey
-from untildone.domain.value import dataclass
 
 # How a call ends whose agent had the time to say what it used.
 TOLD = (Outcome.COMPLETE, Outcome.FAILED, Outcome.NO_PROMISE)
@@ -149,8 +150,7 @@ def blind(before: Run, after: Run) -> tuple[str, ...]:
     return tuple(told)
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """What the rest will cost if the stories go on as they went.
 
     `enough_for` is how many of them `budget` will pay for; None if the budgets are enough.

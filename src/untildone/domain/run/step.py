@@ -2,24 +2,22 @@
 
 from datetime import datetime
 
+from msgspec import Struct
+
 from untildone.domain.agents.agent import Trouble
 from untildone.domain.run.run import Choice, Status
 from untildone.domain.stories.story import Story, StoryKey
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(Struct, frozen=True):
     """Save the user's state and go to the run's workspace."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadStories:
+class LoadStories(Struct, frozen=True):
     """Read the stories again."""
 
 
-@dataclass(frozen=True, slots=True)
-class TryChecks:
+class TryChecks(Struct, frozen=True):
     """The required checks are tried, so that one that already fails is named.
 
     `story_id` is whose turn it is.
@@ -29,8 +27,7 @@ class TryChecks:
     story_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunAttempt:
+class RunAttempt(Struct, frozen=True):
     """Call the agent once. `story` is None in the plain loop; `rung` is a step of the ladder."""
 
     lane: int
@@ -47,36 +44,31 @@ class RunAttempt:
         return self.story.key if self.story else ("", "")
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureUsage:
+class MeasureUsage(Struct, frozen=True):
     """Find out what the call cost."""
 
     lane: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(Struct, frozen=True):
     """Run the loop's own checks."""
 
     lane: int
 
 
-@dataclass(frozen=True, slots=True)
-class Save:
+class Save(Struct, frozen=True):
     """Commit the work as a checkpoint."""
 
     lane: int
 
 
-@dataclass(frozen=True, slots=True)
-class Revert:
+class Revert(Struct, frozen=True):
     """Save the failed attempt aside and put the tree back."""
 
     lane: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Wait out a limit; `until` is known once the wait has begun."""
 
     lane: int
@@ -85,46 +77,39 @@ class Wait:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitPerson:
+class AwaitPerson(Struct, frozen=True):
     """All stories are finished; the person has to say `done`."""
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitBudget:
+class AwaitBudget(Struct, frozen=True):
     """A budget is used up; somebody has to raise it or stop the run."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
+class Archive(Struct, frozen=True):
     """Put the finished change away, in the way of its format."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskAboutStory:
+class AskAboutStory(Struct, frozen=True):
     """A story failed or asks; the person says whether it is tried again, with which words."""
 
     key: StoryKey
 
 
-@dataclass(frozen=True, slots=True)
-class AskChoice:
+class AskChoice(Struct, frozen=True):
     """Cleanup or keep."""
 
     options: tuple[str, ...] = tuple(Choice)
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Struct, frozen=True):
     """Carry out the choice."""
 
     choice: Choice
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(Struct, frozen=True):
     """Nothing is left to do."""
 
     status: Status

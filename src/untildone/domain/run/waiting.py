@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
+from msgspec import Struct
+
 from untildone.domain.agents.agent import Kind
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A limit that is being waited out."""
 
     until: datetime
@@ -15,8 +15,7 @@ class Waiting:
     kind: Kind = Kind.OVERLOADED
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+class StandIn(Struct, frozen=True):
     """The agent that works while the usual one (`instead_of`, NAME or NAME:MODEL) is at a limit."""
 
     agent: str

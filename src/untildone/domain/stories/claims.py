@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 

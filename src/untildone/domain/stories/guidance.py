@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from msgspec import Struct
+
 from untildone.domain.stories.story import StoryKey
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Guidance:
+class Guidance(Struct, frozen=True):
     """One piece of it: for a story, or for all when `key` is None; maybe an answer."""
 
     text: str

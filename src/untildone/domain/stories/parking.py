@@ -1,13 +1,14 @@
 """Parked stories and the person's words about them: what the loop passes over until told more."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
-from untildone.domain.value import dataclass
 
 # Of so many parked stories it is said who waits for them, and so many of those are named.
 NAMED = 20
@@ -32,8 +33,7 @@ STATE_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(Struct, frozen=True):
     """A story that is passed over: `text` is its question, or the reason."""
 
     why: Why
@@ -76,8 +76,7 @@ def ordered(book: StoryBook, first: tuple[StoryKey, ...]) -> StoryBook:
     return replace(book, stories=tuple(stories))
 
 
-@dataclass(frozen=True, slots=True)
-class Aside:
+class Aside(Struct, frozen=True):
     """Which stories a fresh look at them sets aside.
 
     `marked` have a question of the person, `settled` were parked and are open no more.

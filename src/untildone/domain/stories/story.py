@@ -1,18 +1,18 @@
 """Stories and their tasks: what one agent call should finish."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
-from dataclasses import field
 from typing import overload
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.schedule import Schedule, wrong
-from untildone.domain.value import dataclass
 
 StoryKey = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """One checkbox line; `detail` is the indented text below it, as written.
 
     `path` is only set where the tasks of one story stand in several files. `mark` is the word for
@@ -83,8 +83,7 @@ class Unread(Sequence[Task]):
         return repr(self.read)
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
+class Story(Struct, frozen=True):
     """What one agent call should finish: its tasks, and all that a format says about it.
 
     A format whose stories have no boxes gives each story exactly one task, whose `done` is the
@@ -128,8 +127,7 @@ class Story:
         return "\n".join(task.text for task in self.tasks if task.asks and not task.done)
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """A line of the story file that the parser passed over, or that is wrong, and why.
 
     An empty `path` is the book's.
@@ -140,16 +138,14 @@ class Remark:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StoryContext:
+class StoryContext(Struct, frozen=True):
     """What the agent should read beside the story: files, and scenarios that fit it."""
 
     pointers: tuple[str, ...] = ()
     scenarios: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StoryBook:
+class StoryBook(Struct, frozen=True):
     """All stories of a change as the source has them now, in file order.
 
     `problems` are loud errors: a book that has any cannot be run. A source gives those of its
@@ -164,13 +160,13 @@ class StoryBook:
     ignored: tuple[Remark, ...] = ()
     problems: tuple[Remark, ...] = ()
     boxes: bool = True
-    _schedule: list[Schedule[Story]] = field(init=False, repr=False, compare=False)
+    _schedule: list[Schedule[Story]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         found = (Remark(story.line, why, story.path) for story, why in wrong(self.stories))
         added = tuple(remark for remark in found if remark not in self.problems)
-        object.__setattr__(self, "problems", (*self.problems, *added))
-        object.__setattr__(self, "_schedule", [])
+        force_setattr(self, "problems", (*self.problems, *added))
+        force_setattr(self, "_schedule", [])  # that of a book with other stories is not ours
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StoryBook) and self._content() == other._content()

@@ -3,10 +3,10 @@
 import json
 import os
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 
 import click
+from msgspec import to_builtins
 
 from untildone import settings as settings_module
 from untildone.commands import agents as found
@@ -31,7 +31,7 @@ def agents(as_json: bool, permissions: str | None) -> int:  # noqa: FBT001 - cli
     settings = settings_module.load(top, os.environ, {"permissions": permissions})
     rows = found.agents(settings, top or Path.cwd())
     if as_json:
-        data = {"agents": [asdict(row) for row in rows]}
+        data = {"agents": [to_builtins(row) for row in rows]}
         click.echo(json.dumps(data, ensure_ascii=False))
         return 0
     for row in rows:

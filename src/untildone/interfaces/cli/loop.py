@@ -5,11 +5,11 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from untildone import settings as settings_module
 from untildone.commands.drive import Ended

@@ -2,10 +2,10 @@
 
 import json
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 import click
+from msgspec import to_builtins
 
 from untildone.commands import bug_report as reports
 from untildone.commands import replay as replays
@@ -140,8 +140,8 @@ def _row(call: replays.Replayed) -> str:
     what = f"iteration {call.n}: {call.then.outcome}"
     if call.same:
         return f"  {what}" + (f" ({call.note})" if call.note else "")
-    now = asdict(call.now)
-    changed = {k: (v, now[k]) for k, v in asdict(call.then).items() if v != now[k]}
+    now = to_builtins(call.now)
+    changed = {k: (v, now[k]) for k, v in to_builtins(call.then).items() if v != now[k]}
     rows = [f"    {name}: {then!r} -> {new!r}" for name, (then, new) in changed.items()]
     return "\n".join([f"! {what}, now {call.now.outcome}", *rows])
 
@@ -157,8 +157,8 @@ def _data(again: replays.Again) -> dict[str, object]:
                 "same": call.same,
                 "outcome": call.now.outcome,
                 "note": call.note,
-                "then": asdict(call.then),
-                "now": asdict(call.now),
+                "then": to_builtins(call.then),
+                "now": to_builtins(call.now),
             }
             for call in again.calls
         ],

@@ -3,11 +3,11 @@
 import json
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 from click.shell_completion import ShellComplete, get_completion_class
+from msgspec import to_builtins
 
 from untildone.commands import demo as demo_project
 from untildone.commands.doctor import doctor as checkup
@@ -99,7 +99,7 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
     rows = checkup.examine(Path.cwd())
     healthy = all(row.level != "bad" for row in rows)
     if as_json:
-        data = {"ok": healthy, "rows": [asdict(row) for row in rows], "fixed": done}
+        data = {"ok": healthy, "rows": [to_builtins(row) for row in rows], "fixed": done}
         click.echo(json.dumps(data, ensure_ascii=False))
         return 0 if healthy else 1
     for text in done:

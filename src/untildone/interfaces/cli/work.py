@@ -3,10 +3,10 @@
 import json
 import os
 import sys
-from dataclasses import asdict
 from typing import Any
 
 import click
+from msgspec import to_builtins
 
 from untildone.commands import attempt_details, finish
 from untildone.commands import attempts as saved_attempts
@@ -157,7 +157,7 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
     """
     repository = here_for(change) if change else here()
     if listed:
-        rows = [asdict(operation) for operation in operations(repository)]
+        rows = [to_builtins(operation) for operation in operations(repository)]
         if as_json:
             click.echo(json.dumps({"operations": rows}, ensure_ascii=False))
         for row in rows if not as_json else ():
@@ -165,7 +165,7 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
         return 0
     taken = take_back(repository)
     if as_json:
-        click.echo(json.dumps({"undone": asdict(taken)}, ensure_ascii=False))
+        click.echo(json.dumps({"undone": to_builtins(taken)}, ensure_ascii=False))
     else:
         click.echo(f"Taken back: {taken.name} of {taken.change}. `untildone undo` does it again.")
     return 0

@@ -1,6 +1,6 @@
 """What a page is made of, in no markup: texts, tables and plots."""
 
-from untildone.domain.value import dataclass
+from msgspec import Struct
 
 # How many rows of one table, and bars of one plot, a page has at most.
 MOST_ROWS = 200
@@ -8,8 +8,7 @@ FIRST_ROWS = 50
 MOST_BARS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """Something to be typed or looked up, shown letter by letter."""
 
     text: str
@@ -18,23 +17,20 @@ class Code:
 Cell = str | Code
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """The begin of a section."""
 
     text: str
     level: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A paragraph."""
 
     cells: tuple[Cell, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Rows of cells; columns in `numbers` are set to the right. `note` says what is left out."""
 
     head: tuple[str, ...]
@@ -43,8 +39,7 @@ class Table:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A part of a bar: how much, of what kind, and what it is in words."""
 
     value: float
@@ -52,8 +47,7 @@ class Segment:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A labelled bar made of segments; `shown` is its sum for people."""
 
     label: str
@@ -66,8 +60,7 @@ class Bar:
         return sum(segment.value for segment in self.segments)
 
 
-@dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(Struct, frozen=True):
     """A plot of stacked bars on one scale."""
 
     title: str
@@ -75,8 +68,7 @@ class Bars:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Something on a time line, from and to in seconds since its begin."""
 
     start: float
@@ -85,8 +77,7 @@ class Mark:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(Struct, frozen=True):
     """A plot of marks on labelled time lines of one length."""
 
     title: str
@@ -96,8 +87,7 @@ class Lanes:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Legend:
+class Legend(Struct, frozen=True):
     """What the kinds of segments and marks mean."""
 
     names: tuple[tuple[str, str], ...]
@@ -106,8 +96,7 @@ class Legend:
 Block = Heading | Text | Table | Bars | Lanes | Legend
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """A title and what follows."""
 
     title: str

@@ -1,6 +1,6 @@
 """One conversation: what the agent says in it, its name, and the tokens of all its calls."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import AgentText, Intent, Notice, Session, Usage
 from untildone.domain.agents.promise import Promise, PromiseScanner

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.reading.conversation import Messages, text_notices
 from untildone.adapters.agents.reading.json_lines import Lines, detail, parsed, short

@@ -1,7 +1,8 @@
 """Claude's stream-json: one JSON object per line, read into notices and a Reading."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.adapters.agents.reading.conversation import larger_of, sum_of
 from untildone.adapters.agents.reading.error_kinds import (

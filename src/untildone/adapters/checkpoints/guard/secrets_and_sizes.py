@@ -6,8 +6,9 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.domain.plain_text import amount, plain
-from untildone.domain.value import dataclass
 
 HEAD_BYTES = 64 * 1024
 MIB = 1024 * 1024
@@ -54,8 +55,7 @@ CONTENTS = (
 SETTINGS = {".npmrc": rb"_(authToken|auth|password)\s*=\s*[^\s$]", ".pypirc": rb"password\s*[:=]"}
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """A file that should not enter git, its size and the reason."""
 
     path: str
@@ -67,8 +67,7 @@ class Flag:
         return f"{plain(self.path)} ({amount(self.size)}, {self.reason})"
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """Looks at new files; `limit` is the largest size in bytes that git may take."""
 
     limit: int = 50 * MIB

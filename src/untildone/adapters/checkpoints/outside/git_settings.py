@@ -7,9 +7,10 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.command import Place
 from untildone.adapters.records.durable import replace_file, shared_draft
-from untildone.domain.value import dataclass
 
 HOOKS = "hooks"
 FOLDERS = (HOOKS, "info")
@@ -20,8 +21,7 @@ OWN = ("config.worktree", "info/sparse-checkout")
 NO_HOOKS = (".sample", ".untildone")
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What has a name: where it points to if it is a link, mode and bytes of the file there.
 
     Without a file there are no bytes; what else is there (a folder, a pipe) is told by the mode.

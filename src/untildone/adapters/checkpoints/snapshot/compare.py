@@ -1,13 +1,13 @@
 """The worktree as a tree: what a snapshot is, and how a draft compares with its base."""
 
+from msgspec import Struct
+
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
 from untildone.adapters.git.git import FOLDER, GITLINK, Change, Git
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """The worktree as a tree; `changes` against the base it was taken for.
 
     `raws` are bytes that git would not give back, to be kept with the commit of the tree.

@@ -1,7 +1,9 @@
 """Which files somebody wrote to since a call began, whatever git takes for unchanged."""
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.snapshot.compare import View
 from untildone.adapters.checkpoints.snapshot.staged_content import link_or_copy
@@ -10,11 +12,9 @@ from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import GITLINK, Change, Git
 from untildone.adapters.git.object_files import file_name, is_plain_file
 from untildone.domain.errors import StepError
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """What was written since a commit: changes as git sees them, and all files that were touched.
 
     The bytes of `odd` ones are not those that git has for them: it converts them, or an index is

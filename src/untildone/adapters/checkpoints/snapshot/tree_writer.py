@@ -6,10 +6,11 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import entries_of_tree, loose_object, object_name
 from untildone.domain.errors import StepError
-from untildone.domain.value import dataclass
 
 Entry = tuple[bytes, bytes]
 
@@ -27,16 +28,14 @@ class _NotOurs(Exception):
     """Something about the change is not ordinary."""
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     """What changes in one folder: files by name (None: removed), folders below it."""
 
     files: dict[bytes, Entry | None]
     folders: dict[bytes, "_Folder"]
 
 
-@dataclass(frozen=True, slots=True)
-class Trees:
+class Trees(Struct, frozen=True):
     """A tree that is not stored yet, with the new ones below it by name."""
 
     top: str

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import (
     fast_reader,
     grouping,
@@ -15,7 +17,6 @@ from untildone.adapters.stories.checklists import granularity as cut
 from untildone.adapters.stories.checklists.bulk import unhurried
 from untildone.adapters.stories.checklists.task_lines import TaskLine
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
-from untildone.domain.value import dataclass
 
 _HIDDEN = "A box inside a code block or a comment is not counted."
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s+\S")
@@ -26,8 +27,7 @@ Select = Callable[[Sequence[str], Sequence[TaskLine]], tuple[list[TaskLine], lis
 Tell = Callable[[Sequence[str], Stories, Stories], tuple[Stories, list[Remark]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """How a format of checklist differs from the others; the defaults are OpenSpec's.
 
     `hidden` marks lines in which no box counts, `select` keeps the boxes that are tasks and says

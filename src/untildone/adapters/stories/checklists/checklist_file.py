@@ -1,19 +1,19 @@
 """A checklist in files of the worktree: read it, and settle one finished story in it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import checklist, claims, granularity, labels, task_lines
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
-from untildone.domain.value import dataclass
 
 Box = tuple[Story, Task]
 
 
-@dataclass(frozen=True, slots=True)
-class ChecklistFile:
+class ChecklistFile(Struct, frozen=True):
     """The Markdown checklist at `path`, which is relative to `root`.
 
     `files` lists the files of a checklist that stands in several; `path` is then their folder.

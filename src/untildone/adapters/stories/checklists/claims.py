@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import checklist, labels
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.stories.story import Story, StoryBook, Task
-from untildone.domain.value import dataclass
 
 _NAMED_AT_MOST = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A task whose state is another than before, in the story it belongs to."""
 
     story: Story

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import labels
 from untildone.adapters.stories.checklists.grouping import named

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import replace
 from operator import attrgetter
+
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import headings, labels
 from untildone.adapters.stories.checklists.headings import Heading, Item

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import labels
 from untildone.adapters.stories.checklists.task_lines import BLANKS, TaskLine
-from untildone.domain.value import dataclass
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _USUAL = re.compile(r"(#{1,6}) ([0-9]{1,9})\. ([A-Za-z](?:[\w ,.:()/-]*[\w.)])?)")
@@ -16,8 +17,7 @@ _FIRST_GROUP_LEVEL = 2
 NO_LEVEL = 0  # of which there is no heading, so that every task belongs to the nearest one
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A heading outside code fences; `number` is empty when its text starts with none."""
 
     line: int

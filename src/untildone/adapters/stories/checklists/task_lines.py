@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection
 from functools import partial
 
-from untildone.domain.value import dataclass
+from msgspec import Struct
 
 # JavaScript's \s: it has U+FEFF, and has neither U+0085 nor U+001C to U+001F as Python's has.
 BLANKS = (
@@ -23,8 +23,7 @@ _TASK = re.compile(
 _TAB = 4
 
 
-@dataclass(frozen=True, slots=True)
-class TaskLine:
+class TaskLine(Struct, frozen=True):
     """A counted checkbox: where it stands and what it says.
 
     `indent` says what it belongs to. That is the column it starts at, but for a task that belongs

@@ -7,8 +7,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
 from untildone.domain.errors import StoriesError
-from untildone.domain.value import dataclass
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -19,8 +20,7 @@ _MARK = "\ufeff"
 _PAIRS = json.JSONDecoder(object_pairs_hook=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A value and the part of the text that it takes."""
 
     value: Json
@@ -28,8 +28,7 @@ class Place:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """New text for a part of the old one."""
 
     start: int

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import labels
 from untildone.adapters.stories.checklists.bulk import unhurried
 from untildone.adapters.stories.documents.json_text import JsonText, NotJson
@@ -15,11 +17,9 @@ from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import StoryBook
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """Where files of a kind are and how they are read.
 
     `paths` come in the order of their rank, `globs` behind them; `flag` is the field in which a

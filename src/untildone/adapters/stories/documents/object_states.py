@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from msgspec import Struct
+
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Json
-from untildone.domain.value import dataclass
 
 FLAGS = ("passes", "completed", "complete", "done")
 STATUS = "status"
@@ -25,8 +26,7 @@ _OPEN = {
 _HELD = {"blocked", "deferred", "on_hold", "waiting", "needs_human"}
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """What an object's own fields say about it being done, as they were written."""
 
     done: bool
@@ -81,8 +81,7 @@ def _bare(word: str) -> str:
     return word.strip().lower().replace("-", "_").replace(" ", "_").replace("'", "")
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(Struct, frozen=True):
     """The states of a document's stories; `flag` is the field for one where none has any."""
 
     all: Sequence[State]

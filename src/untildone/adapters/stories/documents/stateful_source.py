@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import claims
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, Task
-from untildone.domain.value import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Flip:
+class Flip(Struct, frozen=True):
     """A task that is to be written as done or as open; `mark` is the word that it had before."""
 
     story: Story

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from untildone.adapters.stories.checklists import labels
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Edit, Json, Place
 from untildone.adapters.stories.documents.object_states import FIELDS, State, States, state_of
 from untildone.adapters.stories.documents.stateful_source import Flip
 from untildone.domain.stories.story import Remark, Story, Task
-from untildone.domain.value import dataclass
 
 LISTS = ("userStories", "user_stories", "stories", "units", "features", "tasks", "items", "phases")
 PHASES = "phases"
@@ -34,8 +35,7 @@ class Tree(Protocol):
     def line(self, at: int) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One object that is a story; `name` is its key where it has one instead of an id.
 
     `phase` is the id of the phase it stands in, and `after` what that phase waits for.
@@ -49,8 +49,7 @@ class Entry:
     after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """The stories that a name stands for: to a story that waits for it, and to a phase.
 
     Where a story and a phase have the same name, each means its own kind.

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from untildone.adapters.git.command import clean_environment
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
@@ -15,7 +17,6 @@ from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSou
 from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.stories.story import StoryBook
-from untildone.domain.value import dataclass
 
 TIMEOUT_S = 30.0
 _QUIET = {"NO_COLOR": "1", "GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1"}
@@ -32,8 +33,7 @@ class Refused(SourceAway):
         self.said = said
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A program on PATH that keeps stories."""
 
     name: str

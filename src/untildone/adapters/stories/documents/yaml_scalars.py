@@ -3,8 +3,9 @@
 import json
 import re
 
+from msgspec import Struct
+
 from untildone.adapters.stories.documents.json_text import Json, Place, plain
-from untildone.domain.value import dataclass
 
 _DEEPEST = 20
 _BLANKS = re.compile(r"[ \t]*")
@@ -37,8 +38,7 @@ class Unread(ValueError):
     """A construct that is not read; the message says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scanned:
+class Scanned(Struct, frozen=True):
     """A value on one line with the places of what is in it, by where they start."""
 
     place: Place

@@ -8,6 +8,8 @@ so that nothing is ever read other than it was meant.
 
 import re
 
+from msgspec import Struct
+
 from untildone.adapters.stories.documents import yaml_scalars
 from untildone.adapters.stories.documents.json_text import (
     Edit,
@@ -18,7 +20,6 @@ from untildone.adapters.stories.documents.json_text import (
     plain,
 )
 from untildone.adapters.stories.documents.yaml_scalars import Scanned, Unread
-from untildone.domain.value import dataclass
 
 _DEEPEST = 40
 _COLON = re.compile(r":(?=[ \t]|$)")
@@ -27,8 +28,7 @@ _NO_TEXT = re.compile(r"^[ \t]*-(?:[ \t]|$)|:(?=[ \t]|$)|[ \t]#")
 _BLOCK = re.compile(r"(?P<style>[|>])(?P<size>[1-9]?)(?P<chomp>[-+]?)[ \t]*(?:[ \t]#.*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """A line that is neither empty nor a comment."""
 
     number: int
