@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.agents.events import EVENTS
 from untildone.adapters.agents.command import CommandProgram
 from untildone.adapters.agents.program import KnownProgram
 from untildone.adapters.agents.scripted import ScriptedProgram
@@ -25,76 +26,6 @@ def _program(path: Path, body: str) -> str:
     path.write_text(f"#!/bin/sh\n{body}")
     path.chmod(0o755)
     return str(path)
-
-
-def _claude_events(text: str) -> list[object]:
-    message = {"id": "m", "content": [{"type": "text", "text": text}]}
-    return [
-        {"type": "assistant", "message": message},
-        {"type": "result", "subtype": "success", "is_error": False},
-    ]
-
-
-def _codex_events(text: str) -> list[object]:
-    item = {"id": "item_0", "type": "agent_message", "text": text}
-    return [{"type": "item.completed", "item": item}, {"type": "turn.completed", "usage": {}}]
-
-
-def _gemini_events(text: str) -> list[object]:
-    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
-    message = {"type": "message", "role": "assistant", "delta": True}
-    said: list[object] = [{**message, "content": piece} for piece in pieces]
-    return [*said, {"type": "result", "status": "success"}]
-
-
-def _goose_events(text: str) -> list[object]:
-    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
-    message = {"id": "m", "role": "assistant", "metadata": {"inference": {"provider": "x"}}}
-    said: list[object] = [
-        {"type": "message", "message": {**message, "content": [{"type": "text", "text": piece}]}}
-        for piece in pieces
-    ]
-    return [*said, {"type": "complete"}]
-
-
-def _pi_events(text: str) -> list[object]:
-    content = [{"type": "text", "text": text}]
-    message = {"role": "assistant", "content": content, "stopReason": "stop"}
-    return [
-        {"type": "message_end", "message": message},
-        {"type": "agent_end", "messages": [message]},
-    ]
-
-
-def _opencode_events(text: str) -> list[object]:
-    return [
-        {"type": "text", "part": {"messageID": "m", "text": text}},
-        {"type": "step_finish", "part": {"messageID": "m", "reason": "stop"}},
-    ]
-
-
-def _aider_events(text: str) -> list[object]:
-    def logged(event: str, **properties: object) -> object:
-        return {"event": event, "properties": properties, "user_id": "u"}
-
-    return [
-        *(logged("launched"), "Aider v1", logged("message_send_starting"), text, ""),
-        *("Tokens: 3 sent, 2 received.", logged("message_send", prompt_tokens=3)),
-        logged("exit", reason="x"),
-    ]
-
-
-# The events (or lines of plain text) in which a program says a text and ends well.
-EVENTS: dict[str, Callable[[str], list[object]]] = {
-    "claude": _claude_events,
-    "codex": _codex_events,
-    "gemini": _gemini_events,
-    "qwen": _claude_events,
-    "goose": _goose_events,
-    "pi": _pi_events,
-    "opencode": _opencode_events,
-    "aider": _aider_events,
-}
 
 
 def _prints(name: str) -> Make:

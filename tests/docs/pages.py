@@ -2,7 +2,8 @@
 
 `python -m tests.docs.pages` writes them again; a test compares. In a page, what stands between
 `<!-- made: NAME -->` and `<!-- end: NAME -->` is made; everything else is written by hand. The
-words in the last column of a made table are written by hand too and stay.
+words in the last column of a made table are written by hand too and stay. An agent without a
+section gets one.
 """
 
 import json
@@ -173,7 +174,8 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "iteration": iteration_table,
     **{f"agent-{name}": partial(agent_table, name) for name in PROGRAMS},
 }
-PAGES = ("agents.md", "cli.md", "configuration.md", "state-file.md")
+AGENTS_PAGE = "agents.md"
+PAGES = (AGENTS_PAGE, "cli.md", "configuration.md", "state-file.md")
 
 
 def made(text: str) -> str:
@@ -181,7 +183,18 @@ def made(text: str) -> str:
     return _BLOCK.sub(lambda m: m[1] + MAKERS[m[2]](m[0]) + m[3], text)
 
 
+def with_new_agents(text: str) -> str:
+    """The page of the agents with an empty section for each that has none yet."""
+    for name in PROGRAMS:
+        marks = f"<!-- made: agent-{name} -->\n<!-- end: agent-{name} -->"
+        if f"<!-- made: agent-{name} -->" not in text:
+            text = f"{text.rstrip()}\n\n## {name}\n\n{marks}\n"
+    return text
+
+
 if __name__ == "__main__":
     for name in PAGES:
         page = DOCS / name
-        page.write_text(made(page.read_text(encoding="utf-8")), encoding="utf-8")
+        text = page.read_text(encoding="utf-8")
+        text = with_new_agents(text) if name == AGENTS_PAGE else text
+        page.write_text(made(text), encoding="utf-8")

@@ -216,9 +216,15 @@ class _Answer:
 
     def __init__(self) -> None:
         self.scanner = PromiseScanner()
-        self.tail = ""
+        self._last: list[str] = []
+        self._last_chars = 0
         self._thinking = False
         self._held: list[str] = []
+
+    @property
+    def tail(self) -> str:
+        """The end of the answer."""
+        return "".join(self._last)[-_KEPT:]
 
     def take(self, line: str) -> bool:
         """Whether the next line is a part of the answer for all to see."""
@@ -235,8 +241,15 @@ class _Answer:
         for held in self._held:
             self.scanner.feed(f"{held}\n".encode("utf-8", "replace"))
         self._held = []
-        self.tail = f"{self.tail}{line}\n"[-_KEPT:]
+        self._keep(f"{line}\n")
         return True
+
+    def _keep(self, line: str) -> None:
+        self._last.append(line)
+        self._last_chars += len(line)
+        if self._last_chars > 2 * _KEPT:  # now and then: a cut per line made a flood take minutes
+            self._last = [self.tail]
+            self._last_chars = _KEPT
 
     @property
     def tokens(self) -> re.Match[str] | None:
