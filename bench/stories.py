@@ -10,7 +10,7 @@ from bench.result import Result, Rule
 from bench.scene import Stage
 from untildone.adapters.stories import prd_json
 from untildone.adapters.stories.checklists import checklist
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile
 from untildone.adapters.stories.documents import object_file
 from untildone.adapters.stories.documents.object_file import ObjectFile
 from untildone.domain.stories.story import Story, StoryBook, Task

@@ -1,13 +1,22 @@
 """Settings from all layers; what is wrong is named with its place."""
 
 import json
+import tomllib
 from itertools import combinations
 from pathlib import Path
 
+import click
 import pytest
+from jsonschema import Draft202012Validator, ValidationError
 
 from untildone.domain.errors import UserError
-from untildone.settings import PROGRAMS, Settings, environment, load, user_file
+from untildone.domain.run.run import Limits, Plan
+from untildone.interfaces.cli.init import configuration, json_schema
+from untildone.interfaces.cli.loop import resume, run
+from untildone.interfaces.cli.main import cli
+from untildone.interfaces.cli.setting_flags import given
+from untildone.settings.load import load, user_file
+from untildone.settings.settings import PROGRAMS, SETTINGS, Settings
 
 
 @pytest.fixture
@@ -272,7 +281,6 @@ def test_what_is_wrong_in_a_flag_is_named(top: Path) -> None:
 def test_the_users_file() -> None:
     assert user_file({"HOME": "/h"}) == Path("/h/.config/untildone/config.toml")
     assert user_file({"XDG_CONFIG_HOME": "/x", "HOME": "/h"}) == Path("/x/untildone/config.toml")
-    assert "HOME" in environment()
 
 
 def test_checks_of_stories_as_a_table(top: Path) -> None:
@@ -297,3 +305,128 @@ def test_a_wrong_budget_is_named_with_its_place(top: Path) -> None:
     with pytest.raises(UserError, match=r"untildone.toml:2: .* did you mean `cost=10`") as wrong:
         load(top, {}, {})
     assert "--budget tokens=2M" in wrong.value.hint
+
+
+# One place per setting: everything below is asked of every setting that there is.
+
+SPECIAL: dict[str, object] = {
+    "agent": "codex",
+    "agents": ("codex:x", "pi"),
+    "budget": ("cost=5",),
+    "learnings": "off",
+    "source_file": "/somewhere/else.md",
+    "story_verify": ("2=make",),
+}
+
+
+def another(key: str) -> object:
+    """A value that is not the default."""
+    setting = SETTINGS[key]
+    if key in SPECIAL:
+        return SPECIAL[key]
+    match setting.default:
+        case bool():
+            return not setting.default
+        case int() | float():
+            return setting.default + 1
+        case tuple():
+            return ("x", "y")
+        case _:
+            return next((w for w in setting.words if w != setting.default), "x")
+
+
+def typed(key: str, value: object) -> list[str]:
+    """The value on a command line."""
+    yes, _, no = SETTINGS[key].flags.partition("/")
+    if isinstance(value, bool):
+        return [yes if value else no]
+    values = value if isinstance(value, tuple) else (value,)
+    return [word for one in values for word in (yes, str(one))]
+
+
+def flags_of(command: click.Command, words: list[str]) -> dict[str, object]:
+    """What a command line says, without running it."""
+    # With the parent of real life: click keeps the help option that it makes here for ever.
+    parent = click.Context(cli, **cli.context_settings)
+    return given(command.make_context("x", words, parent=parent).params)
+
+
+def written(key: str, value: object) -> str:
+    """The value as a line of the file."""
+    return f"{key} = {json.dumps(value)}\n"
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+def test_a_setting_is_the_same_in_file_variable_and_flag(key: str, top: Path) -> None:
+    value = another(key)
+    (top / "untildone.toml").write_text(written(key, value))
+    assert getattr(load(top, {}, {}), key) == value
+    (top / "untildone.toml").unlink()
+    if not isinstance(value, tuple):
+        assert getattr(load(top, {SETTINGS[key].variable: str(value)}, {}), key) == value
+    for command in (run, resume):
+        if SETTINGS[key].flags:
+            flags = flags_of(command, typed(key, value))
+            assert {k: v for k, v in flags.items() if v is not None} == {key: value}
+            assert getattr(load(top, {}, flags), key) == value
+
+
+def test_no_flag_is_typed_by_itself() -> None:
+    flags = flags_of(run, [])
+    assert flags == {key: None for key, setting in SETTINGS.items() if setting.flags}
+
+
+def test_flags_that_stand_for_a_word() -> None:
+    flags = flags_of(run, ["--no-learnings", "--allow-empty-story"])
+    assert (flags["learnings"], flags["allow_empty_story"]) == ("off", ("*",))
+
+
+def test_a_setting_goes_to_a_field_of_the_plan() -> None:
+    told = list(SETTINGS.values())
+    assert {s.plan for s in told if s.plan} <= set(Plan.__struct_fields__)
+    assert {s.limit for s in told if s.limit} == set(Limits.__struct_fields__) - {"max_iterations"}
+
+
+def valid(text: str) -> bool:
+    try:
+        Draft202012Validator(json_schema()).validate(tomllib.loads(text))
+    except ValidationError:
+        return False
+    return True
+
+
+def test_the_schema_is_one_and_the_files_of_init_fit_it() -> None:
+    Draft202012Validator.check_schema(json_schema())
+    text = configuration()
+    assert valid(text)
+    assert valid("".join(line.removeprefix("#") for line in text.splitlines(keepends=True)))
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+def test_the_schema_takes_what_is_loaded_and_no_wrong_type(key: str, top: Path) -> None:
+    other = 1.5 if isinstance(SETTINGS[key].default, str | tuple | int) else "1.5"
+    for spelled in {key, key.replace("_", "-")}:
+        assert valid(written(spelled, another(key)))
+        wrong = written(spelled, other)
+        assert not valid(wrong)
+        (top / "untildone.toml").write_text(wrong)
+        with pytest.raises(UserError):
+            load(top, {}, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("max_retrys = 1", "timeout = 0", "max_retries = -1", 'agent = "claud"', "verify = [1]"),
+        *("archive = 1", "max_retries = true", "[story_verify]\n2 = 1", "[verify]\n2 = 'x'"),
+    ],
+)
+def test_the_schema_refuses_what_is_refused(text: str, top: Path) -> None:
+    assert not valid(text)
+    (top / "untildone.toml").write_text(text)
+    with pytest.raises(UserError):
+        load(top, {}, {})
+
+
+def test_the_schema_takes_a_table_of_checks() -> None:
+    assert valid('[story_verify]\n2 = "a"\n"3.1" = ["b = c", "d"]\n')

@@ -11,10 +11,17 @@ from untildone.domain.agents.learnings import Notes
 from untildone.domain.checks.checks import Checked
 from untildone.domain.checks.protection import Violation
 from untildone.domain.reporting.event import Event
-from untildone.domain.run.fact import BudgetSet, Fact, Opened, Reverted, Saved, StopRequested, Wish
+from untildone.domain.run.fact import (
+    BudgetSet,
+    Fact,
+    Opened,
+    Reverted,
+    Saved,
+    StopRequested,
+    UserRequest,
+)
 from untildone.domain.run.run import Choice, Iteration, Limits, Origin, Run
-from untildone.domain.stories.claims import OpenTasks
-from untildone.domain.stories.story import Story, StoryBook, StoryContext, StoryKey
+from untildone.domain.stories.story import OpenTasks, Story, StoryBook, StoryContext, StoryKey
 
 Notify = Callable[[Notice], None]
 
@@ -106,14 +113,14 @@ class Checkpoint(Protocol):
         Returns the checkpoint to go on from and remarks.
         """
 
-    def stand(self, checkpoint: str, story_id: str) -> None:
+    def ensure_at(self, checkpoint: str, story_id: str) -> None:
         """Make sure that the workspace is at the checkpoint before an agent starts a story."""
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The agent's own commits since the checkpoint, oldest first."""
 
-    def astray(self, checkpoint: str) -> str:
-        """Why the work does not build on the checkpoint, or nothing."""
+    def diverged(self, checkpoint: str) -> str:
+        """Returns why HEAD no longer descends from the checkpoint; empty if it does."""
 
     def pending(self, checkpoint: str) -> Pending:
         """What `save` would keep now; nothing is kept or put back."""
@@ -193,7 +200,7 @@ class Human(Protocol):
     def new_budget(self, name: str) -> BudgetSet | StopRequested | None:
         """An amount in place of the budget `name`, or a stop; None when mail comes first."""
 
-    def decide(self, key: StoryKey) -> Wish | None:
+    def decide(self, key: StoryKey) -> UserRequest | None:
         """What becomes of a story that failed or asks; None when mail comes first."""
 
     def wait_for_word(self) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.adapters.worktree import Worktree
 from tests.e2e.needs import needs_bwrap
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.adapters.sandbox import RunEnvironment, Sandbox, sandbox_for, trouble

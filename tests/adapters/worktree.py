@@ -8,8 +8,8 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import discover, exclude_own_files
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe

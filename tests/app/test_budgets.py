@@ -7,6 +7,7 @@ from tests.fakes.agent import failed, said
 from tests.fakes.loop import FakeLoop
 from tests.fakes.plans import PLAIN, PLAN, at
 from untildone.app import views
+from untildone.app.orchestrator import drive
 from untildone.domain.agents.agent import AgentReport, Kind, Trouble, Usage
 from untildone.domain.agents.promise import Promise
 from untildone.domain.costs.budget import read
@@ -56,7 +57,7 @@ def test_on_a_terminal_the_loop_waits_and_goes_on(by_mail: bool) -> None:
     one.human.at_terminal = True
     more = f.BudgetSet(read(("tokens=500",)))
     phases: list[str] = []
-    machine = one.orchestrator()
+    machine = one.driver()
 
     def waiting() -> None:
         phases.append(views.phase(machine.run))
@@ -66,7 +67,7 @@ def test_on_a_terminal_the_loop_waits_and_goes_on(by_mail: bool) -> None:
 
     one.on_wait = waiting
     one.human.budgets = [None if by_mail else more]
-    run = machine.drive()
+    run = drive(machine)
     assert (run.status, one.human.asked_for) == (Status.DONE, ["tokens"])
     assert phases == ["waiting_budget"]
     assert run.ledger.total.seconds == 0

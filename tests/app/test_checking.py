@@ -110,7 +110,7 @@ def test_what_the_first_look_changed_is_put_back() -> None:
     loop.checkpoint.changed = ("junk",)
     loop.drive()
     assert loop.checkpoint.calls[:4] == [
-        *(loop.checkpoint.calls[0], ("stand", "c0"), ("pending", "c0")),
+        *(loop.checkpoint.calls[0], ("ensure_at", "c0"), ("pending", "c0")),
         ("revert", "c0", "checks-at-start", 1),
     ]
     assert warnings(loop) == [

@@ -26,7 +26,8 @@ from tests.fakes.plans import (
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.app.call_agent import EVENT_SIZE, NOTICE_BUDGET
-from untildone.app.orchestrator import Orchestrator
+from untildone.app.orchestrator import drive
+from untildone.app.run_driver import RunDriver
 from untildone.domain.agents.agent import (
     AgentReport,
     AgentText,
@@ -46,7 +47,7 @@ from untildone.domain.errors import (
     StepError,
     StoriesError,
     UserError,
-    WorkAstray,
+    WorkDiverged,
 )
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
@@ -90,13 +91,13 @@ def test_two_stories_done_and_kept() -> None:
     )
     assert loop.checkpoint.calls == [
         ("open", "20260102T030405000000"),
-        ("stand", "c0"),
+        ("ensure_at", "c0"),
         ("commits", "c0"),
-        ("astray", "c0"),
+        ("diverged", "c0"),
         ("save", "c0", False),
-        ("stand", "c1"),
+        ("ensure_at", "c1"),
         ("commits", "c1"),
-        ("astray", "c1"),
+        ("diverged", "c1"),
         ("save", "c1", False),
         ("close", Choice.KEEP, ORIGIN),
     ]
@@ -240,9 +241,9 @@ def test_stop_in_mid_attempt() -> None:
     assert run.iterations[-1].outcome is Outcome.INTERRUPTED
     assert loop.record.names[-3:] == ["reverted", "complete", "finished"]
     again = FakeLoop((COMPLETE, COMPLETE), source=loop.source)
-    orchestrator = again.orchestrator(run)
-    orchestrator.record(f.Resumed(PLAN))
-    assert orchestrator.drive().status is Status.DONE
+    driver = again.driver(run)
+    driver.record(f.Resumed(PLAN))
+    assert drive(driver).status is Status.DONE
     assert "no net" in again.agent.prompts[0]
     assert again.record.of("iteration_started")[0]["n"] == 3
 
@@ -416,7 +417,7 @@ def test_refused_choice() -> None:
 
 
 STEPS = {
-    "stand": ("RunAttempt", StepError("HEAD is elsewhere", hint="git checkout")),
+    "ensure_at": ("RunAttempt", StepError("HEAD is elsewhere", hint="git checkout")),
     "commits": ("RunAttempt", StepError("git failed")),
     "save": ("Save", StepError("disk full")),
     "close": ("Close", StepError("disk full")),
@@ -499,30 +500,33 @@ def test_a_check_that_renames_the_story_fails_the_attempt() -> None:
     assert run.iterations[0].reason == "memory.md: the story is not there any more: 1"
 
 
-ASTRAY = "The work does not build on the branch `ralph/demo`"
+DIVERGED = "The work does not build on the branch `ralph/demo`"
 
 
 def test_work_that_left_the_branch_is_a_failed_attempt_and_is_said_so() -> None:
     checkpoint = FakeCheckpoint()
-    checkpoint.lost = ASTRAY
+    checkpoint.lost = DIVERGED
     loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), checkpoint=checkpoint)
     run = loop.drive()
-    assert (run.iterations[0].outcome, run.iterations[0].reason) == (Outcome.VERIFY_FAILED, ASTRAY)
+    assert (run.iterations[0].outcome, run.iterations[0].reason) == (
+        Outcome.VERIFY_FAILED,
+        DIVERGED,
+    )
     assert [event["outcome"] for event in loop.record.of("iteration_ended")] == [
         *("verify_failed", "complete", "complete"),
     ]
 
 
 def test_a_check_that_moves_the_work_off_the_branch_fails_the_attempt() -> None:
-    checkpoint = FakeCheckpoint(save=WorkAstray(ASTRAY))
+    checkpoint = FakeCheckpoint(save=WorkDiverged(DIVERGED))
     loop = FakeLoop((COMPLETE, COMPLETE, COMPLETE), checkpoint=checkpoint)
     run = loop.drive()
     assert [it.outcome for it in run.iterations] == [
         *(Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE),
     ]
-    assert run.iterations[0].reason == ASTRAY
+    assert run.iterations[0].reason == DIVERGED
     assert [call[:2] for call in checkpoint.calls if call[0] == "revert"] == [("revert", "c0")]
-    assert [ASTRAY in prompt for prompt in loop.agent.prompts] == [False, True, False]
+    assert [DIVERGED in prompt for prompt in loop.agent.prompts] == [False, True, False]
 
 
 def test_ticks_of_a_failed_attempt_are_taken_back() -> None:
@@ -541,7 +545,7 @@ def test_ticks_of_a_failed_attempt_are_taken_back() -> None:
 def test_ticks_are_left_when_the_stories_are_not_known() -> None:
     crashed = told(OPENED, loaded(), began(), ended(Outcome.NO_PROMISE))
     loop = FakeLoop((COMPLETE, COMPLETE))
-    assert loop.orchestrator(replace(crashed, book=None)).drive().status is Status.DONE
+    assert loop.drive(replace(crashed, book=None)).status is Status.DONE
     assert loop.source
     assert loop.source.taken_back == []
 
@@ -551,9 +555,9 @@ def test_the_choice_is_asked_for_again() -> None:
     stopped = told(OPENED, loaded(done=True), signal)
     assert FakeLoop(()).drive(stopped) == stopped
     again = FakeLoop((), answers=(Choice.CLEANUP,))
-    asking = again.orchestrator(stopped)
+    asking = again.driver(stopped)
     asking.record(f.AskedAgain(PLAN))
-    run = asking.drive()
+    run = drive(asking)
     assert (run.status, run.choice, run.closed) == (Status.DONE, Choice.CLEANUP, True)
     assert again.record.names == ["run_started", "complete", "finished"]
 
@@ -609,8 +613,8 @@ def test_a_stop_before_the_checks() -> None:
 
 def test_remarks_of_the_start_come_first() -> None:
     loop = FakeLoop((COMPLETE, COMPLETE))
-    orchestrator = Orchestrator(loop.orchestrator().ports, told(), ORIGIN, ("No tasks.md found",))
-    orchestrator.drive()
+    driver = RunDriver(loop.driver().ports, told(), ORIGIN, ("No tasks.md found",))
+    drive(driver)
     assert loop.record.of("warning") == [{"message": "No tasks.md found"}]
 
 
@@ -639,7 +643,7 @@ def test_an_error_before_the_workspace_stands_is_raised() -> None:
 
 
 def test_an_interrupted_step_is_raised() -> None:
-    loop = FakeLoop((), checkpoint=FakeCheckpoint(stand=Interrupted("git was cut short")))
+    loop = FakeLoop((), checkpoint=FakeCheckpoint(ensure_at=Interrupted("git was cut short")))
     with pytest.raises(Interrupted):
         loop.drive()
 
@@ -679,8 +683,8 @@ def test_remarks_of_source_and_checkpoint_are_told() -> None:
 def test_a_story_that_is_gone_is_saved_without_ticks() -> None:
     crashed = told(OPENED, loaded(), began(), ended())
     loop = FakeLoop((COMPLETE,), source=FakeSource("## 2. Second\n- [ ] 2.1 b\n"))
-    orchestrator = loop.orchestrator(replace(crashed, book=None))
-    assert orchestrator.drive().status is Status.DONE
+    driver = loop.driver(replace(crashed, book=None))
+    assert drive(driver).status is Status.DONE
     assert [call[0] for call in loop.checkpoint.calls][:1] == ["save"]
 
 
@@ -708,11 +712,11 @@ def test_own_template() -> None:
 
 def test_adopt_and_tell() -> None:
     loop = FakeLoop(())
-    orchestrator = loop.orchestrator(told(OPENED))
+    driver = loop.driver(told(OPENED))
     loop.checkpoint.remarks = ("edits kept",)
-    assert orchestrator.adopt() == ("c0", ("edits kept",))
+    assert driver.adopt() == ("c0", ("edits kept",))
     event = Event("warning", {"message": "x"})
-    orchestrator.tell(event)
+    driver.tell(event)
     assert loop.record.events == [event]
 
 

@@ -8,10 +8,12 @@ from tests.fakes.plans import NOW, OPENED, PLAN, at, began, ended, loaded, measu
 from tests.fakes.record import FakeJournal, FakeState
 from untildone.app.bus import Bus, EventObject
 from untildone.app.record import RunRecord
+from untildone.app.views import left_behind, state
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Plan, Run
 
+PROCESS = (7, 1.5)
 ODD = warning("odd")
 
 
@@ -28,9 +30,7 @@ def recorded(
 
     bus = Bus()
     bus.subscribe(window)
-    record = RunRecord(
-        FakeJournal(calls), FakeState(calls), bus, lambda run: {"status": run.status}
-    )
+    record = RunRecord(FakeJournal(calls), FakeState(calls), bus, PROCESS)
     record.fact(fact, events, run, when)
     bus.flush()
     return calls, shown
@@ -41,7 +41,7 @@ def test_order() -> None:
     calls, shown = recorded(OPENED, run, ODD, ODD)
     assert calls == [
         ("journal", OPENED),
-        ("state", {"status": run.status}, ()),
+        ("state", state(run, *PROCESS), ()),
         ("window", 1),
         ("window", 2),
     ]
@@ -63,7 +63,10 @@ def test_an_ended_run_has_its_iteration_closed() -> None:
         reason="the loop ended during this iteration",
     )
     calls, _ = recorded(failure, run, when=at(9))
-    assert calls == [("journal", failure), ("state", {"status": run.status}, (closed,))]
+    assert calls == [
+        ("journal", failure),
+        ("state", state(left_behind(run, at(9)), *PROCESS), (closed,)),
+    ]
 
 
 def state_written(*facts: f.Fact, plan: Plan = PLAN) -> bool:
@@ -86,7 +89,7 @@ def test_a_notice_is_journalled_and_shown() -> None:
     calls: list[object] = []
     bus = Bus()
     bus.subscribe(lambda event: calls.append(event["event"]))
-    record = RunRecord(FakeJournal(calls), FakeState(calls), bus, lambda run: {})
+    record = RunRecord(FakeJournal(calls), FakeState(calls), bus, PROCESS)
     record.notice(ODD, NOW)
     bus.flush()
     assert calls == [("note", ODD), "warning"]
@@ -96,8 +99,8 @@ def test_what_the_state_file_has_to_tell_is_a_warning() -> None:
     run, moved = told(OPENED), warning("moved aside")
     for show in (True, False):
         calls: list[object] = []
-        state = FakeState(calls, ("moved aside",))
-        record = RunRecord(FakeJournal(calls), state, Bus(), lambda run: {})
+        store = FakeState(calls, ("moved aside",))
+        record = RunRecord(FakeJournal(calls), store, Bus(), PROCESS)
         if show:
             record.show(run, NOW)
         else:

@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "untildone"
-MODULE_LINES = 400
+MODULE_LINES = 500
 FUNCTION_LINES = 60
 MOCKS_PER_1000_LINES = 2
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -67,8 +67,8 @@ def test_no_module_is_too_long() -> None:
 
 def test_most_modules_are_short() -> None:
     counts = sorted(line_counts(SRC).values())
-    assert median(counts) < 120, counts
-    assert quantiles(counts, n=20, method="inclusive")[-1] < 300, counts
+    assert median(counts) < 140, counts
+    assert quantiles(counts, n=20, method="inclusive")[-1] < 400, counts
 
 
 def test_no_function_is_too_long() -> None:

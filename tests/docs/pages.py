@@ -2,8 +2,8 @@
 
 `python -m tests.docs.pages` writes them again; a test compares. In a page, what stands between
 `<!-- made: NAME -->` and `<!-- end: NAME -->` is made; everything else is written by hand. The
-words in the last column of a made table are written by hand too and stay. An agent without a
-section gets one.
+words in the last column of a made table may be written by hand too and stay; those of a new
+setting are its help. An agent without a section gets one.
 """
 
 import json
@@ -15,16 +15,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import click
 from click.testing import CliRunner
 from msgspec.structs import replace
 
 from untildone.adapters.agents.program import HomePath
 from untildone.domain.agents.agent import Intent, Invocation, Permissions, Session
-from untildone.interfaces.cli.loop import run
+from untildone.interfaces.cli.init import meaning
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.overview import COMMANDS
-from untildone.settings import CHOICES, FIELDS, PROGRAMS
+from untildone.settings.settings import PROGRAMS, SETTINGS
 from untildone.wiring.agents import known_program
 
 ROOT = Path(__file__).parents[2]
@@ -61,16 +60,21 @@ def all_help(block: str) -> str:
 
 def settings_table(block: str) -> str:
     """Every key with its type, default, flag and variable."""
-    flags = {
-        option.name: option.opts[0] for option in run.params if isinstance(option, click.Option)
-    }
     rows = [["key", "type", "default", "flag of `run`", "variable", "meaning"]]
-    for key, field in FIELDS.items():
-        words = [f"`{word}`" for word in CHOICES.get(key, ()) if word]
-        kind = ", ".join(words) if words else _TYPES[type(field.default)]
-        default = "`[]`" if field.default == () else f"`{json.dumps(field.default)}`"
-        flag = f"`{flags[key]}`" if key in flags else "–"
-        rows.append([f"`{key}`", kind, default, flag, f"`UNTILDONE_{key.upper()}`", ""])
+    for key, setting in SETTINGS.items():
+        words = [f"`{word}`" for word in setting.words]
+        kind = ", ".join(words) if words else _TYPES[type(setting.default)]
+        flag = setting.flags.partition("/")[0]
+        rows.append(
+            [
+                f"`{key}`",
+                kind,
+                f"`{json.dumps(setting.default)}`",
+                f"`{flag}`" if flag else "–",
+                f"`{setting.variable}`",
+                meaning(setting),
+            ]
+        )
     return _table(rows, block)
 
 
@@ -157,7 +161,7 @@ def _table(rows: Table, block: str) -> str:
     """A Markdown table; the last column keeps the words that it has in `block`."""
     known = {row[0]: row[-1] for row in _rows(block)}
     for row in rows[1:]:
-        row[-1] = known.get(row[0], "")
+        row[-1] = known.get(row[0], row[-1])
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]]) + "\n"
 

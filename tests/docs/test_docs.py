@@ -15,9 +15,9 @@ import pytest
 from tests.docs.pages import DOCS, PAGES, ROOT, made, schema
 from untildone.adapters.stories.checklists import checklist
 from untildone.domain.agents.agent import Kind, Trouble
+from untildone.interfaces.cli.init import configuration
 from untildone.interfaces.cli.overview import COMMANDS
-from untildone.interfaces.cli.setup import configuration
-from untildone.settings import FIELDS, PROGRAMS
+from untildone.settings.settings import PROGRAMS, SETTINGS
 
 README = ROOT / "README.md"
 PICTURE = DOCS / "images" / "run.svg"
@@ -82,9 +82,9 @@ def test_cli_page_has_every_command() -> None:
 
 
 def test_configuration_page_and_init_have_every_key() -> None:
-    assert first_column(text_of(DOCS / "configuration.md")) == set(FIELDS)
+    assert first_column(text_of(DOCS / "configuration.md")) == set(SETTINGS)
     written = re.findall(r"^#(\w+) = ", configuration(), re.MULTILINE)
-    assert written == list(FIELDS)
+    assert written == list(SETTINGS)
 
 
 def test_example_configuration_has_known_keys_only() -> None:
@@ -93,7 +93,7 @@ def test_example_configuration_has_known_keys_only() -> None:
     ]
     keys = {key for block in blocks for key in tomllib.loads(block)}
     assert keys
-    assert keys <= set(FIELDS)
+    assert keys <= set(SETTINGS)
 
 
 def test_state_page_has_every_field_of_the_schema() -> None:

@@ -25,7 +25,7 @@ from tests.fakes.plans import (
     tried,
     won,
 )
-from untildone.domain.agents.agent import Kind, Session, Trouble, Usage
+from untildone.domain.agents.agent import Kind, Session, Trouble, Usage, Waiting
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import (
     Choice,
@@ -42,7 +42,6 @@ from untildone.domain.run.run import (
     StopHow,
     Tally,
 )
-from untildone.domain.run.waiting import Waiting
 
 NOTHING = kept("")
 IDLE = (began(1, None), ended(), measured(), NOTHING)
@@ -513,7 +512,7 @@ def test_a_limit_leaves_no_entry() -> None:
     lanes = (Lane(checkpoint="c0", limit=LIMIT, limited="scripted"),)
     assert limited == replace(before, lanes=lanes, ledger=limited.ledger)
     waiting = told(OPENED, loaded(), *lost(limit=LIMIT), f.WaitStarted(0, at(60), "usage limit"))
-    lane = Lane(checkpoint="c0", waiting=Waiting(at(60), "usage limit"), strikes=1)
+    lane = Lane(checkpoint="c0", waiting=Waiting(at(60), "usage limit"), limit_hits=1)
     assert waiting == replace(before, lanes=(lane,), ledger=waiting.ledger)
 
 

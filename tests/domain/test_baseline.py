@@ -17,14 +17,8 @@ from tests.fakes.plans import (
     put_back,
     told,
 )
-from untildone.domain.checks.baseline import (
-    Compared,
-    already_fails,
-    compare,
-    failing,
-    let_through,
-    listed,
-)
+from untildone.app.wording import already_fails, let_through
+from untildone.domain.checks.baseline import Compared, compare, failing, listed
 from untildone.domain.checks.checks import Check, Checked, Failing
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s

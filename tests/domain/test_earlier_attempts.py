@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.plans import tried
-from untildone.domain.agents.earlier_attempts import EARLIER_LIMIT, REASON_LIMIT, memory
+from untildone.domain.agents.prompt import EARLIER_LIMIT, REASON_LIMIT, earlier_attempts
 from untildone.domain.run.run import Outcome
 
 ONE = replace(tried(1, why="no\n  network"), saved_ref="refs/one")
@@ -28,26 +28,26 @@ These failed before it and were put back too, the newest last:
 
 
 def test_without_a_reason_nothing_is_said() -> None:
-    assert memory("", (ONE, LAST, CRASH)) == ""
+    assert earlier_attempts("", (ONE, LAST, CRASH)) == ""
 
 
 def test_the_last_reason_as_it_is_and_a_line_for_each_earlier_one() -> None:
-    assert memory("no disk", (LAST,)) == HEAD
-    assert memory("no disk", (ONE, CRASH, CHECK, LAST)) == HEAD + EARLIER
+    assert earlier_attempts("no disk", (LAST,)) == HEAD
+    assert earlier_attempts("no disk", (ONE, CRASH, CHECK, LAST)) == HEAD + EARLIER
 
 
 @pytest.mark.parametrize("ref", ["refs/last", ""])
 def test_after_the_same_failure_twice_another_way_is_asked_for(ref: str) -> None:
     again = replace(LAST, attempt=5, saved_ref=ref)
-    said = memory("no disk", (LAST, again))
+    said = earlier_attempts("no disk", (LAST, again))
     assert said.startswith(HEAD)
     assert "# Take another way\n\nThe last 2 attempts failed in the same way" in said
     assert ("`git show refs/last` shows the last one." in said) is bool(ref)
-    assert "Take another way" not in memory("no disk", (ONE, LAST))
+    assert "Take another way" not in earlier_attempts("no disk", (ONE, LAST))
 
 
 def test_it_is_bounded_and_says_where_it_was_cut() -> None:
     long = "y" * 100_000
-    said = memory(long, tuple(replace(ONE, reason=long, attempt=n) for n in range(99)))
+    said = earlier_attempts(long, tuple(replace(ONE, reason=long, attempt=n) for n in range(99)))
     assert len(said) < REASON_LIMIT + EARLIER_LIMIT + 1500
     assert said.count("characters left out") == 2

@@ -119,7 +119,7 @@ def test_trouble(name: str) -> None:
 
 def test_an_agent_that_always_hangs_uses_up_attempts_in_the_end() -> None:
     report = AgentReport(Ending.IDLE_TIMEOUT, -9, begun=True)
-    assert [judge(report, strikes).trouble for strikes in range(5)] == [HUNG] * 2 + [None] * 3
+    assert [judge(report, limit_hits).trouble for limit_hits in range(5)] == [HUNG] * 2 + [None] * 3
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_complete_with_denied_writes_is_not_complete(
 
 
 @pytest.mark.parametrize(
-    ("strikes", "seconds"), [(0, 5), (1, 10), (2, 20), (7, 640), (8, 900), (9, 900), (500, 900)]
+    ("limit_hits", "seconds"), [(0, 5), (1, 10), (2, 20), (7, 640), (8, 900), (9, 900), (500, 900)]
 )
-def test_back_off_doubles_up_to_a_bound(strikes: int, seconds: int) -> None:
-    assert wake_at(Trouble(Kind.OVERLOADED, "overloaded"), strikes, NOW) - NOW == timedelta(
+def test_back_off_doubles_up_to_a_bound(limit_hits: int, seconds: int) -> None:
+    assert wake_at(Trouble(Kind.OVERLOADED, "overloaded"), limit_hits, NOW) - NOW == timedelta(
         seconds=seconds
     )
 

@@ -269,7 +269,7 @@ STEPS: dict[str, Told] = {
         ),
         s.Wait(0, LIMIT, 1),
     ),
-    "an attempt in between clears the strikes": (
+    "an attempt in between clears the limit_hits": (
         PLAN,
         (
             *(OPENED, loaded(), *lost(limit=LIMIT)),

@@ -23,12 +23,12 @@ from tests.fakes.plans import (
     tried,
     won,
 )
-from untildone.domain.reporting.announce import announce
+from untildone.app.announce import announce
+from untildone.app.wording import next_command
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.apply_fact import taken_back
 from untildone.domain.run.machine import apply, next_steps
-from untildone.domain.run.parking_rules import unattended
 from untildone.domain.run.run import (
     Choice,
     Done,
@@ -40,16 +40,8 @@ from untildone.domain.run.run import (
     StopHow,
     Tally,
 )
-from untildone.domain.stories.guidance import words
-from untildone.domain.stories.parking import (
-    NAMED,
-    Aside,
-    Parked,
-    Why,
-    blocked,
-    next_command,
-    ordered,
-)
+from untildone.domain.run.user_requests import unattended
+from untildone.domain.stories.parking import NAMED, Aside, Parked, Why, blocked, ordered, words
 from untildone.domain.stories.story import Story, StoryKey, Task
 
 SKIP_ONE = f.StoryParked(ONE.key, Why.SKIPPED)

@@ -4,9 +4,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.plans import TWO, story
-from untildone.domain.agents.earlier_attempts import EARLIER_LIMIT, REASON_LIMIT
 from untildone.domain.agents.promise import find_promise
-from untildone.domain.agents.prompt import CONTEXT_LIMIT, TASKS_LIMIT, Brief, render
+from untildone.domain.agents.prompt import (
+    CONTEXT_LIMIT,
+    EARLIER_LIMIT,
+    REASON_LIMIT,
+    TASKS_LIMIT,
+    Brief,
+    render,
+)
 from untildone.domain.agents.same_failure import Tried
 from untildone.domain.checks.checks import in_force
 from untildone.domain.errors import UserError

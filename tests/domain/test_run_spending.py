@@ -25,10 +25,10 @@ from tests.fakes.plans import (
     story,
     told,
 )
+from untildone.app.announce import announce
 from untildone.domain.agents.agent import Ending, Kind, Trouble, Usage
 from untildone.domain.costs.budget import Budget, Reached, read
 from untildone.domain.costs.ledger import Account
-from untildone.domain.reporting.announce import announce
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.apply_fact import taken_back

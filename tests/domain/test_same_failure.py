@@ -16,8 +16,8 @@ from tests.fakes.plans import (
     told,
     tried,
 )
+from untildone.app.announce import announce
 from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, next_rung, repeats
-from untildone.domain.reporting.announce import announce
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import next_steps
 from untildone.domain.run.run import Limits, Outcome, Plan, Run

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
+from untildone.app.announce import announce
 from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Budget
-from untildone.domain.reporting.announce import announce
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s

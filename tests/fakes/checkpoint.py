@@ -40,15 +40,15 @@ class FakeCheckpoint:
         self._called("adopt", checkpoint)
         return checkpoint, self.remarks
 
-    def stand(self, checkpoint: str, story_id: str) -> None:
-        self._called("stand", checkpoint)
+    def ensure_at(self, checkpoint: str, story_id: str) -> None:
+        self._called("ensure_at", checkpoint)
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         self._called("commits", checkpoint)
         return self.agent_commits
 
-    def astray(self, checkpoint: str) -> str:
-        self._called("astray", checkpoint)
+    def diverged(self, checkpoint: str) -> str:
+        self._called("diverged", checkpoint)
         lost, self.lost = self.lost, ""
         return lost
 

@@ -1,6 +1,6 @@
 """A run's folder without a disk."""
 
-from untildone.domain.stories.claims import OpenTasks
+from untildone.domain.stories.story import OpenTasks
 
 
 class FakeFolder:

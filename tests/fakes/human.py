@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tests.fakes.clock import FakeClock
-from untildone.domain.run.fact import BudgetSet, StopRequested, Wish
+from untildone.domain.run.fact import BudgetSet, StopRequested, UserRequest
 from untildone.domain.run.run import Choice
 from untildone.domain.stories.story import StoryKey
 
@@ -23,7 +23,7 @@ class FakeHuman:
         self.waits: list[float] = []
         self.budgets: list[BudgetSet | StopRequested | None] = []
         self.asked_for: list[str] = []
-        self.decisions: list[Wish | None] = []
+        self.decisions: list[UserRequest | None] = []
         self.at_terminal = False
 
     def choose(self) -> Choice | None:
@@ -40,7 +40,7 @@ class FakeHuman:
         self._on_wait()
         return self.budgets.pop(0)
 
-    def decide(self, key: StoryKey) -> Wish | None:
+    def decide(self, key: StoryKey) -> UserRequest | None:
         self.asked_for.append(key[0])
         self._on_wait()
         return self.decisions.pop(0)

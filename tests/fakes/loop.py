@@ -17,8 +17,8 @@ from tests.fakes.protected_files import FakeProtectedFiles
 from tests.fakes.record import FakeRecord
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.app.course import Ports
-from untildone.app.orchestrator import Orchestrator
+from untildone.app.orchestrator import drive
+from untildone.app.run_driver import Ports, RunDriver
 from untildone.domain.run.fact import Started
 from untildone.domain.run.machine import begin
 from untildone.domain.run.run import Choice, Plan, Run
@@ -52,7 +52,7 @@ class FakeLoop:
         self.agent = FakeAgent(*self.replies)
         self.human = FakeHuman(self.clock, *self.answers, on_wait=lambda: self.on_wait())
 
-    def orchestrator(self, run: Run | None = None) -> Orchestrator:
+    def driver(self, run: Run | None = None) -> RunDriver:
         """The loop at its start, or with an earlier run."""
         ports = Ports(
             agent=self.agent,
@@ -72,8 +72,8 @@ class FakeLoop:
             learnings=self.learnings,
             archive=self.archive,
         )
-        return Orchestrator(ports, run or begin(Started(self.plan), self.clock.now()), ORIGIN)
+        return RunDriver(ports, run or begin(Started(self.plan), self.clock.now()), ORIGIN)
 
     def drive(self, run: Run | None = None) -> Run:
         """To the end."""
-        return self.orchestrator(run).drive()
+        return drive(self.driver(run))

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from tests.e2e.bench_repo import Bench, Json, Result
 from untildone.commands import agents as wiring
 from untildone.interfaces.cli.main import cli
-from untildone.settings import PROGRAMS
+from untildone.settings.settings import PROGRAMS
 from untildone.wiring.agents import known_program
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.bench_repo import COMMAND, Bench, Json, Result, until
-from untildone.settings import FIELDS, Settings, load
+from untildone.settings.load import load
+from untildone.settings.settings import SETTINGS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,12 +53,10 @@ def test_init_changes_no_setting(bench: Bench) -> None:
 def test_init_names_every_key_with_its_meaning_and_default(bench: Bench) -> None:
     bench.run("init").ok()
     text = bench.read("untildone.toml")
-    assert [
-        field.metadata["doc"] for field in FIELDS.values() if field.metadata["doc"] not in text
-    ] == []
+    assert [s.key for s in SETTINGS.values() if f"## {s.help}" not in text] == []
     one_less = "".join(line.removeprefix("#") for line in text.splitlines(keepends=True))
     bench.write("untildone.toml", one_less)
-    assert set(tomllib.loads(one_less)) == set(FIELDS)
+    assert set(tomllib.loads(one_less)) == set(SETTINGS)
     assert loaded(bench.repo) == Settings()
 
 
@@ -90,6 +89,12 @@ def test_init_to_stdout_needs_no_repository_and_writes_nothing(bench: Bench) -> 
     assert list(empty.iterdir()) == []
     bench.run("init").ok()
     assert bench.read("untildone.toml") == printed
+
+
+def test_init_prints_the_schema_of_the_file(bench: Bench) -> None:
+    schema = bench.run("init", "--schema", cwd=bench.root).ok().json()
+    assert set(SETTINGS) <= set(schema["properties"])
+    assert not bench.path("untildone.toml").exists()
 
 
 # doctor

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.domain.agents.agent import Ending

@@ -14,7 +14,7 @@ from untildone.domain.run.fact import (
     StopRequested,
     StoryParked,
     StoryRetried,
-    Wish,
+    UserRequest,
 )
 from untildone.domain.run.run import Choice, Stop, StopHow
 from untildone.domain.stories.parking import Why
@@ -65,7 +65,7 @@ class Person:
             self.wait_for_word()  # `untildone resume --budget` or `stop` will say it
         return said
 
-    def decide(self, key: StoryKey) -> Wish | None:
+    def decide(self, key: StoryKey) -> UserRequest | None:
         """What is typed about a story: a word, or guidance for it; None when a request comes."""
         return self._typed(lambda line: _decision(key, line))
 
@@ -108,7 +108,7 @@ def _word(words: Mapping[str, T], again: str) -> Callable[[str], T]:
     return meaning
 
 
-def _decision(key: StoryKey, line: str) -> Wish:
+def _decision(key: StoryKey, line: str) -> UserRequest:
     match line.lower():
         case "":
             raise ValueError(DECIDE)

@@ -12,8 +12,7 @@ from untildone.domain.checks.checks import in_force, own_checks
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Done, Run, label
 from untildone.domain.run.step import RunAttempt
-from untildone.domain.stories.guidance import words
-from untildone.domain.stories.parking import Aside, ordered
+from untildone.domain.stories.parking import Aside, ordered, words
 from untildone.domain.stories.story import StoryBook, StoryContext, checked
 from untildone.ports import StorySource
 

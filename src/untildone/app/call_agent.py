@@ -4,121 +4,154 @@ import contextlib
 from collections.abc import Callable
 
 from untildone.app.brief import Place, brief_of, intent_of
-from untildone.app.course import Course
-from untildone.domain.agents.agent import Notice
+from untildone.app.run_driver import RunDriver
+from untildone.domain.agents.agent import AgentReport, Intent, Notice
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.agents.prompt import render
 from untildone.domain.checks.check_files import named_files
-from untildone.domain.checks.checks import own_checks
+from untildone.domain.checks.checks import own_checks as checks_of
 from untildone.domain.errors import StoriesError
 from untildone.domain.reporting.event import noticed, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.judging import Verdict, judge
-from untildone.domain.run.run import Outcome, StopHow
-from untildone.domain.stories.claims import open_tasks
-from untildone.domain.stories.story import Story
+from untildone.domain.run.run import Lane, Outcome, Run, StopHow
+from untildone.domain.stories.story import Story, open_tasks
 
 NOTICE_BUDGET = 512 * 1024
 EVENT_SIZE = 100
 
 
-class Caller:
-    """Calls the agent once and judges the call."""
+def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
+    """Call the agent once and judge the call; the start is on disk before the process exists."""
+    ports, lane = driver.ports, driver.run.lanes[step.lane]
+    name = step.story.id if step.story else f"iteration-{step.n}"
+    ports.checkpoint.ensure_at(lane.checkpoint, name)
+    own_checks = checks_of(step.story, driver.run.plan.story_verify)
+    _note_protected_files(driver, lane.checkpoint, own_checks)
+    _note_open_tasks(driver)
+    ports.meter.start()
+    notes = ports.learnings.open() if ports.learnings else Notes()
+    intent = _intent(driver, step, notes)
+    log_file = ports.folder.log_file(step.n)
+    driver.record(_started(driver.run, step, intent, log_file, own_checks, notes))
+    driver.has_called = True
+    report = ports.agent.run(intent, driver.run.plan.limits, log_file, _notifier(driver))
+    if ports.learnings:
+        ports.learnings.keep()
+    for denied in report.reading.denied:
+        driver.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
+    commits = ports.checkpoint.commits(lane.checkpoint)
+    return _ended(step.lane, report, _judged(driver, step, report, lane), commits)
 
-    def __init__(self, course: Course) -> None:
-        self._course = course
-        self._noted = False
-        self._kept_open = False
 
-    def run_attempt(self, step: s.RunAttempt) -> f.AttemptEnded:
-        ports, plan, story = self._course.ports, self._course.run.plan, step.story
-        lane = self._course.run.lanes[step.lane]
-        story_id = story.id if story else ""
-        ports.checkpoint.stand(lane.checkpoint, story_id or f"iteration-{step.n}")
-        if self._course.run.book and story and not self._kept_open:
-            ports.folder.keep_open(open_tasks(self._course.run.book))
-            self._kept_open = True
-        notes = ports.learnings.open() if ports.learnings else Notes()
-        prompt = render(brief_of(self._course.run, step, ports.source, ports.template, notes))
-        log_file = ports.folder.log_file(step.n)
-        ports.folder.keep_prompt(step.n, prompt)
-        own = own_checks(story, plan.story_verify)
-        self._guard(lane.checkpoint, own)
-        ports.meter.start()
-        place = Place(ports.cwd, ports.folder.scratch(step.n))
-        intent = intent_of(self._course.run, step, prompt, place, ports.clock.now())
-        first = notes.path and self._course.run.tally(step.key).learned is None
-        learned = notes.text if first else None
-        called = (intent.agent, intent.model, intent.resume, own, step.rung, learned)
-        started = f.AttemptStarted(step.lane, step.n, story_id, step.key, log_file, *called)
-        self._course.record(started)
-        report = ports.agent.run(intent, plan.limits, log_file, self._notifier())
-        if ports.learnings:
-            ports.learnings.keep()
-        verdict = judge(report, lane.strikes)
-        commits = ports.checkpoint.commits(lane.checkpoint)
-        if story and verdict.outcome is Outcome.COMPLETE:
-            lost = self._lost(story, lane.checkpoint)
-            verdict = Verdict(Outcome.VERIFY_FAILED, lost) if lost else verdict
-        for denied in report.reading.denied:
-            self._course.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
-        return f.AttemptEnded(
-            step.lane,
-            verdict.outcome,
-            verdict.reason,
-            commits,
-            report.reading.usage,
-            verdict.trouble,
-            report.reading.session,
-            report.ending,
-            report.exit_code,
-            report.spoke,
-            question=verdict.question,
-        )
+def _note_open_tasks(driver: RunDriver) -> None:
+    """What is open before the first call, for a process that comes after a crash."""
+    book = driver.run.book
+    if book and not driver.run.plan.plain and not driver.has_called:
+        driver.ports.folder.keep_open(open_tasks(book))
 
-    def _guard(self, checkpoint: str, own: tuple[str, ...]) -> None:
-        """Note the files that the agent may not change."""
-        plan = self._course.run.plan
-        files = (*plan.check_files, *(named_files(own) if plan.protect_checks else ()))
-        if (files or plan.protect) and not (plan.plain and self._noted):
-            # A plain loop keeps what an iteration did: its files are compared with the first ones.
-            self._course.ports.protected_files.note(checkpoint, plan.protect, files)
-            self._noted = True
 
-    def measure(self, lane: int) -> f.UsageMeasured:
-        iteration = self._course.iteration(lane)
-        if self._course.run.stop and self._course.run.stop.how is StopHow.NOW:
-            return f.UsageMeasured(lane, iteration.usage)  # no time for another program
-        session_id = iteration.session.id if iteration.session else ""
-        usage, warnings = self._course.ports.meter.measure(iteration.usage, session_id)
-        return f.UsageMeasured(lane, usage, tuple(warnings))
+def _note_protected_files(driver: RunDriver, checkpoint: str, own_checks: tuple[str, ...]) -> None:
+    plan = driver.run.plan
+    files = (*plan.check_files, *(named_files(own_checks) if plan.protect_checks else ()))
+    # A plain loop keeps what an iteration did: its files are compared with the first ones.
+    first = not (plan.plain and driver.has_called)
+    if first and (files or plan.protect):
+        driver.ports.protected_files.note(checkpoint, plan.protect, files)
 
-    def _lost(self, story: Story, checkpoint: str) -> str:
-        """Why this work could not be saved as the story's; worth a retry with this reason."""
-        astray = self._course.ports.checkpoint.astray(checkpoint)
-        if astray or not self._course.ports.source:
-            return astray
-        # An unreadable file is found by the next look at the stories, which says so.
-        with contextlib.suppress(StoriesError):
-            book = self._course.ports.source.load()
-            if book.find(story.key) is None:
-                return f"Story {story.id} is not found by number and text any more: {book.path}"
-        return ""
 
-    def _notifier(self) -> Callable[[Notice], None]:
-        left = NOTICE_BUDGET
+def _intent(driver: RunDriver, step: s.RunAttempt, notes: Notes) -> Intent:
+    run, ports = driver.run, driver.ports
+    prompt = render(brief_of(run, step, ports.source, ports.template, notes))
+    ports.folder.keep_prompt(step.n, prompt)
+    place = Place(ports.cwd, ports.folder.scratch(step.n))
+    return intent_of(run, step, prompt, place, ports.clock.now())
 
-        def notify(notice: Notice) -> None:
-            nonlocal left
-            event = noticed(notice)
-            size = EVENT_SIZE + sum(len(str(value)) for value in event.data.values())
-            if left > 0:
-                self._course.tell(event)
-                if left <= size:
-                    self._course.tell(
-                        warning("The agent says a lot; the rest is only in its log file")
-                    )
-            left -= size
 
-        return notify
+def _started(
+    run: Run,
+    step: s.RunAttempt,
+    intent: Intent,
+    log_file: str,
+    own_checks: tuple[str, ...],
+    notes: Notes,
+) -> f.AttemptStarted:
+    first = notes.path and run.tally(step.key).learned is None
+    return f.AttemptStarted(
+        step.lane,
+        step.n,
+        intent.story_id,
+        step.key,
+        log_file,
+        intent.agent,
+        intent.model,
+        intent.resume,
+        own_checks,
+        step.rung,
+        notes.text if first else None,
+    )
+
+
+def _judged(driver: RunDriver, step: s.RunAttempt, report: AgentReport, lane: Lane) -> Verdict:
+    verdict = judge(report, lane.limit_hits)
+    if step.story and verdict.outcome is Outcome.COMPLETE:
+        lost = _lost(driver, step.story, lane.checkpoint)
+        return Verdict(Outcome.VERIFY_FAILED, lost) if lost else verdict
+    return verdict
+
+
+def _ended(
+    lane: int, report: AgentReport, verdict: Verdict, commits: tuple[str, ...]
+) -> f.AttemptEnded:
+    return f.AttemptEnded(
+        lane,
+        verdict.outcome,
+        verdict.reason,
+        commits,
+        report.reading.usage,
+        verdict.trouble,
+        report.reading.session,
+        report.ending,
+        report.exit_code,
+        report.spoke,
+        question=verdict.question,
+    )
+
+
+def measure(driver: RunDriver, lane: int) -> f.UsageMeasured:
+    iteration = driver.iteration(lane)
+    if driver.run.stop and driver.run.stop.how is StopHow.NOW:
+        return f.UsageMeasured(lane, iteration.usage)  # no time for another program
+    session_id = iteration.session.id if iteration.session else ""
+    usage, warnings = driver.ports.meter.measure(iteration.usage, session_id)
+    return f.UsageMeasured(lane, usage, tuple(warnings))
+
+
+def _lost(driver: RunDriver, story: Story, checkpoint: str) -> str:
+    """Why this work could not be saved as the story's; worth a retry with this reason."""
+    diverged = driver.ports.checkpoint.diverged(checkpoint)
+    if diverged or not driver.ports.source:
+        return diverged
+    # An unreadable file is found by the next look at the stories, which says so.
+    with contextlib.suppress(StoriesError):
+        book = driver.ports.source.load()
+        if book.find(story.key) is None:
+            return f"Story {story.id} is not found by number and text any more: {book.path}"
+    return ""
+
+
+def _notifier(driver: RunDriver) -> Callable[[Notice], None]:
+    left = NOTICE_BUDGET
+
+    def notify(notice: Notice) -> None:
+        nonlocal left
+        event = noticed(notice)
+        size = EVENT_SIZE + sum(len(str(value)) for value in event.data.values())
+        if left > 0:
+            driver.tell(event)
+            if left <= size:
+                driver.tell(warning("The agent says a lot; the rest is only in its log file"))
+        left -= size
+
+    return notify

@@ -4,88 +4,84 @@ import contextlib
 
 from msgspec.structs import replace
 
-from untildone.app.course import Course, open_iteration
-from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkAstray
+from untildone.app.run_driver import RunDriver
+from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
-from untildone.domain.stories.claims import as_before
-from untildone.domain.stories.story import StoryBook, StoryKey
+from untildone.domain.stories.story import StoryBook, StoryKey, as_before
 from untildone.ports import StorySource
 
 
-class Keeper:
-    """Keeps the work, or puts the tree back."""
-
-    def __init__(self, course: Course) -> None:
-        self._course = course
-
-    def save(self, lane_id: int) -> f.Saved | f.Verified:
-        ports, plan = self._course.ports, self._course.run.plan
-        lane = self._course.run.lanes[lane_id]
-        iteration = open_iteration(lane)
-        name = f"iteration-{iteration.n}" if plan.plain else iteration.story_id
-        remarks: tuple[str, ...] = ()
-        if not plan.plain and ports.source:
-            try:
-                remarks = self._settled(ports.source, iteration.story_key)
-            except SourceAway:
-                raise
-            except StoriesError as broken:
-                # What cannot be ticked must not be saved; with a reason it may be worth a retry.
-                fatal = not isinstance(broken, StoryLost)
-                return f.Verified(lane_id, passed=False, reason=broken.message, fatal=fatal)
-        message = (
-            f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
-            f"Untildone-Story: {name}\nUntildone-Attempt: {iteration.attempt}\n"
-        )
+def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
+    ports, plan = driver.ports, driver.run.plan
+    lane = driver.run.lanes[lane_id]
+    iteration = driver.iteration(lane_id)
+    name = f"iteration-{iteration.n}" if plan.plain else iteration.story_id
+    remarks: tuple[str, ...] = ()
+    if not plan.plain and ports.source:
         try:
-            saved = ports.checkpoint.save(
-                lane_id, lane.checkpoint, message, only_changes=plan.plain
-            )
-        except WorkAstray as astray:
-            return f.Verified(lane_id, passed=False, reason=astray.message)
-        return replace(saved, remarks=(*remarks, *saved.remarks))
+            remarks = _settled(driver, ports.source, iteration.story_key)
+        except SourceAway:
+            raise
+        except StoriesError as broken:
+            # What cannot be ticked must not be saved; with a reason it may be worth a retry.
+            fatal = not isinstance(broken, StoryLost)
+            return f.Verified(lane_id, passed=False, reason=broken.message, fatal=fatal)
+    message = (
+        f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
+        f"Untildone-Story: {name}\nUntildone-Attempt: {iteration.attempt}\n"
+    )
+    try:
+        saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
+    except WorkDiverged as diverged:
+        return f.Verified(lane_id, passed=False, reason=diverged.message)
+    return replace(saved, remarks=(*remarks, *saved.remarks))
 
-    def _settled(self, source: StorySource, key: StoryKey) -> tuple[str, ...]:
-        book = self._before(source) or source.load()
-        story = book.find(key)
-        return source.settle(story, book) if story else ()
 
-    def archive(self) -> f.Archived:
-        """Put the finished change away and keep that too; a refusal leaves the run as it is."""
-        ports, plan = self._course.ports, self._course.run.plan
-        assert ports.archive is not None
-        try:
-            path = ports.archive()
-        except StoriesError as refused:
-            return f.Archived("", refused.message)
-        message = (
-            f"archive: {plan.change_id}\n\nUntildone-Run: {plan.run_id}\nUntildone-Story: archive\n"
-        )
-        checkpoint = self._course.run.lanes[0].checkpoint
-        saved = ports.checkpoint.save(0, checkpoint, message, only_changes=True)
-        return f.Archived(path, "", saved.commit, saved.checkpoint, saved.remarks)
+def _settled(driver: RunDriver, source: StorySource, key: StoryKey) -> tuple[str, ...]:
+    book = _before(driver, source) or source.load()
+    story = book.find(key)
+    return source.settle(story, book) if story else ()
 
-    def revert(self, lane_id: int) -> f.Reverted:
-        lane = self._course.run.lanes[lane_id]
-        it = open_iteration(lane)
-        story = f"{it.story_id}-limit" if it.limit else it.story_id
-        attempt = it.n if it.limit else it.attempt
-        reverted = self._course.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
-        said = self._taken_back(it.story_id)
-        return replace(reverted, remarks=(*reverted.remarks, *said)) if said else reverted
 
-    def _taken_back(self, story_id: str) -> tuple[str, ...]:
-        source = self._course.ports.source if story_id else None
-        # An unreadable file is found by the next look at the stories, which says so.
-        with contextlib.suppress(StoriesError):
-            before = self._before(source) if source else None
-            return source.take_back(before) if source and before else ()
-        return ()
+def archive(driver: RunDriver) -> f.Archived:
+    """Put the finished change away and keep that too; a refusal leaves the run as it is."""
+    ports, plan = driver.ports, driver.run.plan
+    assert ports.archive is not None
+    try:
+        path = ports.archive()
+    except StoriesError as refused:
+        return f.Archived("", refused.message)
+    message = (
+        f"archive: {plan.change_id}\n\nUntildone-Run: {plan.run_id}\nUntildone-Story: archive\n"
+    )
+    checkpoint = driver.run.lanes[0].checkpoint
+    saved = ports.checkpoint.save(0, checkpoint, message, only_changes=True)
+    return f.Archived(path, "", saved.commit, saved.checkpoint, saved.remarks)
 
-    def _before(self, source: StorySource) -> StoryBook | None:
-        """The stories before the attempt; after a crash as far as they are known."""
-        run = self._course.run
-        if run.book:
-            return run.book
-        known = self._course.ports.folder.kept_open()
-        return as_before(source.load(), known, run.finished) if known else None
+
+def revert(driver: RunDriver, lane_id: int) -> f.Reverted:
+    lane = driver.run.lanes[lane_id]
+    it = driver.iteration(lane_id)
+    story = f"{it.story_id}-limit" if it.limit else it.story_id
+    attempt = it.n if it.limit else it.attempt
+    reverted = driver.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
+    said = _taken_back(driver, it.story_id)
+    return replace(reverted, remarks=(*reverted.remarks, *said)) if said else reverted
+
+
+def _taken_back(driver: RunDriver, story_id: str) -> tuple[str, ...]:
+    source = driver.ports.source if story_id else None
+    # An unreadable file is found by the next look at the stories, which says so.
+    with contextlib.suppress(StoriesError):
+        before = _before(driver, source) if source else None
+        return source.take_back(before) if source and before else ()
+    return ()
+
+
+def _before(driver: RunDriver, source: StorySource) -> StoryBook | None:
+    """The stories before the attempt; after a crash as far as they are known."""
+    run = driver.run
+    if run.book:
+        return run.book
+    known = driver.ports.folder.kept_open()
+    return as_before(source.load(), known, run.finished) if known else None

@@ -1,6 +1,5 @@
 """The run's memory: journal first, then the state file, then every window."""
 
-from collections.abc import Callable
 from datetime import datetime
 
 from msgspec import Struct
@@ -19,7 +18,7 @@ class RunRecord(Struct, frozen=True):
     journal: JournalStore
     state: StateStore
     bus: Bus
-    head: Callable[[Run], dict[str, object]]
+    process: tuple[int, float | None]
 
     def fact(self, fact: Fact, published: tuple[Event, ...], run: Run, at: datetime) -> None:
         """A fact with its events."""
@@ -37,7 +36,7 @@ class RunRecord(Struct, frozen=True):
 
     def _show(self, run: Run, at: datetime) -> tuple[str, ...]:
         shown = views.left_behind(run, at) if run.ended else run
-        return self.state.write(self.head(shown), shown.iterations)
+        return self.state.write(views.state(shown, *self.process), shown.iterations)
 
     def notice(self, event: Event, at: datetime) -> None:
         """An event that changes nothing."""

@@ -82,8 +82,7 @@ def _said(run: Run, step: s.Step) -> str:
         case s.Open() | s.LoadStories() | s.MeasureUsage():
             return ""
         case s.Save(lane) | s.Revert(lane):
-            iteration = run.lanes[lane].iteration
-            assert iteration is not None
+            iteration = run.open_iteration(lane)
             what = "kept" if isinstance(step, s.Save) else "stored as an attempt and put back"
             return f"What iteration {iteration.n} left is {what}."
         case s.Wait(_, _, _, until) if until:

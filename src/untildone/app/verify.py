@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from untildone.app.course import Course
+from untildone.app.run_driver import RunDriver
+from untildone.app.wording import let_through
 from untildone.domain.checks import baseline
 from untildone.domain.checks.checks import Check, Checked, Failing, Level, in_force, may_be_empty
 from untildone.domain.checks.protection import complaint
@@ -26,124 +27,128 @@ NOTHING_DONE = (
 )
 
 
-class Checker:
-    """Proves the work after COMPLETE, and finds out what fails before there is any."""
-
-    def __init__(self, course: Course) -> None:
-        self._course = course
-
-    def try_first(self, step: s.TryChecks) -> f.ChecksTried | None:
-        """Which checks fail already; what they leave behind is put back. None if cut short."""
-        checkpoint = self._course.run.lanes[step.lane].checkpoint
-        ports = self._course.ports
-        ports.checkpoint.stand(checkpoint, step.story_id)
-        checks = required_at_start(self._course.run)
-        self._course.tell(Event("checks_tried", {"commands": [c.command for c in checks]}))
-        found: list[Failing] = []
-        cut_short = False
-        with self._place(checkpoint) as folder:
-            for check in checks:
-                checked = self._checked(check, folder)
-                cut_short = checked.interrupted
-                if cut_short:
-                    break
-                if checked.reason:
-                    found.append(baseline.failing(check, checked))
-        remarks = self._tidied(step.lane, checkpoint)
-        return None if cut_short else f.ChecksTried(tuple(found), remarks)
-
-    def verify(self, lane: int) -> f.Verified:
-        """What must hold for this attempt; the first check that blocks is the last."""
-        plan, iteration = self._course.run.plan, self._course.iteration(lane)
-        if unproven := self._tampered(iteration) or self._no_evidence(lane):
-            return f.Verified(lane, passed=False, reason=unproven)
-        checks = in_force(plan.verify, iteration.checks) if plan.checks_count else ()
-        if not checks:
-            return f.Verified(lane, passed=True)
-        with self._place(self._course.run.lanes[lane].checkpoint) as folder:
-            return self._run_all(lane, checks, folder)
-
-    def _run_all(self, lane: int, checks: Iterable[Check], folder: str) -> f.Verified:
-        still: list[Failing] = []
+def try_checks(driver: RunDriver, step: s.TryChecks) -> f.ChecksTried | None:
+    """Which checks fail already; what they leave behind is put back. None if cut short."""
+    checkpoint = driver.run.lanes[step.lane].checkpoint
+    ports = driver.ports
+    ports.checkpoint.ensure_at(checkpoint, step.story_id)
+    checks = required_at_start(driver.run)
+    driver.tell(Event("checks_tried", {"commands": [c.command for c in checks]}))
+    found: list[Failing] = []
+    cut_short = False
+    with _place(driver, checkpoint) as folder:
         for check in checks:
-            self._course.tell(Event("verify_started", _named(check)))
-            checked = self._checked(check, folder)
-            old: tuple[str, ...] = ()
-            if checked.reason and self._course.run.plan.baseline and not check.own:
-                now = baseline.failing(check, checked)
-                checked, old = self._against_start(now, checked)
-                still += [replace(now, names=old if now.names else ())] if old else []
-            self._tell_end(check, checked, old)
-            if checked.reason and check.level is Level.REQUIRED:
-                return f.Verified(lane, passed=False, reason=checked.reason)
-        return f.Verified(lane, passed=True, still_failing=tuple(still))
+            checked = _checked(driver, check, folder)
+            cut_short = checked.interrupted
+            if cut_short:
+                break
+            if checked.reason:
+                found.append(baseline.failing(check, checked))
+    remarks = _tidied(driver, step.lane, checkpoint)
+    return None if cut_short else f.ChecksTried(tuple(found), remarks)
 
-    @contextlib.contextmanager
-    def _place(self, checkpoint: str) -> Iterator[str]:
-        """Where the checks run: in the worktree, or where only committed files are."""
-        ports = self._course.ports
-        if not self._course.run.plan.clean_room:
-            yield ""
-            return
-        tree = ports.checkpoint.pending(checkpoint).tree
-        try:
-            yield ports.clean_checkout.make(tree, checkpoint)
-        finally:
-            ports.clean_checkout.remove()
 
-    def _tampered(self, iteration: Iteration) -> str:
-        """Which protected files were changed: then no check is worth running."""
-        plan = self._course.run.plan
-        if not (plan.protected or iteration.checks):
-            return ""
-        found = self._course.ports.protected_files.violations()
-        if not found:
-            return ""
-        if any(violation.path in plan.check_files for violation in found):
-            self._course.tell(warning(OWN_PROOF))
-        return complaint(found)
+def verify(driver: RunDriver, lane: int) -> f.Verified:
+    """What must hold for this attempt; the first check that blocks is the last."""
+    plan, iteration = driver.run.plan, driver.iteration(lane)
+    if unproven := _tampered(driver, iteration) or _no_evidence(driver, lane):
+        return f.Verified(lane, passed=False, reason=unproven)
+    checks = in_force(plan.verify, iteration.checks) if plan.checks_count else ()
+    if not checks:
+        return f.Verified(lane, passed=True)
+    with _place(driver, driver.run.lanes[lane].checkpoint) as folder:
+        return _run_all(driver, lane, checks, folder)
 
-    def _no_evidence(self, lane: int) -> str:
-        """Why COMPLETE is not believed: nothing was done."""
-        course = self._course
-        plan, source = course.run.plan, course.ports.source
-        if not plan.evidence or plan.plain or not source:
-            return ""
-        book = course.run.book or source.load()
-        story = book.find(course.iteration(lane).story_key)
-        if story and may_be_empty(story, plan.allow_empty_story):
-            return ""
-        changed = course.ports.checkpoint.pending(course.run.lanes[lane].checkpoint).paths
-        return "" if set(changed) - book.files else NOTHING_DONE
 
-    def _checked(self, check: Check, folder: str) -> Checked:
-        seconds = self._course.run.plan.limits.check_min * 60
-        return self._course.ports.verifier.run(check.command, seconds, folder)
+def _run_all(driver: RunDriver, lane: int, checks: Iterable[Check], folder: str) -> f.Verified:
+    still: list[Failing] = []
+    for check in checks:
+        driver.tell(Event("verify_started", _named(check)))
+        checked = _checked(driver, check, folder)
+        old: tuple[str, ...] = ()
+        if checked.reason and driver.run.plan.baseline and not check.own:
+            now = baseline.failing(check, checked)
+            checked, old = _against_start(driver, now, checked)
+            still += [replace(now, names=old if now.names else ())] if old else []
+        _tell_end(driver, check, checked, old)
+        if checked.reason and check.level is Level.REQUIRED:
+            return f.Verified(lane, passed=False, reason=checked.reason)
+    return f.Verified(lane, passed=True, still_failing=tuple(still))
 
-    def _against_start(self, now: Failing, checked: Checked) -> tuple[Checked, tuple[str, ...]]:
-        """The failure without what is old, and what of it was let through."""
-        compared = baseline.compare(now, self._course.run.known_failures or ())
-        if not compared.new:
-            self._course.tell(warning(baseline.let_through(now, compared.old)))
-            return Checked(), compared.old
-        reason = f"Newly broken: {baseline.listed(compared.new)}\n{checked.reason}"
-        return replace(checked, reason=reason), ()
 
-    def _tell_end(self, check: Check, checked: Checked, old: tuple[str, ...]) -> None:
-        data = _named(check) | {"passed": not checked.reason, "reason": checked.reason}
-        self._course.tell(Event("verify_ended", data | ({"let_through": old} if old else {})))
-        if checked.reason and check.level is Level.WARN:
-            text = f"A check that blocks nothing failed ({checked.how}): `{check.command}`"
-            self._course.tell(warning(text))
+@contextlib.contextmanager
+def _place(driver: RunDriver, checkpoint: str) -> Iterator[str]:
+    """Where the checks run: in the worktree, or where only committed files are."""
+    ports = driver.ports
+    if not driver.run.plan.clean_room:
+        yield ""
+        return
+    tree = ports.checkpoint.pending(checkpoint).tree
+    try:
+        yield ports.clean_checkout.make(tree, checkpoint)
+    finally:
+        ports.clean_checkout.remove()
 
-    def _tidied(self, lane: int, checkpoint: str) -> tuple[str, ...]:
-        """The tree as it was before the checks; what they changed is stored like an attempt."""
-        changed = self._course.ports.checkpoint.pending(checkpoint).paths
-        if not changed:
-            return ()
-        back = self._course.ports.checkpoint.revert(lane, checkpoint, AT_START, 1)
-        said = f"The checks changed files that git does not ignore: {baseline.listed(changed)}"
-        return (f"{said}; that was put back and is stored as {back.saved_ref}", *back.remarks)
+
+def _tampered(driver: RunDriver, iteration: Iteration) -> str:
+    """Which protected files were changed: then no check is worth running."""
+    plan = driver.run.plan
+    if not (plan.protected or iteration.checks):
+        return ""
+    found = driver.ports.protected_files.violations()
+    if not found:
+        return ""
+    if any(violation.path in plan.check_files for violation in found):
+        driver.tell(warning(OWN_PROOF))
+    return complaint(found)
+
+
+def _no_evidence(driver: RunDriver, lane: int) -> str:
+    """Why COMPLETE is not believed: nothing was done."""
+    plan, source = driver.run.plan, driver.ports.source
+    if not plan.evidence or plan.plain or not source:
+        return ""
+    book = driver.run.book or source.load()
+    story = book.find(driver.iteration(lane).story_key)
+    if story and may_be_empty(story, plan.allow_empty_story):
+        return ""
+    changed = driver.ports.checkpoint.pending(driver.run.lanes[lane].checkpoint).paths
+    return "" if set(changed) - book.files else NOTHING_DONE
+
+
+def _checked(driver: RunDriver, check: Check, folder: str) -> Checked:
+    seconds = driver.run.plan.limits.check_min * 60
+    return driver.ports.verifier.run(check.command, seconds, folder)
+
+
+def _against_start(
+    driver: RunDriver, now: Failing, checked: Checked
+) -> tuple[Checked, tuple[str, ...]]:
+    """The failure without what is old, and what of it was let through."""
+    compared = baseline.compare(now, driver.run.known_failures or ())
+    if not compared.new:
+        driver.tell(warning(let_through(now, compared.old)))
+        return Checked(), compared.old
+    reason = f"Newly broken: {baseline.listed(compared.new)}\n{checked.reason}"
+    return replace(checked, reason=reason), ()
+
+
+def _tell_end(driver: RunDriver, check: Check, checked: Checked, old: tuple[str, ...]) -> None:
+    data = _named(check) | {"passed": not checked.reason, "reason": checked.reason}
+    driver.tell(Event("verify_ended", data | ({"let_through": old} if old else {})))
+    if checked.reason and check.level is Level.WARN:
+        text = f"A check that blocks nothing failed ({checked.how}): `{check.command}`"
+        driver.tell(warning(text))
+
+
+def _tidied(driver: RunDriver, lane: int, checkpoint: str) -> tuple[str, ...]:
+    """The tree as it was before the checks; what they changed is stored like an attempt."""
+    changed = driver.ports.checkpoint.pending(checkpoint).paths
+    if not changed:
+        return ()
+    back = driver.ports.checkpoint.revert(lane, checkpoint, AT_START, 1)
+    said = f"The checks changed files that git does not ignore: {baseline.listed(changed)}"
+    return (f"{said}; that was put back and is stored as {back.saved_ref}", *back.remarks)
 
 
 def _named(check: Check) -> dict[str, object]:

@@ -12,7 +12,7 @@ from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.domain.agents.agent import Ending, Intent, Permissions
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
-from untildone.settings import PROGRAMS, Settings
+from untildone.settings.settings import PROGRAMS, Settings
 from untildone.wiring.agents import known_program
 
 VERSION_WAIT_S = 10

@@ -13,7 +13,7 @@ from untildone.commands.redaction import redactor
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import amount
 from untildone.domain.run.run import Run
-from untildone.settings import FILE_NAME
+from untildone.settings.settings import FILE_NAME
 from untildone.wiring.repository import Repository
 
 MOST_BYTES = 50 * 1024 * 1024

@@ -21,7 +21,7 @@ from untildone.commands.run import Session
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Run
-from untildone.settings import load
+from untildone.settings.load import load
 from untildone.wiring.repository import Repository, here
 
 CHANGE = "better-greetings"

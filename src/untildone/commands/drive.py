@@ -11,14 +11,15 @@ from untildone.adapters.process.watchdog import Watchdog
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
-from untildone.app.orchestrator import Orchestrator
+from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
+from untildone.app.run_driver import RunDriver
 from untildone.commands.start_checks import cut_short_closing
 from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.wiring.build import build_ports
-from untildone.wiring.repository import Repository
+from untildone.wiring.repository import Repository, this_process
 from untildone.wiring.worktrees import put_away
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
@@ -85,7 +86,7 @@ class Driver(Struct):
                 hint=f"untildone run {run.plan.change_id}",
             )
 
-    def recovered(self, run: Run) -> Orchestrator:
+    def recovered(self, run: Run) -> RunDriver:
         """The loop of this run with what a dead process could not write down."""
         self.end_leftovers(run)
         origin = run.origin or self._recorded_origin(run)
@@ -120,7 +121,7 @@ class Driver(Struct):
         if not plan.contained:
             self._watchdog = self.repository.start_watchdog()
 
-    def loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> Orchestrator:
+    def loop(self, run: Run, origin: Origin, remarks: tuple[str, ...] = ()) -> RunDriver:
         """The loop over this run, with its ports and windows."""
         for window in self.windows:
             self._bus.subscribe(window, getattr(window, "heartbeat", None))
@@ -128,14 +129,14 @@ class Driver(Struct):
         answer = self._answer(run.plan)
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
         ports = build_ports(self.repository, run, origin, self._bus, person)
-        return Orchestrator(ports, run, origin, remarks)
+        return RunDriver(ports, run, origin, remarks)
 
-    def drive(self, loop: Orchestrator) -> Ended:
+    def drive(self, loop: RunDriver) -> Ended:
         """Drive the loop to its end; the exit code tells how it ended."""
         repo = self.repository
         repo.processes.adopt_orphans()
         try:
-            run = loop.drive()
+            run = drive(loop)
         except Interrupted:
             run = self._cut_short(loop)
         finally:
@@ -161,14 +162,14 @@ class Driver(Struct):
     def _answer(self, plan: Plan) -> str:
         return plan.on_complete or ("ask" if self.at_terminal else "keep")
 
-    def _cut_short(self, loop: Orchestrator) -> Run:
+    def _cut_short(self, loop: RunDriver) -> Run:
         # A git command was ended by a signal: recorded like a crash, repaired at the next start.
         loop.hear()
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file(shown.plan.run_id)
         state.adopt_foreign(views.KNOWN_FIELDS)
-        state.write(self.repository.head(shown), shown.iterations)
+        state.write(views.state(shown, *this_process()), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end
             loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))
         return shown

@@ -30,7 +30,7 @@ from untildone.domain.run.fact import AskedAgain, Resumed, Started
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.stories.story import StoryBook
-from untildone.settings import Settings
+from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_program, check_agents
 from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import Repository

@@ -51,7 +51,7 @@ def person_done(driver: Driver, run: Run) -> Ended:
 def restore(driver: Driver, run: Run) -> tuple[str, ...]:
     """Everything back as it was before the run; returns where the present state is stored."""
     from untildone.adapters.checkpoints.stash import forget
-    from untildone.adapters.checkpoints.worktree import LinkedCheckpoint
+    from untildone.adapters.checkpoints.worktree import WorktreeCheckpoint
 
     driver.take_over(run.plan.change_id)
     if user_of(driver.repository.place) and run.choice is Choice.CLEANUP:
@@ -65,7 +65,7 @@ def restore(driver: Driver, run: Run) -> tuple[str, ...]:
         )
     loop = driver.loop(run, run.origin)
     workspace = loop.ports.checkpoint
-    if isinstance(workspace, LinkedCheckpoint):
+    if isinstance(workspace, WorktreeCheckpoint):
         stored = workspace.discard()
     else:
         closing, branch = build_closing(repo, run.plan), run.plan.checkpoint != "stash"

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.guard.git_filters import unfiltered
+from untildone.adapters.checkpoints.guard.new_files import new_files, unfiltered
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
-from untildone.adapters.checkpoints.snapshot.intent_to_add import new_files
 from untildone.adapters.git.git import Git
 from untildone.adapters.terminal import Person
 from untildone.domain.errors import UserError

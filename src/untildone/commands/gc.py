@@ -20,7 +20,7 @@ from untildone.domain.errors import UserError
 from untildone.domain.run import retention
 from untildone.domain.run.retention import Recorded, Rule, SavedRef
 from untildone.domain.run.run import Run
-from untildone.settings import environment, load
+from untildone.settings.load import load
 from untildone.wiring.repository import Repository
 
 LONGEST_DAYS = 100_000
@@ -54,7 +54,7 @@ class Old(Struct, frozen=True):
 
 def keep_days(repository: Repository, flag: int | None) -> int:
     """How many days are kept: the flag's, or the configured number."""
-    return load(repository.place.top, environment(), {"keep_days": flag}).keep_days
+    return load(repository.place.top, os.environ, {"keep_days": flag}).keep_days
 
 
 def rule(repository: Repository, days: int, change: str = "", *, everything: bool = False) -> Rule:

@@ -1,8 +1,8 @@
 """From settings and what is in the repository to a plan: source, done criterion, limits."""
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -10,13 +10,12 @@ from msgspec.structs import replace
 from untildone.adapters.git.repository import head_of, slug
 from untildone.adapters.sessions.meter import split_command
 from untildone.commands.plan_checks import files_of_checks, not_asked_for, with_detected
-from untildone.domain.agents.agent import Permissions
 from untildone.domain.costs.budget import Budget, merged, read
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Done, Limits, Plan
 from untildone.domain.stories.story import StoryBook, checked
 from untildone.ports import StorySource
-from untildone.settings import SOURCES, Settings
+from untildone.settings.settings import SETTINGS, SOURCES, Settings
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import (
     HINTS,
@@ -32,14 +31,6 @@ from untildone.wiring.sources import (
 from untildone.wiring.user_files import template_of
 
 PLAIN_ITERATIONS = 10
-# Settings that a plan has under the same name and as they are.
-SAME = (
-    *("model", "agent_cmd", "script", "fallback", "resume_session", "prompt_template", "usage_cmd"),
-    *("verify", "story_verify", "verify_start", "baseline", "checkpoint", "on_complete", "on_fail"),
-    *("protect", "protect_checks", "evidence", "allow_empty_story", "clean_room"),
-    "on_stuck",
-    *("sandbox", "sandbox_network", "sandbox_writable", "granularity", "source_file", "archive"),
-)
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
 
 
@@ -112,7 +103,7 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
 def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: str) -> Prepared:
     """The plan of a new run; every mistake in it is found before anything is touched."""
     if settings.source_file:
-        settings = dataclasses.replace(settings, source_file=inside(top, settings.source_file))
+        settings = replace(settings, source_file=inside(top, settings.source_file))
     source = story_source(settings.source, top, change, options_of(settings))
     plain = bool(wanted.task)
     _refuse_archive(settings, source, top, change)
@@ -134,16 +125,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
     book = checked(source.load()) if source and not plain else None
     open_stories = len(book.open_stories(frozenset())) if book else None
     warnings = (*warnings, *_ignored(book), *remarks)
-    limits = Limits(
-        settings.max_retries,
-        iterations(settings.max_iterations, settings.max_retries, open_stories),
-        settings.stall_threshold,
-        settings.timeout,
-        settings.idle_timeout,
-        settings.max_file_mb,
-        settings.verify_timeout,
-        settings.repeat_limit,
-    )
+    cap = iterations(settings.max_iterations, settings.max_retries, open_stories)
     plan = Plan(
         change_id=change,
         run_id=run_id,
@@ -151,15 +133,12 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         plain=plain,
         done=done,
         source=source.name if source else "",
-        agent=settings.agent,
-        limits=limits,
+        limits=Limits(max_iterations=cap, **_of_limits(settings)),
         check_files=files_of_checks(settings.verify, top) if settings.protect_checks else (),
         verify_found=() if plain else not_asked_for(settings, top),
         configured_max=settings.max_iterations,
-        permissions=Permissions(settings.permissions),
-        ladder=settings.agents,
         budgets=merged((), read(settings.budget)),
-        **{name: getattr(settings, name) for name in SAME},
+        **_of_plan(settings),
     )
     return Prepared(plan, source, open_stories, warnings)
 
@@ -169,35 +148,19 @@ def renewed(
 ) -> Plan:
     """The plan to go on with: the run's flags, given ones override, the cap counts from here."""
     given = {name for name, value in flags.items() if value not in (None, ())}
-    limits = plan.limits
-    names = {"max_retries": "max_retries", "stall_threshold": "stall_threshold"}
-    names |= {"timeout": "timeout_min", "idle_timeout": "idle_timeout_min"}
-    names |= {"max_file_mb": "max_file_mb", "verify_timeout": "verify_timeout_min"}
-    changed = {names[n]: getattr(settings, n) for n in given if n in names}
+    if given & {"agent", "agents", "agent_cmd"}:
+        given |= {"agent", "agents"}  # each flag decides over both, see `configuration.load`
+    free = [name for name in given if not SETTINGS[name].fixed]
+    over, limits = _of_plan(settings, free), _of_limits(settings, free)
     configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
-    retries = changed.get("max_retries", limits.max_retries)
+    retries = limits.get("max_retries", plan.limits.max_retries)
     open_stories = len(book.open_stories(frozenset())) if book and not plan.plain else None
-    more = iterations(configured, retries, open_stories)
-    limits = replace(limits, **changed, max_iterations=current + more)
-    texts = ["model", "agent_cmd", "script", "verify", "on_complete", "usage_cmd", "agent"]
-    texts += ["on_fail"]
-    texts += ["sandbox", "sandbox_network", "sandbox_writable", "fallback", "resume_session"]
-    texts += ["story_verify", "verify_start", "baseline", "granularity", "on_stuck"]
-    texts += ["protect", "protect_checks", "evidence", "allow_empty_story", "clean_room"]
-    over = {name: getattr(settings, name) for name in texts if name in given}
-    if "permissions" in given:
-        over["permissions"] = Permissions(settings.permissions)
+    limits["max_iterations"] = current + iterations(configured, retries, open_stories)
     if "done" in given:
         over["done"] = Done(settings.done)
-    if "agents" in given:
-        over |= {"ladder": settings.agents, "agent": settings.agent}
-    elif over.get("agent_cmd"):
-        over |= {"ladder": (), "agent": "command"}
-    elif "agent" in over:
-        over["ladder"] = ()
     if "budget" in given:
         over["budgets"] = merged(plan.budgets, given_budgets(flags))
-    return replace(plan, **over, limits=limits, configured_max=configured)
+    return replace(plan, **over, limits=replace(plan.limits, **limits), configured_max=configured)
 
 
 def given_budgets(flags: Mapping[str, object]) -> tuple[Budget, ...]:
@@ -254,6 +217,18 @@ def _change_task(top: Path, change: str, *, plain: bool) -> str:
     files = sorted(str(p.relative_to(top)) for p in folder.rglob("*.md"))
     listed = "\n".join(f"- `{path}`" for path in files)
     return f"Implement the change `{change}` in this repository. Its documents:\n\n{listed}"
+
+
+def _of_plan(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
+    """These settings, as far as the plan has them as they are, by the plan's names."""
+    told = [SETTINGS[key] for key in keys if SETTINGS[key].plan]
+    return {s.plan: s.in_plan(getattr(settings, s.key)) for s in told}
+
+
+def _of_limits(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
+    """These settings, as far as the limits of a plan have them, by their names."""
+    told = [SETTINGS[key] for key in keys if SETTINGS[key].limit]
+    return {s.limit: getattr(settings, s.key) for s in told}
 
 
 def _done(

@@ -1,6 +1,5 @@
 """The checks of a plan: what was asked for, with `auto` replaced by what the project has."""
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from untildone.domain.checks.check_files import named_files
 from untildone.domain.checks.checks import AUTO, Level, in_force, parse
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Plan
-from untildone.settings import Settings
+from untildone.settings.settings import Settings
 
 NOTHING_FOUND = (
     f"`--verify auto` found no tests at the top of this project (it looks for {LOOKED_FOR}), "
@@ -39,7 +38,7 @@ def with_detected(settings: Settings, top: Path) -> tuple[Settings, tuple[str, .
         found = [f"{prefix}{command}" for command in detect(top)]
         remarks = remarks if found else (NOTHING_FOUND,)
         commands += found
-    return dataclasses.replace(settings, verify=tuple(commands)), remarks
+    return replace(settings, verify=tuple(commands)), remarks
 
 
 def with_files(plan: Plan, flags: Mapping[str, object], top: Path) -> Plan:

@@ -98,7 +98,7 @@ def _once_more(
     if not found[which].whole:
         return kept("the recording is cut")
     report = _read(run.plan, started, then, found[which])
-    verdict = judge(report, run.lanes[then.lane].strikes)
+    verdict = judge(report, run.lanes[then.lane].limit_hits)
     now = replace(
         then,
         outcome=verdict.outcome,

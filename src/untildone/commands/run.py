@@ -30,7 +30,7 @@ from untildone.domain.reporting.event import warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import begin
 from untildone.domain.run.run import Choice, Origin, Run, Status
-from untildone.settings import Settings
+from untildone.settings.settings import Settings
 from untildone.wiring.agents import check_agents, leftover_files
 from untildone.wiring.sandbox import settled
 from untildone.wiring.worktrees import holder, move_out

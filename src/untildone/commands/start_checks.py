@@ -9,16 +9,17 @@ from untildone.adapters.git.object_files import has_no_refs
 from untildone.adapters.git.own_worktree import user_of
 from untildone.adapters.git.repository import head_of, preflight
 from untildone.adapters.records.run_folder import new_run_id
+from untildone.app.wording import STATE_OF, next_command
 from untildone.commands.flagged_files import Asking, refuse_flagged
 from untildone.commands.plan import Prepared, Wanted, prepare, renewed
 from untildone.commands.plan_checks import with_files
 from untildone.domain.errors import UserError
-from untildone.domain.run.parking_rules import forgiven
 from untildone.domain.run.run import Choice, Origin, Plan, Run
-from untildone.domain.stories.parking import NAMED, STATE_OF, Aside, Why, next_command
+from untildone.domain.run.user_requests import forgiven
+from untildone.domain.stories.parking import NAMED, Aside, Why
 from untildone.domain.stories.story import StoryBook
 from untildone.ports import StorySource
-from untildone.settings import Settings
+from untildone.settings.settings import Settings
 from untildone.wiring.agents import check_agents
 from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository

@@ -8,7 +8,7 @@ UntildoneError
 │   └── AgentMissing     the agent program is not installed
 ├── CloseRefused         the completion choice cannot be carried out; nothing changed (exit 5)
 └── StepError            an outside thing failed in mid-run (exit 3, the choice is still offered)
-    ├── WorkAstray       the attempt's work does not build on the checkpoint; worth a retry
+    ├── WorkDiverged       the attempt's work does not build on the checkpoint; worth a retry
     └── Interrupted      a signal cut the step short; the next start repairs it
 """
 
@@ -59,7 +59,7 @@ class StepError(UntildoneError):
     exit_code = 3
 
 
-class WorkAstray(StepError):
+class WorkDiverged(StepError):
     """The work was done elsewhere or left half merged; saving it would undo finished stories."""
 
 

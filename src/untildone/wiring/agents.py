@@ -8,7 +8,7 @@ from untildone.domain.agents.agent import Intent
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.domain.run.run import Plan, Run
 from untildone.ports import AgentProgram
-from untildone.settings import CHOICES, PROGRAMS
+from untildone.settings.settings import AGENTS, PROGRAMS
 
 if TYPE_CHECKING:
     from untildone.adapters.agents.program import KnownProgram
@@ -35,7 +35,7 @@ def agent_program(name: str, agent_cmd: str, script: str, top: Path) -> AgentPro
         case _:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, CHOICES["agent"], n=1)
+            near = get_close_matches(name, AGENTS, n=1)
             hint = f"Did you mean `{near[0]}`? " if near else ""
             raise UserError(
                 f"Unknown agent: {name}", hint=f"{hint}`untildone agents` lists the agents."

@@ -17,13 +17,13 @@ from untildone.adapters.sessions.watch import SessionWatch
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus
-from untildone.app.course import Ports
 from untildone.app.record import RunRecord
+from untildone.app.run_driver import Ports
 from untildone.domain.run.run import Origin, Plan, Run
 from untildone.ports import Checkpoint
 from untildone.wiring.agents import agent_programs
 from untildone.wiring.learnings import learnings_file_of
-from untildone.wiring.repository import AGENT, Repository, at
+from untildone.wiring.repository import AGENT, Repository, at, this_process
 from untildone.wiring.sandbox import sandbox_of
 from untildone.wiring.sources import source_of
 from untildone.wiring.user_files import template_of
@@ -61,7 +61,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         ),
         mail=repo.inbox,
         human=person,
-        record=RunRecord(Journal(folder.journal), state, bus, repo.head),
+        record=RunRecord(Journal(folder.journal), state, bus, this_process()),
         folder=folder,
         clock=repo.clock,
         cwd=str(top),
@@ -81,10 +81,10 @@ def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
     closing = build_closing(repo, plan)
     user = user_place(repo.place)
     if user:
-        from untildone.adapters.checkpoints.worktree import LinkedCheckpoint
+        from untildone.adapters.checkpoints.worktree import WorktreeCheckpoint
 
         users = at(user).git(repo.inbox.signalled)
-        return LinkedCheckpoint(closing.git, repo.place, plan.change_id, closing, users, user)
+        return WorktreeCheckpoint(closing.git, repo.place, plan.change_id, closing, users, user)
     return BranchCheckpoint(closing.git, repo.place, plan.change_id, closing)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.clock import SystemClock
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE, discover, home
 from untildone.adapters.process import watchdog as watchdogs
 from untildone.adapters.process.orphans import end_leftovers, own_mark, started_at
@@ -26,9 +26,9 @@ from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import RunFolder, change_of, run_ids
 from untildone.adapters.records.state_file import StateFile
 from untildone.app import views
+from untildone.app.announce import announce
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
-from untildone.domain.reporting.announce import announce
 from untildone.domain.run.fact import Abandoned, Fact
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Run
@@ -90,10 +90,6 @@ class Repository(Struct, frozen=True):
         """Whether a loop runs in this worktree now."""
         return self.lock.is_held()
 
-    def head(self, run: Run) -> dict[str, object]:
-        """The state file's fields for a run of this process."""
-        return views.state(run, *_this_process())
-
     def repair(self) -> None:
         """After a dead loop: its last iteration closed in the state file, status stopped."""
         shown = read_state(self.place.top / STATE_FILE) or {}
@@ -152,7 +148,8 @@ def no_run(repository: Repository, change: str) -> UserError:
 
 
 @cache
-def _this_process() -> tuple[int, float | None]:
+def this_process() -> tuple[int, float | None]:
+    """The number of this process and when it started: together they name it for ever."""
     return os.getpid(), started_at(os.getpid())
 
 

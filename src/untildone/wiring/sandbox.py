@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Processes
 from untildone.adapters.sandbox import Sandbox, sandbox_for, trouble
 from untildone.domain.errors import UserError

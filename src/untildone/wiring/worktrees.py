@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.own_worktree import make, note_user, retire, retiring, user_of
+from untildone.adapters.git.place import Place
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice, Origin, Run
 from untildone.wiring.repository import Repository, at, here

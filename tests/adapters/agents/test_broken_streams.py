@@ -8,7 +8,7 @@ import pytest
 from tests.adapters.agents.events import EVENTS
 from tests.adapters.agents.streams import DONE, INTENT, Reader, lines, read, recorded, stream
 from untildone.domain.agents.agent import Reading
-from untildone.settings import PROGRAMS
+from untildone.settings.settings import PROGRAMS
 from untildone.wiring.agents import known_program
 
 # goose's last event is the same after an error, of which there may be one sign only; aider has no

@@ -8,7 +8,7 @@ import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
 from untildone.adapters.git.repository import discover
-from untildone.domain.errors import StepError, UserError, WorkAstray
+from untildone.domain.errors import StepError, UserError, WorkDiverged
 from untildone.domain.run.fact import Opened, Saved
 from untildone.domain.run.run import Choice, Origin
 
@@ -17,7 +17,7 @@ BACKUP = "refs/ralph/backup/demo/r1"
 
 
 def messy(repo: Worktree) -> None:
-    """Staged, unstaged, deleted, untracked and ignored, all at once."""
+    """ReplacedIndexes, unstaged, deleted, untracked and ignored, all at once."""
     repo.write(".gitignore", "*.env\n")
     repo.write("gone.txt", "gone\n")
     repo.sh("add", "-A")
@@ -103,7 +103,7 @@ def test_files_that_git_cannot_record_are_refused(repo: Worktree) -> None:
 def test_save_takes_all_work(repo: Worktree) -> None:
     messy(repo)
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     repo.write("new file.txt", "new\n")
     repo.write("other.env", "KEY=2\n")
     (repo.top / "a.txt").unlink()
@@ -128,7 +128,7 @@ def test_save_of_nothing(repo: Worktree) -> None:
 
 def test_the_agents_commits_stay_below_ours(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     assert checkpoint.commits(opened.checkpoint) == ()
     repo.write("b.txt", "b\n")
     repo.sh("add", "-A")
@@ -144,7 +144,7 @@ def test_the_agents_commits_stay_below_ours(repo: Worktree) -> None:
 
 def test_work_on_another_branch_is_brought_home(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     repo.sh("checkout", "-q", "-b", "elsewhere")
     repo.write("b.txt", "b\n")
     repo.sh("add", "-A")
@@ -158,7 +158,7 @@ def test_work_on_another_branch_is_brought_home(repo: Worktree) -> None:
 
 def test_an_amended_checkpoint_stays_an_ancestor(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     repo.write("b.txt", "b\n")
     repo.sh("add", "-A")
     repo.sh("commit", "-q", "--amend", "-m", "mine now")
@@ -173,10 +173,10 @@ def test_standing_elsewhere_is_refused(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
     repo.sh("checkout", "-q", "feature/x")
     with pytest.raises(StepError, match="HEAD is on `feature/x`"):
-        checkpoint.stand(opened.checkpoint, "1")
+        checkpoint.ensure_at(opened.checkpoint, "1")
     repo.sh("checkout", "-q", "--detach")
     with pytest.raises(StepError, match="HEAD is on `a bare commit`"):
-        checkpoint.stand(opened.checkpoint, "1")
+        checkpoint.ensure_at(opened.checkpoint, "1")
 
 
 def test_after_a_crash_while_opening(repo: Worktree) -> None:
@@ -306,12 +306,12 @@ ASTRAY: dict[str, tuple[Callable[[Worktree], None], str]] = {
 def test_work_astray_is_not_saved(name: str, repo: Worktree) -> None:
     act, message = ASTRAY[name]
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     repo.write("first.txt", "first\n")
     base = checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False).checkpoint
-    checkpoint.stand(base, "1")
+    checkpoint.ensure_at(base, "1")
     act(repo)
-    with pytest.raises(WorkAstray, match=message):
+    with pytest.raises(WorkDiverged, match=message):
         checkpoint.save(0, base, "checkpoint: 2\n", only_changes=False)
     checkpoint.revert(0, base, "2", 1)
     assert repo.origin == Origin("ralph/demo", base)
@@ -321,15 +321,15 @@ def test_work_astray_is_not_saved(name: str, repo: Worktree) -> None:
 def test_work_beside_the_initial_state_does_not_lose_it(repo: Worktree) -> None:
     repo.write("mine.txt", "not committed yet\n")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     _to_the_origin(repo)
-    with pytest.raises(WorkAstray):
+    with pytest.raises(WorkDiverged):
         checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
 
 
 def test_an_amended_checkpoint_is_not_astray(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     repo.write("mine.txt", "mine\n")
     repo.sh("add", "-A")
     repo.sh("commit", "-q", "--amend", "-m", "rewritten")

@@ -1,4 +1,4 @@
-"""Drafts of snapshots, files kept beside git, and moves that survive a power cut."""
+"""DraftIndex of snapshots, files kept beside git, and moves that survive a power cut."""
 
 import contextlib
 import errno
@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree
+from untildone.adapters.checkpoints.guard.new_files import NewFiles
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
-from untildone.adapters.checkpoints.snapshot.draft_index import Drafts
-from untildone.adapters.checkpoints.snapshot.ignored_at_start import Frozen
-from untildone.adapters.checkpoints.snapshot.new_files import Watch
+from untildone.adapters.checkpoints.snapshot.draft_index import DraftIndex
+from untildone.adapters.checkpoints.snapshot.ignore_rules import IgnoredAtStart
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.withheld_files import give_back, keep, kept_files
+from untildone.adapters.git.index import add_all
 from untildone.adapters.records.durable import move_file
 
 
@@ -23,9 +24,9 @@ def no_rename(self: Path, target: Path) -> Path:
 
 
 @pytest.fixture
-def drafts(repo: Worktree) -> Drafts:
+def drafts(repo: Worktree) -> DraftIndex:
     repo.folder.make()
-    return Drafts(repo.git(), repo.place, repo.folder.path)
+    return DraftIndex(repo.git(), repo.place, repo.folder.path)
 
 
 @pytest.fixture
@@ -35,12 +36,12 @@ def snapshots(repo: Worktree) -> Snapshots:
 
 
 def test_nothing_is_in_the_repository_before_it_is_installed(
-    repo: Worktree, drafts: Drafts
+    repo: Worktree, drafts: DraftIndex
 ) -> None:
     repo.write("new.txt", "new\n")
     before = repo.sh("count-objects"), repo.sh("status", "--porcelain")
     draft = drafts.begin()
-    assert draft.add_all().ok
+    assert add_all(draft).ok
     tree = draft.write_tree()
     assert (repo.sh("count-objects"), repo.sh("status", "--porcelain")) == before
     blob = repo.sh("hash-object", "new.txt")
@@ -52,21 +53,21 @@ def test_nothing_is_in_the_repository_before_it_is_installed(
     repo.sh("fsck", "--strict")
 
 
-def test_what_is_not_named_is_dropped(repo: Worktree, drafts: Drafts) -> None:
+def test_what_is_not_named_is_dropped(repo: Worktree, drafts: DraftIndex) -> None:
     repo.write("new.txt", "new\n")
-    assert drafts.begin().add_all().ok
+    assert add_all(drafts.begin()).ok
     drafts.install([], complete=False)
     assert not (repo.folder.path / "draft").exists()
 
 
-def test_what_a_killed_process_left_is_dropped(repo: Worktree, drafts: Drafts) -> None:
+def test_what_a_killed_process_left_is_dropped(repo: Worktree, drafts: DraftIndex) -> None:
     repo.write("new.txt", "new\n")
-    assert drafts.begin().add_all().ok
-    Drafts(repo.git(), repo.place, repo.folder.path).begin()
+    assert add_all(drafts.begin()).ok
+    DraftIndex(repo.git(), repo.place, repo.folder.path).begin()
     assert not [p for p in (repo.folder.path / "draft/objects").rglob("*") if p.is_file()]
 
 
-def test_a_locked_index_is_said(repo: Worktree, drafts: Drafts) -> None:
+def test_a_locked_index_is_said(repo: Worktree, drafts: DraftIndex) -> None:
     drafts.begin()
     lock = repo.place.git_dir / "index.lock"
     lock.touch()
@@ -83,7 +84,7 @@ def test_a_path_with_odd_signs_serves_as_object_store(repo: Worktree) -> None:
     place = type(repo.place)(odd, odd / ".git", odd / ".git")
     moved = Worktree(odd, repo.processes, place)
     moved.folder.make()
-    draft = Drafts(moved.git(), place, moved.folder.path).begin()
+    draft = DraftIndex(moved.git(), place, moved.folder.path).begin()
     assert draft.diff_trees("HEAD", draft.write_tree()) == ()
 
 
@@ -113,22 +114,27 @@ def test_a_second_look_keeps_both_files(repo: Worktree, snapshots: Snapshots) ->
         if (repo.top / "a.key").is_file():
             (repo.top / "a.key").unlink()
         repo.write(path, text)
-        keep(repo.top, [Flag(path, 3, "why"), Flag("gone.key", 3, "why")], folder, snapshots)
+        keep(
+            repo.top,
+            [Flag(path, 3, "why"), Flag("gone.key", 3, "why")],
+            folder,
+            snapshots.obstacles,
+        )
     assert kept_files(folder) == ("a.key/b.key",)
     aside = sorted((repo.folder.path / "aside").iterdir())
     assert [path.read_text() for path in aside] == ["one", "two"]
     (repo.top / "a.key").rmdir()
     repo.write("a.key", "in the way")
-    give_back(repo.top, folder, snapshots)
+    give_back(repo.top, folder, snapshots.obstacles)
     assert (repo.top / "a.key/b.key").read_text() == "three"
 
 
-def test_frozen_paths_hold_for_what_is_below(repo: Worktree) -> None:
+def test_ignored_paths_hold_for_what_is_below(repo: Worktree) -> None:
     repo.folder.make()
-    frozen = Frozen(repo.folder.path)
-    frozen.begin(b"*.o\n", ["build/"])
-    frozen.add(["sp ace*.key", "line\nbreak.key"])
-    again = Frozen(repo.folder.path)
+    ignored = IgnoredAtStart(repo.folder.path)
+    ignored.begin(b"*.o\n", ["build/"])
+    ignored.add(["sp ace*.key", "line\nbreak.key"])
+    again = IgnoredAtStart(repo.folder.path)
     names = ("build", "build/x", "sp ace*.key", "line\nbreak.key", "build.txt", "spxace.key")
     assert [again.covers(name) for name in names] == [True] * 4 + [False] * 2
     assert again.excludes.read_bytes() == b"*.o\n/build/\n/sp\\ ace\\*.key\n"
@@ -140,9 +146,11 @@ def test_large_files_are_looked_for_when_the_disk_fills(
     free = iter([1000, 950, 700, 900, 100])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(0, 0, next(free)))
     repo.folder.make()
-    watch = Watch(repo.git(), repo.place, Guard(100), Frozen(repo.folder.path))
+    new_files = NewFiles(
+        repo.git(), repo.place, Guard(100), IgnoredAtStart(repo.folder.path).covers
+    )
     repo.write("large.bin", "x" * 101)
-    found = [len(watch.large(repo.git())) for _ in range(5)]
+    found = [len(new_files.large(repo.git())) for _ in range(5)]
     assert found == [1, 0, 1, 0, 1]  # the first look of a process knows no earlier one
 
 

@@ -24,7 +24,7 @@ def worked(repo: Worktree) -> tuple[BranchCheckpoint, Opened]:
     repo.sh("add", "staged.txt")
     repo.write("untracked.txt", "untracked\n")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     repo.write("a.txt", "changed\n")
     repo.write("new.txt", "new\n")
     checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
@@ -252,7 +252,7 @@ def test_restore_without_a_backup(repo: Worktree) -> None:
 
 def test_an_attempt_is_brought_back(repo: Worktree) -> None:
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     repo.write("new.txt", "new\n")
     (repo.top / "a.txt").unlink()
     checkpoint.revert(0, opened.checkpoint, "1", 1)

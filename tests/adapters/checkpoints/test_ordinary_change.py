@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.adapters.worktree import Worktree, made, shell_git
-from untildone.adapters.git.command import GitDoor
 from untildone.adapters.git.git import Change, Git
 
 # Git's own words in a name: `add -v` prints it as two lines.
@@ -69,6 +68,11 @@ def committed(repo: Worktree) -> None:
     repo.sh("commit", "-qm", "m")
 
 
+def looked_at(repo: Worktree) -> None:
+    (repo.top / "b.txt").touch()  # so that git writes the index anew, in whichever second it is
+    repo.sh("status")
+
+
 def packed(repo: Worktree, paths: list[str]) -> None:
     """As after a clone: no object is a file of its own."""
     for path in paths:
@@ -103,7 +107,7 @@ DEEDS: dict[str, Callable[[Worktree], object]] = {
     "a staged secret": lambda repo: staged(repo, "id_rsa", SECRET),
     "a staged file that is gone": elsewhere,
     "a large file": lambda repo: repo.write("big.bin", "x" * 60 * 1024 * 1024),
-    "a look by git": lambda repo: repo.sh("status"),
+    "a look by git": looked_at,
     "a new rule": hidden,
     "a rule against a rule": shown,
     "a staged ignored file": lambda repo: staged(repo, "build.tmp", "b\n"),
@@ -128,9 +132,9 @@ def story(
     last = opened.checkpoint
     repo.write("first.txt", "1\n")
     if before:
-        checkpoint.stand(last, "1")
+        checkpoint.ensure_at(last, "1")
         last = checkpoint.save(0, last, "checkpoint: 1\n", only_changes=False).checkpoint
-    checkpoint.stand(last, "2")
+    checkpoint.ensure_at(last, "2")
     deed(repo)
     if again:
         checkpoint = repo.checkpoint()
@@ -171,7 +175,7 @@ def test_any_run_of_ordinary_stories_is_saved_as_git_would(repo: Worktree, seed:
     checkpoint, opened = repo.open()
     last = opened.checkpoint
     for n in range(15):
-        checkpoint.stand(last, str(n))
+        checkpoint.ensure_at(last, str(n))
         for path in drawn.sample(paths, drawn.randint(0, 4)):
             target = repo.top / path
             if target.exists() and drawn.random() < 0.4:
@@ -219,15 +223,15 @@ def test_trees_in_a_pack_are_asked_for_at_once(
     checkpoint, opened = repo.open()
     for path in ("d/e/b", "f/c", "f/new/x"):
         repo.write(path, "edited\n")
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     asked: list[str] = []
-    ask = GitDoor.ask
+    ask = Git.ask
 
-    def noted(self: GitDoor, *args: str, **more: Any) -> object:
+    def noted(self: Git, *args: str, **more: Any) -> object:
         asked.append(args[0])
         return ask(self, *args, **more)
 
-    monkeypatch.setattr(GitDoor, "ask", noted)
+    monkeypatch.setattr(Git, "ask", noted)
     saved = checkpoint.save(0, opened.checkpoint, "checkpoint: 1\n", only_changes=False)
     assert asked == ["add", "cat-file", "update-ref"]
     monkeypatch.undo()

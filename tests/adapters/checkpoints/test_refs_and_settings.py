@@ -16,7 +16,7 @@ def opened(repo: Worktree) -> tuple[BranchCheckpoint, str]:
     repo.sh("branch", "other")
     repo.sh("tag", "v1")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     return checkpoint, opened.checkpoint
 
 
@@ -74,7 +74,7 @@ def test_a_branch_of_another_worktree_is_theirs(repo: Worktree, tmp_path: Path) 
     other = tmp_path / "other"
     repo.sh("worktree", "add", "-q", "-b", "theirs", str(other))
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     repo.sh("-C", str(other), "commit", "-q", "--allow-empty", "-m", "theirs")
     moved = repo.sh("rev-parse", "theirs")
     assert checkpoint.revert(0, opened.checkpoint, "1", 1).remarks == ()
@@ -119,7 +119,7 @@ def test_the_users_stashes_stay(act: str, repo: Worktree) -> None:
     stash_of(repo, "two\n")
     before = repo.sh("stash", "list", "--format=%gd %H %gs")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     if act == "push":
         stash_of(repo, "agent's\n")
     else:
@@ -152,7 +152,7 @@ def test_hooks_and_own_settings_are_put_back(repo: Worktree) -> None:
         (hooks / name).chmod(0o755)
     (hooks / "update.sample").write_text("sample\n")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     (hooks / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
     (hooks / "pre-push").write_text("#!/bin/sh\nexit 1\n")
     (hooks / "commit-msg").unlink()

@@ -25,7 +25,7 @@ def prepared(repo: Worktree) -> tuple[BranchCheckpoint, str, dict[str, str]]:
     repo.write("cache/x", "cached\n")
     repo.sh("branch", "other")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     return checkpoint, opened.checkpoint, repo.files()
 
 
@@ -140,7 +140,7 @@ def test_stored_and_put_back(name: str, repo: Worktree) -> None:
     reachable = repo.sh("rev-list", REF).splitlines()
     assert set(commits) <= set(reachable)
     assert not [p for p in repo.top.rglob("*") if p.is_dir() and p.name in ("empty", "nested")]
-    checkpoint.stand(base, "1")
+    checkpoint.ensure_at(base, "1")
 
 
 def test_an_attempt_that_did_nothing(repo: Worktree) -> None:
@@ -208,7 +208,7 @@ def test_an_ignored_file_in_the_place_of_a_tracked_one_is_moved_aside(repo: Work
     saved = checkpoint.save(0, base, "checkpoint: 1\n", only_changes=False)
     repo.sh("rm", "-q", "--cached", "dir/old.env")
     repo.write("dir/old.env", "ignored\n")
-    checkpoint.stand(saved.checkpoint, "1")
+    checkpoint.ensure_at(saved.checkpoint, "1")
     checkpoint.revert(0, saved.checkpoint, "2", 1)
     assert repo.files() == before | {"dir/old.env": "tracked\n"}
     aside = repo.folder.path / "aside"
@@ -298,7 +298,7 @@ def test_revert_keeps_an_ignored_file_in_the_place_of_a_tracked_folder(repo: Wor
     repo.sh("add", "-A")
     repo.sh("add", "-f", "dir.env/t.txt")
     checkpoint, opened = repo.open()
-    checkpoint.stand(opened.checkpoint, "1")
+    checkpoint.ensure_at(opened.checkpoint, "1")
     shutil.rmtree(repo.top / "dir.env")
     repo.write("dir.env", "precious\n")
     checkpoint.revert(0, opened.checkpoint, "1", 1)

@@ -36,7 +36,7 @@ def opened(repo: Worktree) -> tuple[StashCheckpoint, FrailGit, str]:
     exclude_own_files(repo.place)
     checkpoint, git = again(repo)
     start = checkpoint.open(repo.origin, "T0").checkpoint
-    checkpoint.stand(start, "1")
+    checkpoint.ensure_at(start, "1")
     return checkpoint, git, start
 
 
@@ -49,7 +49,7 @@ def again(repo: Worktree) -> tuple[StashCheckpoint, FrailGit]:
 def test_a_crash_before_the_last_step_of_saving_is_saved_again(repo: Worktree) -> None:
     checkpoint, git, start = opened(repo)
     origin = repo.origin
-    repo.sh("checkout", "-q", "-b", "astray")
+    repo.sh("checkout", "-q", "-b", "diverged")
     repo.write("b.txt", "work\n")
     repo.sh("add", "-A")
     git.frail = True
@@ -62,7 +62,7 @@ def test_a_crash_before_the_last_step_of_saving_is_saved_again(repo: Worktree) -
     assert repo.tree(saved.commit) == {"a.txt": "dirty", "b.txt": "work"}
     assert repo.sh("stash", "list") == ""
     assert repo.sh("status", "--porcelain") == " M a.txt\n?? b.txt"
-    checkpoint.stand(saved.checkpoint, "2")
+    checkpoint.ensure_at(saved.checkpoint, "2")
 
 
 def test_a_crash_in_mid_put_back_keeps_the_entry_at_the_end(repo: Worktree) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.checks.clean_checkout import NOTE, CleanCheckout, remove_noted
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Processes
 from untildone.domain.errors import StepError
 

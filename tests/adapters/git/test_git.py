@@ -6,8 +6,18 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.git.command import clean_environment, git_failed
-from untildone.adapters.git.git import Change, Ref
+from untildone.adapters.git.git import Change, Ref, clean_environment, git_failed
+from untildone.adapters.git.index import (
+    add_all,
+    add_tree_below,
+    drop_from_index,
+    files_in_index,
+    fill_index,
+    ignored_entries,
+    ignored_under,
+    overlay,
+    reset_index,
+)
 from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.domain.errors import Interrupted, StepError
@@ -70,7 +80,7 @@ def test_trees_with_awkward_names(repo: Worktree) -> None:
     old = git.tree_of("HEAD")
     Path(os.fsencode(repo.top).decode("utf-8", "surrogateescape"), ODD).write_text("x")
     (repo.top / "a.txt").unlink()
-    assert git.add_all().ok
+    assert add_all(git).ok
     new = git.write_tree()
     blob = repo.sh("hash-object", "--stdin", stdin="x")
     old_blob, zero = repo.sh("rev-parse", "HEAD:a.txt"), "0" * 40
@@ -79,13 +89,13 @@ def test_trees_with_awkward_names(repo: Worktree) -> None:
         Change("A", "000000", "100644", blob, ODD),
     )
     assert git.diff_trees(old, old) == ()
-    assert git.files_in_index(ODD, "a.txt") == (ODD,)
+    assert files_in_index(git, ODD, "a.txt") == (ODD,)
     assert git.files_in(new, ODD) == (ODD,)
     assert git.content("HEAD", "a.txt") == b"a\n"
-    git.drop_from_index([ODD])
-    assert git.files_in_index(ODD) == ()
+    drop_from_index(git, [ODD])
+    assert files_in_index(git, ODD) == ()
     index = repo.place.git_dir / "other.index"
-    whole = git.overlay(old, git.diff_trees(old, new), index)
+    whole = overlay(git, old, git.diff_trees(old, new), index)
     assert {c.path for c in git.diff_trees(old, whole)} == {ODD}
     assert old_blob != blob
 
@@ -114,15 +124,15 @@ def test_head_moves_without_touching_files(repo: Worktree) -> None:
 def test_index_to_and_fro(repo: Worktree) -> None:
     git = repo.git()
     repo.write("new.txt", "new\n")
-    git.add_all()
-    git.reset_index("HEAD")
+    add_all(git)
+    reset_index(git, "HEAD")
     assert repo.sh("status", "--porcelain") == "?? new.txt"
     (repo.place.git_dir / "index").write_bytes(b"broken")
-    assert not git.add_all().ok
+    assert not add_all(git).ok
     (repo.place.git_dir / "index").unlink()
-    git.fill_index("HEAD")
-    git.graft("sub", git.tree_of("HEAD"))
-    assert git.files_in_index() == ("a.txt", "sub/a.txt")
+    fill_index(git, "HEAD")
+    add_tree_below(git, "sub", git.tree_of("HEAD"))
+    assert files_in_index(git) == ("a.txt", "sub/a.txt")
     assert not git.checkout_tree("nowhere").ok
 
 
@@ -131,19 +141,19 @@ def test_ignored(repo: Worktree) -> None:
     repo.write("x.log")
     repo.write("cache/deep/x")
     git = repo.git()
-    assert git.ignored_entries() == ("cache/", "x.log")
+    assert ignored_entries(git) == ("cache/", "x.log")
     rules = repo.place.git_dir / "rules"
     rules.mkdir()
     (rules / ".gitignore").write_text("*.env\n")
     paths = ["x.log", "a.env", ODD]
-    assert git.ignored_under(rules, repo.place.git_dir, paths) == ("a.env",)
-    assert git.ignored_under(rules, repo.place.git_dir, ["x.log"]) == ()
+    assert ignored_under(git, rules, repo.place.git_dir, paths) == ("a.env",)
+    assert ignored_under(git, rules, repo.place.git_dir, ["x.log"]) == ()
     excludes = repo.place.git_dir / "excludes"
     excludes.write_text("x.*\n")
     git.use_excludes(excludes)
-    assert git.ignored_under(rules, repo.place.git_dir, paths) == ("x.log", "a.env")
+    assert ignored_under(git, rules, repo.place.git_dir, paths) == ("x.log", "a.env")
     with pytest.raises(StepError, match="check-ignore"):
-        git.ignored_under(rules, repo.top / "nowhere", paths)
+        ignored_under(git, rules, repo.top / "nowhere", paths)
 
 
 def test_a_merge_in_memory(repo: Worktree) -> None:

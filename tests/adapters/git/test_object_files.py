@@ -49,7 +49,7 @@ def test_a_repository_with_longer_names(tmp_path: Path) -> None:
     shell_git(top, "init", "-q", "--object-format=sha256")
     git = Git(Processes(WakePipe().fd), top)
     git.use_fallback_identity_if_none()
-    commit = git.commit_tree(git.empty_tree(), [], "x\n")
+    commit = git.commit_tree(git.line("mktree"), [], "x\n")
     assert len(commit) == 64
     shell_git(top, "update-ref", "refs/heads/x", commit)
     assert git.resolve("refs/heads/x") == commit

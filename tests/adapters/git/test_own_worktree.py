@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.own_worktree import note_user, retire, user_of
+from untildone.adapters.git.place import Place
 
 RUN = "20260101-000000-abcd"
 

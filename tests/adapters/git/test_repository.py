@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import (
     EXCLUDE_LINE,
     check_name,

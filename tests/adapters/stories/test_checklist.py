@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.adapters.stories.checklists import checklist, grouping, task_lines
+from untildone.adapters.stories.checklists import (
+    changed_tasks,
+    checklist,
+    grouping,
+    task_lines,
+)
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 REALISTIC = Path(__file__).parents[2] / "corpus" / "openspec" / "realistic"
@@ -242,11 +247,10 @@ def test_a_story_is_found_again_after_edits_above_it() -> None:
 
 
 def test_tasks_are_found_again_by_text_and_occurrence() -> None:
-    before = parse("## 1. A\n- [ ] same\n- [ ] other\n- [ ] same\n").stories[0]
-    after = parse("## 1. A\n- [ ] new\n- [ ] same\n- [x] same\n- [ ] other\n").stories[0]
-    keys = checklist.by_text(before).keys()
-    found = {key: task.done for key, task in checklist.by_text(after).items() if key in keys}
-    assert found == {("same", 1): False, ("other", 1): False, ("same", 2): True}
+    before = parse("## 1. A\n- [ ] same\n- [ ] other\n- [ ] more\n- [ ] same\n")
+    after = parse("## 1. A\n- [ ] new\n- [ ] same\n- [x] same\n- [x] other\n- [ ] more\n")
+    found = changed_tasks.newly_done(before, after)
+    assert [(each.task.line, each.was.line) for each in found] == [(4, 5), (5, 3)]
 
 
 PIECES = st.sampled_from(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories import delta_specs, openspec
+from untildone.adapters.stories import openspec, openspec_documents
 from untildone.adapters.stories.openspec import OpenSpec
 from untildone.adapters.stories.source_kind import Found
 from untildone.domain.errors import StoriesError
@@ -165,7 +165,7 @@ It MUST import.
 
 @pytest.mark.parametrize("text", [SPEC, "\ufeff" + SPEC, SPEC.replace("\n", "\r\n")])
 def test_delta_specs(text: str) -> None:
-    found = delta_specs.parse(text.encode(), "s.md")
+    found = openspec_documents.requirements_of(text.encode(), "s.md")
     assert [(one.operation, one.name) for one in found] == [
         ("ADDED", "Export"),
         ("MODIFIED", "Import"),
@@ -202,15 +202,15 @@ def test_context_of_both_eras(tmp_path: Path) -> None:
     assert source.context(story()).pointers == (*context.pointers, "openspec/config.yaml")
 
 
-def requirement(name: str, size: int) -> delta_specs.Requirement:
-    return delta_specs.Requirement("ADDED", name, f"{name}.md", f"{name} {'.' * size}")
+def requirement(name: str, size: int) -> openspec_documents.Requirement:
+    return openspec_documents.Requirement("ADDED", name, f"{name}.md", f"{name} {'.' * size}")
 
 
 def test_the_nearest_requirements_are_taken_when_there_are_too_many() -> None:
     many = [requirement(f"thing{n}", 1500) for n in range(8)] + [
         requirement("invoice export", 1500)
     ]
-    taken = delta_specs.fitting(many, story("Invoices", "Write the invoice export"))
+    taken = openspec_documents.fitting(many, story("Invoices", "Write the invoice export"))
     assert [entry.split("\n")[-1][:14].strip(" .") for entry in taken[:-1]] == [
         "invoice export",
         "thing0",
@@ -219,15 +219,15 @@ def test_the_nearest_requirements_are_taken_when_there_are_too_many() -> None:
     assert taken[-1].startswith(
         "6 more requirements are left out here; read the rest in: thing2.md, "
     )
-    assert sum(map(len, taken[:-1])) <= delta_specs.SCENARIOS_LIMIT
+    assert sum(map(len, taken[:-1])) <= openspec_documents.SCENARIOS_LIMIT
 
 
 def test_texts_without_blanks_are_compared_too() -> None:
     many = [requirement(name, 4000) for name in ("画面表示", "請求書出力")]
-    assert "請求書出力" in delta_specs.fitting(many, story("請求書を作る"))[0]
+    assert "請求書出力" in openspec_documents.fitting(many, story("請求書を作る"))[0]
 
 
 def test_one_huge_requirement_is_cut() -> None:
-    (entry,) = delta_specs.fitting([requirement("a", 20_000)], story())
+    (entry,) = openspec_documents.fitting([requirement("a", 20_000)], story())
     assert entry.endswith("\n(The rest of this requirement is left out.)")
-    assert len(entry) < delta_specs.SCENARIOS_LIMIT + 100
+    assert len(entry) < openspec_documents.SCENARIOS_LIMIT + 100

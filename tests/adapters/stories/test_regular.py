@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from untildone.adapters.stories.checklists import fast_reader, grouping
-from untildone.adapters.stories.checklists.checklist import USUAL, _scanned
+from untildone.adapters.stories.checklists.checklist import DEFAULT_RULES, _scanned
 from untildone.adapters.stories.checklists.task_lines import split
 from untildone.domain.stories.story import Story
 
@@ -62,7 +62,7 @@ ODD_LINES = st.sampled_from([*ODD.splitlines(keepends=True), *SIGNS])
 
 def at_length(data: bytes) -> tuple[Story, ...]:
     lines = split(data)
-    return grouping.stories(lines, _scanned(lines, USUAL)[0])
+    return grouping.stories(lines, _scanned(lines, DEFAULT_RULES)[0])
 
 
 @given(USUAL_FILES)
@@ -98,4 +98,4 @@ def test_whatever_else_is_in_it_makes_no_difference(
     found = fast_reader.stories(spoilt)
     if found is not None:
         assert found == at_length(spoilt)
-        assert _scanned(split(spoilt), USUAL)[1] == []
+        assert _scanned(split(spoilt), DEFAULT_RULES)[1] == []

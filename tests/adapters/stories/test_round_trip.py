@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from untildone.adapters.stories import kiro, markdown, speckit
-from untildone.adapters.stories.checklists.checklist import USUAL, Rules
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist import DEFAULT_RULES, Rules
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile
 from untildone.domain.stories.story import StoryBook
 
 RULES = {
-    "openspec": USUAL,
+    "openspec": DEFAULT_RULES,
     "speckit": speckit.RULES,
     "kiro": kiro.RULES,
     "markdown": markdown.RULES,

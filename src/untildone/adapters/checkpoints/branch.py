@@ -2,11 +2,11 @@
 
 from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, Ref
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
-from untildone.adapters.records.operations import Stand
-from untildone.domain.errors import StepError, UserError, WorkAstray
+from untildone.adapters.records.operations import RepoState
+from untildone.domain.errors import StepError, UserError, WorkDiverged
 from untildone.domain.run.fact import Opened, Reverted, Saved
 from untildone.domain.run.run import Choice, Origin
 
@@ -26,7 +26,7 @@ class BranchCheckpoint(Workspace):
         """Save the user's exact state, then go to `ralph/CHANGE` with everything committed."""
         git, why = self._git, f"untildone: start {self._change}"
         stored = self._opening.store(origin, self._ref, stamp)
-        self._note("start", stored.before, self._stand(stored.opened.checkpoint))
+        self._note("start", stored.before, self._state_at(stored.opened.checkpoint))
         git.update_refs(stored.updates, why)
         git.point_head(self._branch, why)
         install_index(self._place, stored.index)
@@ -70,13 +70,13 @@ class BranchCheckpoint(Workspace):
         if choice is Choice.CLEANUP:
             self._refuse_without_folder()
             return self._closing.cleanup(origin)
-        tip = self._stand(self._git.resolve(self._ref))
+        tip = self._state_at(self._git.resolve(self._ref))
         self._note("keep", tip, tip)
         return ()
 
-    def _stand(self, commit: str) -> Stand:
+    def _state_at(self, commit: str) -> RepoState:
         """On the branch at a commit, with its files."""
-        return Stand(self._ref, {self._ref: commit}, commit)
+        return RepoState(self._ref, {self._ref: commit}, commit)
 
     def _enter(self) -> None:
         branch, _ = head_of(self._place.git_dir)
@@ -96,7 +96,7 @@ class BranchCheckpoint(Workspace):
             )
         self._git.do("checkout", "-q", self._branch)
 
-    def stand(self, checkpoint: str, story_id: str) -> None:
+    def ensure_at(self, checkpoint: str, story_id: str) -> None:
         """Before an agent starts: on the branch, at the checkpoint, the surroundings noted."""
         branch, _ = head_of(self._place.git_dir)
         refs = self._refs.now()
@@ -108,12 +108,12 @@ class BranchCheckpoint(Workspace):
                 state="Nothing was changed.",
                 hint=f"git checkout {self._branch} && untildone resume {self._change}",
             )
-        self._snapshots.stands(checkpoint)
-        self._surroundings.note(refs)
+        self._snapshots.call_starts(checkpoint)
+        self._outside.note(refs)
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made since the checkpoint, wherever HEAD is now."""
-        self._remarks = self._surroundings.put_settings_back()
+        self._remarks = self._outside.put_settings_back()
         return self._git.commits_since(checkpoint, self._tips(self._refs.now()))
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
@@ -122,20 +122,20 @@ class BranchCheckpoint(Workspace):
         remarks = self._settled_remarks()
         refs = self._refs.now()
         tips = self._tips(refs)
-        if not only_changes and (astray := self._astray(checkpoint, refs)):
-            raise WorkAstray(astray)
+        if not only_changes and (diverged := self._diverged(checkpoint, refs)):
+            raise WorkDiverged(diverged)
         snapshot = self._snapshots.take(checkpoint, listed=False)
         good = [tip for tip in tips if tip != checkpoint and git.is_ancestor(checkpoint, tip)]
         parent = good[0] if good else checkpoint
         commit = ""
         if not (only_changes and git.tree_of(parent) == snapshot.tree):
             commit = git.commit_tree(snapshot.tree, [parent], message)
-        self._snapshots.raw.keep(commit or parent, snapshot.raws)
+        self._snapshots.unconverted.keep(commit or parent, snapshot.disk_blobs)
         strays = [tip for tip in tips if tip not in (checkpoint, parent)]
-        back, moved = self._surroundings.refs_back(refs, strays, self._ref)
+        back, moved = self._outside.refs_back(refs, strays, self._ref)
         updates = [*back, (self._ref, commit or parent, self._at(refs))]
         if commit:
-            self._note("checkpoint", self._stand(checkpoint), self._stand(commit))
+            self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
         self._refs.moved(self._ref, commit or parent)
@@ -156,11 +156,11 @@ class BranchCheckpoint(Workspace):
         same = self._git.ask("diff-index", "--cached", "--quiet", commit).ok
         return same and head in self._git.parents(commit)
 
-    def astray(self, checkpoint: str) -> str:
+    def diverged(self, checkpoint: str) -> str:
         """Why saving this work would drop finished stories, or nothing."""
-        return self._astray(checkpoint, self._refs.now())
+        return self._diverged(checkpoint, self._refs.now())
 
-    def _astray(self, checkpoint: str, refs: dict[str, Ref]) -> str:
+    def _diverged(self, checkpoint: str, refs: dict[str, Ref]) -> str:
         git = self._git
         head = self._head_commit(refs)
         if self._left_in_conflict():
@@ -195,13 +195,13 @@ class BranchCheckpoint(Workspace):
         tips = self._tips(refs)
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
         stored = self._attempts.store(ref, snapshot, checkpoint, tips)
-        before = Stand(self._ref, {self._ref: self._at(refs) or checkpoint}, stored)
-        self._note("put-back", before, self._stand(checkpoint))
-        back, moved = self._surroundings.refs_back(refs, [], self._ref)
+        before = RepoState(self._ref, {self._ref: self._at(refs) or checkpoint}, stored)
+        self._note("put-back", before, self._state_at(checkpoint))
+        back, moved = self._outside.refs_back(refs, [], self._ref)
         updates = [*back, (self._ref, checkpoint, self._at(refs))]
         self._git.update_refs(updates, f"untildone: put back to {checkpoint[:12]}")
         self._head_on_branch()
-        since = self._surroundings.noted_at()
+        since = self._outside.noted_at()
         late = self._attempts.put_back(ref, snapshot, checkpoint, since)
         remarks = (*remarks, *snapshot.remarks, *moved, *late)
         return Reverted(lane, ref, remarks, snapshot.changed_tree)

@@ -2,28 +2,29 @@
 
 import contextlib
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from untildone.adapters.checkpoints.snapshot.compare import Snapshot
-from untildone.adapters.checkpoints.snapshot.nested_git_folders import made_inside
 from untildone.adapters.checkpoints.snapshot.readonly_folders import (
     check_gone,
     make_writable,
     unlock,
 )
+from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
-from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
 from untildone.adapters.checkpoints.snapshot.unaddable_files import make_readable
-from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.checkpoints.snapshot.withheld_files import keep, kept_folder
-from untildone.adapters.git.command import Place, git_failed
-from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.git import Git, RefUpdate, git_failed
+from untildone.adapters.git.index import overlay, untracked_entries
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
 
 PUT_BACK_TRIES = 3
 
 
-class Attempts:
+class FailedAttempts:
     """Stores attempts of one run and puts the tree back; nothing is overwritten unsaved."""
 
     def __init__(
@@ -38,55 +39,57 @@ class Attempts:
 
     def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> str:
         """Store files and commits of an attempt; a second look adds to the first."""
-        git, raw = self._git, self._snapshots.raw
+        git, raw = self._git, self._snapshots.unconverted
         earlier = self._of_this_run(ref)
-        tree, raws = snapshot.tree, snapshot.raws
+        tree, disk_blobs = snapshot.tree, snapshot.disk_blobs
         flagged = [flag.path for flag in snapshot.flagged]
         kept = self._snapshots.staged
-        staged = kept.commits(checkpoint, tree, flagged, self._snapshots.ignored)
+        staged = kept.commits(checkpoint, tree, flagged, self._snapshots.ignore_rules.ignored)
         if earlier:
             # A second look (late files, or a crash in mid put-back) adds to the attempt.
-            raws = raws and self._added(raws, earlier, checkpoint)
+            disk_blobs = disk_blobs and self._added(disk_blobs, earlier, checkpoint)
             if not snapshot.changes and not staged:
-                raw.keep(earlier, raws)
+                raw.keep(earlier, disk_blobs)
                 return earlier
             index = self._folder / "attempt.index"
-            tree = git.overlay(git.tree_of(earlier), snapshot.changes, index)
+            tree = overlay(git, git.tree_of(earlier), snapshot.changes, index)
             index.unlink()
         strays = [tip for tip in tips if tip != checkpoint]
         parents = [checkpoint, *strays, *staged, *([earlier] if earlier else [])]
         label = ref.removeprefix("refs/ralph/attempts/")
         message = f"attempt: {label}\n\nUntildone-Run: {self._run_id}\n"
         commit = git.commit_tree(tree, parents, message)
-        raw.keep(commit, raws)
+        raw.keep(commit, disk_blobs)
         git.update_refs([(ref, commit, earlier)], "untildone: save the attempt")
         self._snapshots.staged.forget()
         return commit
 
-    def _added(self, raws: Raws, earlier: str, checkpoint: str) -> Raws:
+    def _added(self, disk_blobs: DiskBlobs, earlier: str, checkpoint: str) -> DiskBlobs:
         """The bytes of an earlier look, and those of a later one that are not the checkpoint's."""
-        raw = self._snapshots.raw
+        raw = self._snapshots.unconverted
         before = raw.of(checkpoint)
-        return raw.of(earlier) | {p: name for p, name in raws.items() if before.get(p) != name}
+        return raw.of(earlier) | {
+            p: name for p, name in disk_blobs.items() if before.get(p) != name
+        }
 
     def _make_room(self, ref: str, snapshot: Snapshot) -> None:
-        top = self._place.top
+        top, obstacles = self._place.top, self._snapshots.obstacles
         unlock(top, (change.path for change in snapshot.changes))
         unlock(top, (flag.path for flag in snapshot.flagged))
         unlock(top, (f"{path}/" for path in snapshot.nested))
         kept = kept_folder(self._folder, ref.removeprefix(self._prefix))
         make_readable(top, snapshot.flagged)
-        keep(top, snapshot.flagged, kept, self._snapshots)
-        self._snapshots.let_go(snapshot.changes)
+        keep(top, snapshot.flagged, kept, obstacles)
+        self._snapshots.move_unconverted(snapshot.changes)
         for path in snapshot.nested:
             if (top / path).is_dir():
-                self._snapshots.move_aside(top / path)
+                obstacles.move_aside(top / path)
         for change in snapshot.changes:
             # Ignored files and folders in the place of a tracked file: git would overwrite them.
-            obstacle = self._snapshots.obstacle(change.path) if change.status == "D" else ""
+            obstacle = obstacles.at(change.path) if change.status == "D" else ""
             if obstacle:
                 make_writable(top / obstacle)  # a folder that is locked cannot be moved
-                self._snapshots.move_aside(top / obstacle)
+                obstacles.move_aside(top / obstacle)
 
     def _of_this_run(self, ref: str) -> str:
         """The attempt stored under this ref, if this run stored it; an older run's makes room."""
@@ -116,11 +119,11 @@ class Attempts:
             self.store(ref, snapshot, checkpoint, [])
         new = (change.path for change in snapshot.changes if change.status == "A")
         check_gone(self._place.top, new, answer)
-        write_out(self._git, self._place.top, self._folder)
-        raw = self._snapshots.raw
-        raw.put_back(checkpoint, raw.of(checkpoint), snapshot.raws or {})
+        write_skipped_files(self._git, self._place.top, self._folder)
+        raw = self._snapshots.unconverted
+        raw.put_back(checkpoint, raw.of(checkpoint), snapshot.disk_blobs or {})
         self._snapshots.submodules.put_back(ref)
-        left = self._git.untracked_entries()
+        left = untracked_entries(self._git)
         moved = (*self._move_unread(left, since), *self._move_repositories(checkpoint, left, since))
         self._remove_new_empty_folders(left, since)
         return moved
@@ -137,7 +140,7 @@ class Attempts:
             if path.is_symlink() or not path.is_dir() or os.access(path, os.R_OK | os.X_OK):
                 continue
             if path.stat().st_ctime >= since and make_writable(path) and any(path.iterdir()):
-                place = self._snapshots.move_aside(path)
+                place = self._snapshots.obstacles.move_aside(path)
                 moved.append(f"Nobody could read `{entry}`; it was moved to: {place}")
         return tuple(moved)
 
@@ -145,9 +148,9 @@ class Attempts:
         self, checkpoint: str, left: tuple[str, ...], since: float
     ) -> tuple[str, ...]:
         top, moved = self._place.top, []
-        for path in made_inside(self._git, top, checkpoint, left, since):
+        for path in _nested_git_folders(self._git, top, checkpoint, left, since):
             unlock(top, [f"{path.relative_to(top)}/"])
-            place = self._snapshots.move_aside(path)
+            place = self._snapshots.obstacles.move_aside(path)
             moved.append(f"The attempt made `{path.relative_to(top)}`; it was moved to: {place}")
         return tuple(moved)
 
@@ -164,3 +167,27 @@ class Attempts:
                         make_writable(path.parent)
                     with contextlib.suppress(OSError):
                         path.rmdir()
+
+
+def _nested_git_folders(
+    git: Git, top: Path, checkpoint: str, untracked: Iterable[str], since: float
+) -> list[Path]:
+    """Those that an attempt made, in folders of the checkpoint and in what it left untracked."""
+    found = [top / folder / ".git" for folder in _folders(git, checkpoint)]
+    for entry in untracked:
+        found += (Path(at) / ".git" for at, _, _ in os.walk(top / entry))
+    return [path for path in found if os.path.lexists(path) and _is_made_since(path, since)]
+
+
+def _folders(git: Git, commit: str) -> Iterator[str]:
+    rows = os.fsdecode(git.do("ls-tree", "-r", "-d", "-z", "--full-tree", commit)).split("\0")
+    for row in rows:
+        meta, _, path = row.partition("\t")
+        if " tree " in meta:  # submodules are listed, too
+            yield path
+
+
+def _is_made_since(path: Path, since: float) -> bool:
+    """By the age of all that is in it: git commands touch a part of an old repository only."""
+    inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
+    return all(entry.lstat().st_ctime >= since for entry in (path, *inside))

@@ -8,16 +8,19 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import PurePath
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
-from untildone.adapters.checkpoints.snapshot.hidden_index_flags import overlook_again
 from untildone.adapters.checkpoints.snapshot.readonly_folders import check_gone, unlock
+from untildone.adapters.checkpoints.snapshot.skipped_files import (
+    restore_index_flags,
+    write_skipped_files,
+)
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
-from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
-from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.checkpoints.snapshot.withheld_files import exchange, give_back, kept_of
-from untildone.adapters.git.command import Place, git_failed
-from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.git import Git, RefUpdate, git_failed
+from untildone.adapters.git.index import fill_index, overlay, reset_index
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, head_ref, home, install_index, is_here
-from untildone.adapters.records.operations import Operation, OperationLog, Stand
+from untildone.adapters.records.operations import Operation, OperationLog, RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import CloseRefused, StepError, UserError
 from untildone.domain.run.run import Origin
@@ -70,8 +73,8 @@ class Closing:
             merged = self._merge(now, work, tree)
             files, index = self.keep_after("cleanup", merged, work), ""
         copy = self.snapshots.staged.copied(f"index.{self._stamp()}") if staged else ""
-        before = Stand(self._ref, {self._ref: tip}, work, copy)
-        self._note("cleanup", before, Stand(origin.head, {self._ref: ""}, files, index))
+        before = RepoState(self._ref, {self._ref: tip}, work, copy)
+        self._note("cleanup", before, RepoState(origin.head, {self._ref: ""}, files, index))
         archive = f"refs/ralph/archive/{self._change}/{self._stamp()}"
         self.git.update_refs([(archive, work, "")], "untildone: keep the run's commits")
         moved = now != origin.commit
@@ -122,11 +125,11 @@ class Closing:
                 kept.append(ref)
             updates.append((name, origin.commit, now))
             before[name] = now
-        was = Stand(head_ref(self._place), before, git.resolve(kept[0]), index)
+        was = RepoState(head_ref(self._place), before, git.resolve(kept[0]), index)
         moved = {ref: new for ref, new, _ in updates if new}
         back = {ref: moved.get(ref, "") for ref in before}
-        self._note("restore", was, Stand(origin.head, back, backup, USERS_INDEX))
-        wanted = self.snapshots.raw.of(backup)
+        self._note("restore", was, RepoState(origin.head, back, backup, USERS_INDEX))
+        wanted = self.snapshots.unconverted.of(backup)
         with self.index_kept(index):
             self.to_tree(was.files, git.tree_of(backup), index, wanted)
         if updates:
@@ -155,18 +158,20 @@ class Closing:
             made = git.diff_trees(f"{commit}^1", commit)
             index = self.folder / "attempt.index"
             now = git.tree_of(stored)
-            tree = git.overlay(now, made, index, with_deletions=True)
+            tree = overlay(git, now, made, index, with_deletions=True)
             index.unlink()
             here, files = head_ref(self._place), git.resolve(stored)
             label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
             kept = kept_of(self.folder.parent, label, git.message(commit))
             room = self.folder / "beside" / self._stamp()
             was, will = exchange(self._place.top, kept, room, self.folder.parent)
-            after = Stand(here, {}, self.keep_after("attempt", tree, files), beside=will)
-            self._note("attempt --restore", Stand(here, {}, files, copy, was), after)
-            self.to_tree(files, tree, copy, self.snapshots.raw.with_attempt(commit, files, made))
+            after = RepoState(here, {}, self.keep_after("attempt", tree, files), beside=will)
+            self._note("attempt --restore", RepoState(here, {}, files, copy, was), after)
+            self.to_tree(
+                files, tree, copy, self.snapshots.unconverted.with_attempt(commit, files, made)
+            )
         install_index(self._place, self.folder / copy)
-        give_back(self._place.top, kept, self.snapshots, room)
+        give_back(self._place.top, kept, self.snapshots.obstacles, room)
         return stored
 
     # -----------------------------------------------------------------------------------------
@@ -214,7 +219,7 @@ class Closing:
             raise CloseRefused(
                 f"The original branch has moved and conflicts in: {files}", state=state, hint=hint
             )
-        hidden = self.snapshots.in_the_way(tree, merged)
+        hidden = self.snapshots.obstacles.overwritten_by(tree, merged)
         if hidden:
             raise CloseRefused(
                 f"The moved original branch would overwrite ignored files: {', '.join(hidden)}",
@@ -229,7 +234,7 @@ class Closing:
                 state=state,
                 hint=hint,
             )
-        write_out(self.git, self._place.top, self.folder)
+        write_skipped_files(self.git, self._place.top, self.folder)
         return merged
 
     def _finish_cleanup(self, origin: Origin) -> tuple[str, ...]:
@@ -254,7 +259,7 @@ class Closing:
         """A copy of an index from earlier in its place, or else an index of the fallback."""
         saved = self.folder / name
         if not saved.is_file():
-            self.git.reset_index(fallback)
+            reset_index(self.git, fallback)
             return
         # Files that were only announced (`git add -N`) stand for an empty blob that no tree
         # holds: a `git gc` may have removed it.
@@ -266,8 +271,8 @@ class Closing:
         git, staged = self.git, f"refs/ralph/backup/{self._change}/{self._run_id}^2"
         some = git.resolve(staged) and git.tree_of(staged) != git.tree_of(f"{staged}^1")
         merged, conflicts = git.merged_tree("HEAD", staged) if some else ("HEAD", ())
-        git.reset_index("HEAD" if conflicts else merged)
-        overlook_again(git, self.folder / USERS_INDEX)
+        reset_index(git, "HEAD" if conflicts else merged)
+        restore_index_flags(git, self.folder / USERS_INDEX)
         if conflicts:
             files = ", ".join(dict.fromkeys(conflicts))
             yield f"The moved original branch changed what you had staged: {files}"
@@ -285,11 +290,11 @@ class Closing:
     def copied_index(self) -> str:
         name = f"index.{self._stamp()}"
         if not (self._place.git_dir / "index").exists():
-            self.git.fill_index("HEAD")
+            fill_index(self.git, "HEAD")
         shutil.copy2(self._place.git_dir / "index", self.folder / name)
         return name
 
-    def _note(self, name: str, before: Stand, after: Stand) -> None:
+    def _note(self, name: str, before: RepoState, after: RepoState) -> None:
         self._log.add(Operation(name, self._change, self._run_id, before, after))
 
     def work_at(self, tip: str) -> tuple[str, str, bool]:
@@ -303,7 +308,7 @@ class Closing:
         if snapshot.changes or staged:
             message = f"work at cleanup\n\nUntildone-Run: {self._run_id}\n"
             commit = self.git.commit_tree(snapshot.tree, [tip, *staged], message)
-        self.snapshots.raw.keep(commit, snapshot.raws)
+        self.snapshots.unconverted.keep(commit, snapshot.disk_blobs)
         return commit, snapshot.tree, bool(staged)
 
     def store_current(self, what: str, head: str, also: Iterable[str] = ()) -> str:
@@ -313,7 +318,7 @@ class Closing:
         message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
         parents = dict.fromkeys((head, *staged, *filter(None, also)))
         commit = self.git.commit_tree(snapshot.tree, parents, message)
-        self.snapshots.raw.keep(commit, snapshot.raws)
+        self.snapshots.unconverted.keep(commit, snapshot.disk_blobs)
         ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
         self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
         self.snapshots.staged.forget()
@@ -327,16 +332,19 @@ class Closing:
         self.git.update_refs([(ref, commit, None)], f"untildone: store after {what}")
         return commit
 
-    def to_tree(self, now: str, tree: str, index: str, wanted: Raws) -> None:
+    def to_tree(self, now: str, tree: str, index: str, wanted: DiskBlobs) -> None:
         """Bring files and index from a commit that is stored to a tree, with its bytes on disk.
 
         If that cannot be done, the copy of the index comes back.
         """
         changes = self.git.diff_trees(now, tree)
         unlock(self._place.top, (change.path for change in changes))
-        self.snapshots.let_go(changes)
-        for path in (*self.snapshots.in_the_way(now, tree), *self._leaving(now, tree)):
-            self.snapshots.move_aside(self._place.top / path)
+        self.snapshots.move_unconverted(changes)
+        for path in (
+            *self.snapshots.obstacles.overwritten_by(now, tree),
+            *self._leaving(now, tree),
+        ):
+            self.snapshots.obstacles.move_aside(self._place.top / path)
         answer = self.git.checkout_tree(tree)
         if not answer.ok:
             install_index(self._place, self.folder / index)
@@ -344,8 +352,8 @@ class Closing:
             raise StepError(failed.message, state="What was there is stored under refs/ralph.")
         gone = (change.path for change in changes if change.status == "D")
         check_gone(self._place.top, gone, answer)
-        write_out(self.git, self._place.top, self.folder)
-        self.snapshots.raw.put_back(tree, wanted, self.snapshots.raw.of(now))
+        write_skipped_files(self.git, self._place.top, self.folder)
+        self.snapshots.unconverted.put_back(tree, wanted, self.snapshots.unconverted.of(now))
 
     def _leaving(self, now: str, tree: str) -> tuple[str, ...]:
         """Repositories inside this one of which nothing stays: git takes their files for ours."""

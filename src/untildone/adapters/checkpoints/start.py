@@ -7,11 +7,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
-from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
-from untildone.adapters.git.command import Place
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.index import ignored_entries
 from untildone.adapters.git.object_files import content
-from untildone.adapters.records.operations import Stand
+from untildone.adapters.git.place import Place
+from untildone.adapters.records.operations import RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import Interrupted, StepError, UserError
 from untildone.domain.run.fact import Opened
@@ -24,7 +25,7 @@ class Stored(Struct, frozen=True):
     opened: Opened
     updates: list[RefUpdate]
     index: Path
-    before: Stand
+    before: RepoState
 
 
 class Opening:
@@ -46,7 +47,7 @@ class Opening:
         shutil.copy2(self._place.git_dir / "index", self._folder / USERS_INDEX)
         staged = git.write_tree(index=self._copied_index("index.staged"))
         work = self._copied_index("index.work")
-        tree, nested, raws = self._add_users_files(work, staged)
+        tree, nested, disk_blobs = self._add_users_files(work, staged)
         self._freeze_excludes(nested)
         trailer = f"\n\nUntildone-Run: {self._folder.name}\n"
         index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
@@ -54,7 +55,7 @@ class Opening:
         backup = git.commit_tree(tree, parents, "files before the run" + trailer)
         initial = git.commit_tree(tree, [origin.commit], "initial state" + trailer)
         for commit in (backup, initial):
-            self._snapshots.raw.keep(commit, raws)
+            self._snapshots.unconverted.keep(commit, disk_blobs)
         updates: list[RefUpdate] = [(self.backup_ref, backup, "")]
         earlier = git.resolve(own)
         archived = ""
@@ -63,12 +64,14 @@ class Opening:
             updates.append((archived, earlier, ""))
         updates.append((own, initial, earlier))
         remarks = tuple(f"A nested git repository is left out of the run: {p}" for p in nested)
-        remarks += tuple(_overlooked(path) for path in self._snapshots.overlooked)
-        before = Stand(origin.head, {own: earlier}, backup, USERS_INDEX)
+        remarks += tuple(_index_flagged(path) for path in self._snapshots.index_flagged)
+        before = RepoState(origin.head, {own: earlier}, backup, USERS_INDEX)
         opened = Opened(origin, initial, self.backup_ref, archived, remarks)
         return Stored(opened, updates, work, before)
 
-    def _add_users_files(self, work: Path, staged: str) -> tuple[str, tuple[str, ...], Raws | None]:
+    def _add_users_files(
+        self, work: Path, staged: str
+    ) -> tuple[str, tuple[str, ...], DiskBlobs | None]:
         try:
             return self._snapshots.add_users_files(work, staged)
         except Interrupted:
@@ -90,11 +93,11 @@ class Opening:
         own = self._git.config("core.excludesfile")
         xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
         text = content(Path(own).expanduser() if own else Path(xdg) / "git" / "ignore")
-        frozen = [*self._git.ignored_entries(), *(f"{path}/" for path in nested)]
-        rules = self._snapshots.frozen
+        frozen = [*ignored_entries(self._git), *(f"{path}/" for path in nested)]
+        rules = self._snapshots.ignore_rules.at_start
         rules.begin(text, frozen)
         self._git.use_excludes(rules.excludes)
 
 
-def _overlooked(path: str) -> str:
+def _index_flagged(path: str) -> str:
     return f"Git was told to overlook `{path}`; `initial state` holds it as it is on disk"

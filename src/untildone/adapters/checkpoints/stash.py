@@ -1,6 +1,7 @@
 """Checkpoints that leave HEAD, branch and index alone; `git stash list` shows the state before."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -9,13 +10,13 @@ from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guar
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import Before, StashEntries
 from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.object_files import content
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
-from untildone.adapters.records.operations import Stand
+from untildone.adapters.records.operations import RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
-from untildone.domain.errors import StepError, UserError, WorkAstray
+from untildone.domain.errors import StepError, UserError, WorkDiverged
 from untildone.domain.run.fact import Opened, Reverted, Saved
 from untildone.domain.run.run import Choice, Origin
 
@@ -50,7 +51,7 @@ class StashCheckpoint(Workspace):
     def open(self, origin: Origin, stamp: str) -> Opened:
         """Save the user's exact state; nothing that the user sees is touched."""
         stored = self._opening.store(origin, self._ref, stamp)
-        self._note("start", stored.before, self._stand(stored.opened.checkpoint))
+        self._note("start", stored.before, self._state_at(stored.opened.checkpoint))
         self._git.update_refs(stored.updates, f"untildone: start {self._change}")
         stored.index.replace(self._folder / "index")
         self._git.use_index(self._folder / "index")
@@ -79,21 +80,21 @@ class StashCheckpoint(Workspace):
         edited = () if tip == checkpoint else ("Edits by hand are kept",)
         return tip, (*edited, *remarks)
 
-    def stand(self, checkpoint: str, story_id: str) -> None:
+    def ensure_at(self, checkpoint: str, story_id: str) -> None:
         """Before an agent starts: where the user was, the state in the stash list."""
         if not self._at_home() or self._git.resolve(self._ref) != checkpoint:
             raise StepError(self._left(), state="Nothing was changed.", hint=self._way_back())
         before = Before(self._origin, self._staged(), checkpoint)
         self._remarks = self._entries.store(story_id, before, self._folder / "stash.index")
-        self._snapshots.stands(checkpoint)
-        self._surroundings.note(self._refs.now())
+        self._snapshots.call_starts(checkpoint)
+        self._outside.note(self._refs.now())
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made, wherever HEAD is now."""
-        self._remarks = (*self._remarks, *self._surroundings.put_settings_back())
+        self._remarks = (*self._remarks, *self._outside.put_settings_back())
         return self._git.commits_since(self._origin.commit, self._strays(self._refs.now()))
 
-    def astray(self, checkpoint: str) -> str:
+    def diverged(self, checkpoint: str) -> str:
         """Why saving this work would drop what was there, or nothing."""
         if self._left_in_conflict():
             return HALF_DONE
@@ -109,15 +110,15 @@ class StashCheckpoint(Workspace):
         """A private commit of all work; the agent's own commits are stored, the files stay."""
         remarks = self._settled_remarks()
         refs = self._refs.now()
-        if not only_changes and (astray := self.astray(checkpoint)):
-            raise WorkAstray(astray)
+        if not only_changes and (diverged := self.diverged(checkpoint)):
+            raise WorkDiverged(diverged)
         snapshot = self._snapshots.take(checkpoint)
         commit = ""
         if snapshot.changes or not only_changes:
             commit = self._git.commit_tree(snapshot.tree, [checkpoint], message)
-        self._snapshots.raw.keep(commit or checkpoint, snapshot.raws)
+        self._snapshots.unconverted.keep(commit or checkpoint, snapshot.disk_blobs)
         if commit:
-            self._note("checkpoint", self._stand(checkpoint), self._stand(commit))
+            self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
         moved = self._settle(refs)
         dropped = self._entries.drop(_trailer(message, "Untildone-Story"))
         # Last: it says that all of this is done.
@@ -135,11 +136,13 @@ class StashCheckpoint(Workspace):
         refs = self._refs.now()
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
         stored = self._attempts.store(ref, snapshot, checkpoint, self._strays(refs))
-        before = Stand(self._origin.head, {self._ref: checkpoint}, stored, self._users_index.name)
-        self._note("put-back", before, self._stand(checkpoint))
+        before = RepoState(
+            self._origin.head, {self._ref: checkpoint}, stored, self._users_index.name
+        )
+        self._note("put-back", before, self._state_at(checkpoint))
         moved = self._settle(refs)
         self._git.update_refs([(self._ref, checkpoint, None)], f"untildone: back to {checkpoint}")
-        since = self._surroundings.noted_at()
+        since = self._outside.noted_at()
         late = self._attempts.put_back(ref, snapshot, checkpoint, since)
         self._put_back_mark.unlink()
         remarks = (*remarks, *snapshot.remarks, *moved, *late)
@@ -157,7 +160,7 @@ class StashCheckpoint(Workspace):
         if not tip:
             return dropped
         shutil.copy2(self._place.git_dir / "index", self._folder / "index.closed")
-        now = Stand(origin.head, {self._ref: tip}, tip, "index.closed")
+        now = RepoState(origin.head, {self._ref: tip}, tip, "index.closed")
         if choice is Choice.KEEP:  # `resume` can go on from the private commits
             self._note("keep", now, now)
             return dropped
@@ -166,13 +169,13 @@ class StashCheckpoint(Workspace):
 
     # -----------------------------------------------------------------------------------------
 
-    def _stand(self, commit: str) -> Stand:
+    def _state_at(self, commit: str) -> RepoState:
         """Where the user is, with the files of one of our commits."""
-        return Stand(self._origin.head, {self._ref: commit}, commit, self._users_index.name)
+        return RepoState(self._origin.head, {self._ref: commit}, commit, self._users_index.name)
 
     def _settle(self, refs: dict[str, Ref]) -> tuple[str, ...]:
         """Everything of the user's back where it was; what was moved is stored."""
-        back, moved = self._surroundings.refs_back(refs, self._strays(refs), self._ref)
+        back, moved = self._outside.refs_back(refs, self._strays(refs), self._ref)
         if back:
             self._git.update_refs(back, "untildone: back where the run started")
         self._head_home()
@@ -183,7 +186,7 @@ class StashCheckpoint(Workspace):
         for base in (self._origin.commit, self._staged()):
             changes = self._git.diff_trees(base, checkpoint)
             edited = [change.path for change in changes if change.status == "M"][:SAMPLE]
-            if edited and self._git.same_on_disk(base, edited):
+            if edited and _same_on_disk(self._git, base, edited):
                 return True
         return False
 
@@ -242,7 +245,7 @@ class StashCheckpoint(Workspace):
         if tree != staged:
             message = f"staged by an attempt\n\nUntildone-Run: {self._run_id}\n"
             commit = self._git.commit_tree(tree, [self._origin.commit], message)
-            self._git.update_refs([self._surroundings.store(commit)], "untildone: keep the index")
+            self._git.update_refs([self._outside.store(commit)], "untildone: keep the index")
             remarks = ("An attempt changed what is staged; your index was put back",)
         install_index(self._place, saved)
         return remarks
@@ -254,6 +257,11 @@ class StashCheckpoint(Workspace):
     def _way_back(self) -> str:
         where = self._origin.branch or self._origin.commit[:12]
         return f"git checkout {where} && untildone resume {self._change}"
+
+
+def _same_on_disk(git: Git, commit: str, paths: Sequence[str]) -> bool:
+    specs = [f":(top,literal){path}" for path in paths]
+    return git.ask("diff", "--quiet", "--no-ext-diff", commit, "--", *specs).ok
 
 
 def work_ref(change: str) -> str:

@@ -1,14 +1,24 @@
 """Entries `ralph:CHANGE:STORY` in the user's stash list, made without touching the tree."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.git.git import Git, Stash
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.index import overlay
 from untildone.domain.run.run import Origin
 
 MARK = "Untildone-Checkpoint: "
+
+
+class Stash(Struct, frozen=True):
+    """An entry of the stash list; `body` is what its commit says below the first line."""
+
+    commit: str
+    message: str
+    body: str
 
 
 class Before(Struct, frozen=True):
@@ -36,7 +46,7 @@ class StashEntries:
         tree = self._git.tree_of(before.checkpoint)
         if tree == before.staged == self._git.tree_of(before.origin.commit):
             return ()
-        earlier = [stash for stash in self._git.stashes() if _name(stash) == name]
+        earlier = [stash for stash in stash_list(self._git) if _name(stash) == name]
         if any(MARK + before.checkpoint in stash.body for stash in earlier):
             return ()
         message = f"On {before.origin.branch or '(no branch)'}: {name}"
@@ -59,7 +69,7 @@ class StashEntries:
     def _drop(self, unwanted: Callable[[Stash], bool]) -> tuple[str, ...]:
         remarks: list[str] = []
         # Git drops by number only, so the list is read again before each.
-        while found := [(n, s) for n, s in enumerate(self._git.stashes()) if unwanted(s)]:
+        while found := [(n, s) for n, s in enumerate(stash_list(self._git)) if unwanted(s)]:
             number, stash = found[-1]
             if MARK not in stash.body:
                 remarks.append(self._keep(stash))
@@ -86,11 +96,18 @@ class StashEntries:
         label = message.removeprefix("On ")
         parents = [head, git.commit_tree(staged, [head], f"index on {label}")]
         if new:
-            untracked = git.overlay(git.empty_tree(), new, scratch)
+            untracked = overlay(git, git.line("mktree"), new, scratch)
             parents.append(git.commit_tree(untracked, [], f"untracked files on {label}"))
-            tree = git.overlay(tree, gone, scratch, with_deletions=True)
+            tree = overlay(git, tree, gone, scratch, with_deletions=True)
             scratch.unlink()
         return git.commit_tree(tree, parents, f"{message}\n\n{MARK}{before.checkpoint}\n")
+
+
+def stash_list(git: Git) -> tuple[Stash, ...]:
+    """All entries, newest first."""
+    form = ("--no-show-signature", "--format=%H%n%gs%n%b")
+    rows = os.fsdecode(git.do("stash", "list", "-z", *form)).split("\0")[:-1]
+    return tuple(Stash(*row.split("\n", 2)) for row in rows)
 
 
 def change_of_entry(stash: Stash) -> str:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.checkpoints.snapshot.withheld_files import is_as, put
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_ref
-from untildone.adapters.records.operations import Operation, Stand
+from untildone.adapters.records.operations import Operation, RepoState
 from untildone.domain.errors import UserError
 
 
@@ -28,9 +28,9 @@ class Undoing:
         with self._closing.index_kept(index):
             kept = self._closing.store_current("undo", git.resolve("HEAD"), also)
             tree = self._target(operation, git.tree_of(kept))
-            now = Stand(after.head, after.refs, git.resolve(kept), index, after.beside)
+            now = RepoState(after.head, after.refs, git.resolve(kept), index, after.beside)
             files = self._closing.keep_after("undo", tree, now.files)
-        then = Stand(before.head, before.refs, files, beside=before.beside)
+        then = RepoState(before.head, before.refs, files, beside=before.beside)
         run = operation.change, operation.run_id
         return Operation("undo", *run, now, then, facts), tree
 
@@ -53,11 +53,11 @@ class Undoing:
         for path, name in then.beside.items():
             if not is_as(self._place.top / path, self._runs, name):
                 source = self._runs / name if name else None
-                put(self._place.top, path, source, self._closing.snapshots)
+                put(self._place.top, path, source, self._closing.snapshots.obstacles)
 
-    def _bytes(self, then: str, now: str, tree: str) -> Raws:
+    def _bytes(self, then: str, now: str, tree: str) -> DiskBlobs:
         """As they were on disk then; where later edits are on top, as they are now."""
-        git, raw = self._git, self._closing.snapshots.raw
+        git, raw = self._git, self._closing.snapshots.unconverted
         edited = {change.path for change in git.diff_trees(then, tree)}
         wanted = {path: name for path, name in raw.of(then).items() if path not in edited}
         merged = {change.path for change in git.diff_trees(now, tree)} if edited else set()

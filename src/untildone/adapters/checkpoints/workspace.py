@@ -4,15 +4,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.checkpoints.failed_attempts import Attempts
-from untildone.adapters.checkpoints.outside.ref_cache import KnownRefs
-from untildone.adapters.checkpoints.outside.refs_and_settings import Surroundings
+from untildone.adapters.checkpoints.failed_attempts import FailedAttempts
+from untildone.adapters.checkpoints.outside.ref_cache import RefCache
+from untildone.adapters.checkpoints.outside.refs_and_settings import RefsAndSettings
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.start import Opening
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, Ref
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import IN_PROGRESS, git_folder_gone, head_of, home
-from untildone.adapters.records.operations import Operation, OperationLog, Stand
+from untildone.adapters.records.operations import Operation, OperationLog, RepoState
 from untildone.ports import Pending
 
 HALF_DONE = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
@@ -32,13 +32,13 @@ class Workspace:
         self._ref = ref
         self._snapshots = snapshots
         self._opening = Opening(git, place, snapshots, folder, change)
-        self._attempts = Attempts(git, place, snapshots, folder, change)
-        self._surroundings = Surroundings(git, place, change, folder)
-        self._refs = KnownRefs(git, place)
+        self._attempts = FailedAttempts(git, place, snapshots, folder, change)
+        self._outside = RefsAndSettings(git, place, change, folder)
+        self._refs = RefCache(git, place)
         self._remarks: tuple[str, ...] = ()
         self._log = OperationLog(home(place))
 
-    def _note(self, name: str, before: Stand, after: Stand) -> None:
+    def _note(self, name: str, before: RepoState, after: RepoState) -> None:
         self._log.add(Operation(name, self._change, self._run_id, before, after))
 
     def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
@@ -72,18 +72,18 @@ class Workspace:
         snapshot = self._snapshots.take(tip)
         remarks = (*snapshot.remarks, *self._keep_staged(tip, snapshot.tree))
         if not snapshot.changes:
-            self._snapshots.raw.keep(tip, snapshot.raws)
+            self._snapshots.unconverted.keep(tip, snapshot.disk_blobs)
             return tip, remarks
         message = f"edits by hand\n\nUntildone-Run: {self._run_id}\n"
         commit = self._git.commit_tree(snapshot.tree, [tip], message)
-        self._snapshots.raw.keep(commit, snapshot.raws)
+        self._snapshots.unconverted.keep(commit, snapshot.disk_blobs)
         self._git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
         return commit, remarks
 
     def _keep_staged(self, tip: str, tree: str) -> Iterator[str]:
         """What was staged by hand and is neither in the files nor in a commit."""
         for commit in self._snapshots.staged.commits(tip, tree):
-            ref, *_ = update = self._surroundings.store(commit)
+            ref, *_ = update = self._outside.store(commit)
             self._git.update_refs([update], "untildone: keep what was staged")
             yield f"What you had staged differs from your files; it is stored as: {ref}"
         self._snapshots.staged.forget()
@@ -94,7 +94,7 @@ class Workspace:
         return half_done and bool(self._git.do("ls-files", "-u", "-z", index=index))
 
     def _settled_remarks(self) -> tuple[str, ...]:
-        remarks = (*self._remarks, *self._surroundings.put_settings_back())
+        remarks = (*self._remarks, *self._outside.put_settings_back())
         self._remarks = ()
         return remarks
 

@@ -5,22 +5,22 @@ import shutil
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
+from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
-from untildone.adapters.checkpoints.snapshot.sparse_checkout import write_out
 from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
 from untildone.adapters.checkpoints.start import Opening
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.git.object_files import content
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, head_ref, home
-from untildone.adapters.records.operations import Operation, OperationLog, Stand
+from untildone.adapters.records.operations import Operation, OperationLog, RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import CloseRefused
 from untildone.domain.run.fact import Opened
 from untildone.domain.run.run import Choice, Origin
 
 
-class LinkedCheckpoint(BranchCheckpoint):
+class WorktreeCheckpoint(BranchCheckpoint):
     """`ralph/CHANGE` is checked out beside the user's worktree; `users` is git in the latter."""
 
     def __init__(
@@ -31,7 +31,7 @@ class LinkedCheckpoint(BranchCheckpoint):
         self._users = users
         self._user = user
         self._users_files = Snapshots.of_run(
-            users, user, self._folder, closing.snapshots.watch.guard
+            users, user, self._folder, closing.snapshots.new_files.guard
         )
         self._opening = Opening(users, user, self._users_files, self._folder, change)
 
@@ -43,8 +43,8 @@ class LinkedCheckpoint(BranchCheckpoint):
         (self._folder / "initial").write_text(stored.opened.checkpoint)
         self._git.update_refs(stored.updates, why)
         self._git.do("read-tree", "--reset", "-u", stored.opened.checkpoint)
-        write_out(self._git, self._place.top, self._folder)
-        raw = self._snapshots.raw
+        write_skipped_files(self._git, self._place.top, self._folder)
+        raw = self._snapshots.unconverted
         raw.put_back(stored.opened.checkpoint, raw.of(stored.opened.checkpoint), {})
         self._git.point_head(self._branch, why)  # last: it says that all files are there
         self._snapshots.opened(stored.opened.checkpoint)
@@ -55,7 +55,7 @@ class LinkedCheckpoint(BranchCheckpoint):
         pointer = self._place.top / ".git"
         if self._pointer and content(pointer) != self._pointer:
             if os.path.lexists(pointer):
-                self._snapshots.move_aside(pointer)
+                self._snapshots.obstacles.move_aside(pointer)
             pointer.write_bytes(self._pointer)
         return super().commits(checkpoint)
 
@@ -112,7 +112,9 @@ class LinkedCheckpoint(BranchCheckpoint):
             )
         before = self._users_now()
         merged, conflicts = git.merged_tree(before, work)
-        blocked = conflicts or self._users_files.in_the_way(git.tree_of(before), merged)
+        blocked = conflicts or self._users_files.obstacles.overwritten_by(
+            git.tree_of(before), merged
+        )
         if blocked:
             raise CloseRefused(
                 f"Your files have changed and conflict in: {', '.join(dict.fromkeys(blocked))}",
@@ -128,13 +130,13 @@ class LinkedCheckpoint(BranchCheckpoint):
         if not answer.ok:
             said = answer.stderr.decode(errors="replace").strip()
             raise CloseRefused(f"Your files changed meanwhile: {said}", state=state)
-        write_out(git, self._user.top, self._folder, index)
+        write_skipped_files(git, self._user.top, self._folder, index)
         self._bring_bytes(before, work, merged)
         index.unlink()
 
     def _bring_bytes(self, before: str, work: str, merged: str) -> None:
         """What the run wrote, byte for byte, where the user has not written anything else."""
-        raw = self._users_files.raw
+        raw = self._users_files.unconverted
         first, users, made = (raw.of(c) for c in (self._initial, before, work))
         merged_otherwise = {change.path for change in self._git.diff_trees(work, merged)}
         ours = {
@@ -150,8 +152,8 @@ class LinkedCheckpoint(BranchCheckpoint):
         """In the user's own log: what cleanup does to the user's files, and to the branch."""
         index, head = "index.cleanup", head_ref(self._user)
         shutil.copy2(self._user.git_dir / "index", self._folder / index)
-        was = Stand(head, {self._ref: self._git.resolve(self._ref)}, before, index)
-        will = Stand(head, {self._ref: ""}, after, index)
+        was = RepoState(head, {self._ref: self._git.resolve(self._ref)}, before, index)
+        will = RepoState(head, {self._ref: ""}, after, index)
         log = OperationLog(home(self._user))
         log.home.mkdir(exist_ok=True)
         log.add(Operation("cleanup", self._change, self._run_id, was, will))
@@ -163,14 +165,14 @@ class LinkedCheckpoint(BranchCheckpoint):
         shutil.copy2(self._user.git_dir / "index", index)
         initial, head = self._initial, git.tree_of("HEAD")
         staged = "" if content(index) == content(self._folder / USERS_INDEX) else self._staged()
-        flagged = self._users_files.watch.untracked(known=initial)
-        tree, _, raws = self._users_files.add_users_files(index, head, flagged)
+        flagged = self._users_files.new_files.untracked(known=initial)
+        tree, _, disk_blobs = self._users_files.add_users_files(index, head, flagged)
         trailer, parents = f"\n\nUntildone-Run: {self._run_id}\n", [initial]
         if staged not in ("", tree, head):
             # A commit without history: the merge must find no other base than the start.
             parents.append(git.commit_tree(staged, [], "staged before cleanup" + trailer))
         before = git.commit_tree(tree, parents, "files before cleanup" + trailer)
-        self._users_files.raw.keep(before, raws)
+        self._users_files.unconverted.keep(before, disk_blobs)
         return before
 
     @property

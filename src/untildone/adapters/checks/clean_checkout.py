@@ -7,8 +7,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
 from untildone.domain.errors import StepError
 
 NOTE = "clean-room"  # as earlier releases called it: theirs must be found, too

@@ -20,7 +20,7 @@ def note_head(git_dir: Path) -> None:
         replace_file(note, [head], note.with_suffix(".draft"))
 
 
-def mend_head(git_dir: Path) -> Path | None:
+def repair_head(git_dir: Path) -> Path | None:
     """Put HEAD back to the note if git cannot read it; where the damaged one is now."""
     head, noted = git_dir / "HEAD", content(git_dir / "untildone" / NOTE)
     if not noted or _is_readable(head):
@@ -34,15 +34,15 @@ def mend_head(git_dir: Path) -> Path | None:
     return target
 
 
-def mend_around(folder: Path) -> bool:
+def repair_around(folder: Path) -> bool:
     """The same for the repository around a folder which git sees no more."""
     for above in (folder, *folder.parents):
         pointer = above / ".git"
         if pointer.is_file():
             text = os.fsdecode(content(pointer)).strip().removeprefix("gitdir: ")
-            return mend_head(above / text) is not None
+            return repair_head(above / text) is not None
         if pointer.is_dir():
-            return mend_head(pointer) is not None
+            return repair_head(pointer) is not None
     return False
 
 

@@ -1,17 +1,65 @@
-"""What we ask git and tell it to do: one method per question or verb, NUL-separated, C locale."""
+"""The one door to git: how it is started, and what we ask of commits, trees and refs.
+
+One method per question or command; output NUL-separated, in the C locale.
+"""
 
 import contextlib
+import copy
 import os
-from collections.abc import Iterable, Sequence
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
-from untildone.adapters.git.command import git_failed
-from untildone.adapters.git.index import GitIndex, paths_in
+from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git.object_files import commit_body, ref_in_file, store_commit
-from untildone.adapters.process.process import Captured
+from untildone.adapters.git.place import Place
+from untildone.adapters.process.child import Command
+from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.records.durable import sync_folder
+from untildone.domain.agents.agent import Ending
+from untildone.domain.errors import Interrupted, StepError
+
+STEP_TIMEOUT_S = 600
+PATIENCE_S = 0.5
+LOCK_PATIENCE_S, LOCKED = 3.0, b"index.lock': File exists"
+
+# The user's hooks, signing, watchers and housekeeping stay out of our commands; objects are synced
+# in one batch (research: the only setting that survives a power cut together with the ref). Threads
+# for reading the index cost more CPU than they save time, at 100,000 files and at 1,000.
+FLAGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "submodule.recurse=false",
+    "core.untrackedCache=false",
+    "core.quotePath=false",
+    "core.safecrlf=false",
+    "core.fsync=committed",
+    "core.fsyncMethod=batch",
+    "index.threads=1",
+    "core.preloadIndex=false",
+    "commit.gpgSign=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.addEmbeddedRepo=false",
+)
+# Settings with which the author of a commit, or its form, is for git to say.
+OWN_AUTHOR = (
+    *("author.name", "author.email", "committer.name", "committer.email", "i18n.commitencoding"),
+)
+# An identity from which git would take nothing away.
+_PLAIN_NAME = re.compile(r"\w(?:[\w .-]*\w)?")
+_PLAIN_EMAIL = re.compile(r"\w[\w.+-]*@[\w.-]*\w")
+FALLBACK_IDENTITY = {
+    "GIT_AUTHOR_NAME": "untildone",
+    "GIT_AUTHOR_EMAIL": "untildone@localhost",
+    "GIT_COMMITTER_NAME": "untildone",
+    "GIT_COMMITTER_EMAIL": "untildone@localhost",
+}
 
 RefUpdate = tuple[str, str, str | None]
 
@@ -36,16 +84,131 @@ class Ref(Struct, frozen=True):
     worktree: str = ""
 
 
-class Stash(Struct, frozen=True):
-    """An entry of the stash list; `body` is what its commit says below the first line."""
-
-    commit: str
-    message: str
-    body: str
+def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without inherited `GIT_*`, which would redirect our commands."""
+    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    return kept | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
-class Git(GitIndex):
-    """Git commands in one worktree. A failing command is a StepError with git's own words."""
+class Git:
+    """Runs git in one worktree, under our own rules whatever the user has configured.
+
+    A command that fails is a StepError with git's own words.
+    """
+
+    def __init__(
+        self, processes: Processes, folder: Path, interrupted: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._processes = processes
+        self._folder = folder
+        self._program = shutil.which("git") or "git"
+        self._interrupted = interrupted
+        # An agent's `git replace` must not make one of our checkpoints look like another commit.
+        self._environment = clean_environment(os.environ) | {"GIT_NO_REPLACE_OBJECTS": "1"}
+        self._refs_root = folder / ".git"
+        self._author = ""
+        self._config: dict[str, str] | None = None
+        self._flags = [part for flag in FLAGS for part in ("-c", flag)]
+
+    def use_excludes(self, path: Path) -> None:
+        """Ignore rules of the run in the place of the user's global ones (it includes those)."""
+        self._flags += ["-c", f"core.excludesFile={path}"]
+
+    def use_index(self, path: Path) -> None:
+        """An index of our own in the place of the worktree's."""
+        self._environment["GIT_INDEX_FILE"] = str(path)
+
+    def index_of(self, place: Place) -> Path:
+        """The index file that our commands use."""
+        own = self._environment.get("GIT_INDEX_FILE")
+        return Path(own) if own else place.git_dir / "index"
+
+    def drafting(self, objects: Path, stored: Path, index: Path) -> Self:
+        """The same commands on another index; what they write stays in a private folder.
+
+        Every object is a file of its own there, large ones too, so that each can be left out.
+        """
+        quoted = str(stored).replace("\\", "\\\\").replace('"', '\\"')
+        draft = copy.copy(self)
+        draft._environment = self._environment | {
+            "GIT_OBJECT_DIRECTORY": str(objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{quoted}"',
+            "GIT_INDEX_FILE": str(index),
+        }
+        draft._flags = [*self._flags, "-c", f"core.bigFileThreshold={sys.maxsize}"]
+        return draft
+
+    def use_refs_root(self, path: Path) -> None:
+        """Where refs are kept as files: the common git folder."""
+        self._refs_root = path
+
+    def use_fallback_identity_if_none(self) -> None:
+        """Commit as the user, or as ourselves where git knows no identity."""
+        special = any(self.config(name) for name in OWN_AUTHOR)
+        name, email = self.config("user.name"), self.config("user.email")
+        if not special and _PLAIN_NAME.fullmatch(name) and _PLAIN_EMAIL.fullmatch(email):
+            self._author = f"{name} <{email}>"
+            return
+        answer = self.ask("var", "GIT_COMMITTER_IDENT")
+        if not answer.ok:
+            self._environment |= FALLBACK_IDENTITY
+            answer = self.ask("var", "GIT_COMMITTER_IDENT")
+        if not special:
+            self._author = os.fsdecode(answer.stdout).strip().rsplit(" ", 2)[0]
+
+    def config(self, name: str) -> str:
+        """A configuration value by its name in lower case, or an empty string; read once."""
+        if self._config is None:
+            rows = os.fsdecode(self.ask("config", "-z", "--list").stdout).split("\0")
+            parts = (row.partition("\n") for row in rows)
+            self._config = {key: value if given else "true" for key, given, value in parts}
+        return self._config.get(name, "")
+
+    # -- the door ------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Captured:
+        """Run a git command whatever its exit code; only an interruption raises."""
+        environment = self._environment | dict(env or {})
+        if index:
+            environment["GIT_INDEX_FILE"] = str(index)
+        command = Command(
+            (self._program, *self._flags, *args),
+            self._folder,
+            environment,
+            stdin,
+            timeout_s=STEP_TIMEOUT_S,
+            grace_s=PATIENCE_S,
+        )
+        answer = self._processes.capture(command, self._interrupted)
+        deadline = monotonic() + LOCK_PATIENCE_S
+        while not answer.ok and LOCKED in answer.stderr and monotonic() < deadline:
+            pause(0.02)  # the user's own git command holds the index: it ends soon
+            answer = self._processes.capture(command, self._interrupted)
+        if answer.ending is Ending.INTERRUPTED:
+            raise Interrupted(f"`git {args[0]}` was cut short by a stop request")
+        return answer
+
+    def do(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        index: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Run a git command that must succeed and return what it printed."""
+        answer = self.ask(*args, stdin=stdin, index=index, env=env)
+        if not answer.ok:
+            raise git_failed(args, answer)
+        return answer.stdout
+
+    def line(self, *args: str, stdin: bytes = b"", index: Path | None = None) -> str:
+        return os.fsdecode(self.do(*args, stdin=stdin, index=index)).strip()
 
     # -- questions -----------------------------------------------------------------------------
 
@@ -60,7 +223,7 @@ class Git(GitIndex):
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
-        return self._line("rev-parse", "--verify", f"{commit}^{{tree}}")
+        return self.line("rev-parse", "--verify", f"{commit}^{{tree}}")
 
     def refs(self, *prefixes: str) -> dict[str, Ref]:
         """All refs below the prefixes."""
@@ -88,7 +251,18 @@ class Git(GitIndex):
 
     def parents(self, commit: str) -> tuple[str, ...]:
         """The parents of a commit."""
-        return tuple(self._line("rev-list", "--parents", "-n", "1", commit).split()[1:])
+        return tuple(self.line("rev-list", "--parents", "-n", "1", commit).split()[1:])
+
+    def message(self, commit: str) -> str:
+        """A commit's whole message."""
+        return os.fsdecode(self.do("log", "-1", "--format=%B", commit))
+
+    def unreachable(self, old: Iterable[str], new: Iterable[str]) -> set[str]:
+        """Which of the old tips the new ones do not build on."""
+        wanted = set(old)
+        lines = "".join(f"{tip}\n" for tip in (*wanted, *(f"^{tip}" for tip in new)))
+        out = self.do("rev-list", "--stdin", stdin=lines.encode()) if wanted else b""
+        return wanted & set(out.decode().split())
 
     def diff_trees(self, old: str, new: str, *, folders: bool = False) -> tuple[Change, ...]:
         """What differs between two trees or commits, without rename detection."""
@@ -102,24 +276,6 @@ class Git(GitIndex):
             old_mode, new_mode, _, blob, status = meta.lstrip(":").split(" ")
             changes.append(Change(status, old_mode, new_mode, blob, path))
         return tuple(changes)
-
-    def ignored_entries(self) -> tuple[str, ...]:
-        """What is ignored now; whole folders end with a slash."""
-        out = self.do("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
-        return paths_in(out)
-
-    def ignored_files(self, folders: Sequence[str]) -> tuple[str, ...]:
-        """Ignored files one by one, below these entries."""
-        specs = [f":(top,literal){path.rstrip('/')}" for path in folders]
-        return paths_in(self.do("ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *specs))
-
-    def untracked_entries(self) -> tuple[str, ...]:
-        """Untracked files and folders, empty folders included; folders end with a slash."""
-        return paths_in(self.do("ls-files", "-o", "--directory", "--exclude-standard", "-z"))
-
-    def untracked_files(self) -> tuple[str, ...]:
-        """Untracked files one by one, without ignored ones."""
-        return paths_in(self.do("ls-files", "-o", "--exclude-standard", "-z"))
 
     def blobs_at(self, tree: str) -> dict[str, str]:
         """All files of a tree or commit."""
@@ -157,37 +313,6 @@ class Git(GitIndex):
         """The bytes of a file in a commit."""
         return self.do("cat-file", "blob", f"{commit}:{path}")
 
-    def stashes(self) -> tuple[Stash, ...]:
-        """The stash list, newest first."""
-        form = ("--no-show-signature", "--format=%H%n%gs%n%b")
-        rows = os.fsdecode(self.do("stash", "list", "-z", *form)).split("\0")[:-1]
-        return tuple(Stash(*row.split("\n", 2)) for row in rows)
-
-    def same_on_disk(self, commit: str, paths: Sequence[str]) -> bool:
-        """Whether these files on disk are as the commit has them."""
-        specs = [f":(top,literal){path}" for path in paths]
-        return self.ask("diff", "--quiet", "--no-ext-diff", commit, "--", *specs).ok
-
-    def empty_tree(self) -> str:
-        """The tree without files."""
-        return self._line("mktree")
-
-    def message(self, commit: str) -> str:
-        """A commit's whole message."""
-        return os.fsdecode(self.do("log", "-1", "--format=%B", commit))
-
-    def ignored_under(self, rules: Path, git_dir: Path, paths: Sequence[str]) -> tuple[str, ...]:
-        """Which paths the ignore files below `rules` (and the run's excludes) match."""
-        answer = self.ask(
-            f"--git-dir={git_dir}",
-            f"--work-tree={rules}",
-            *("check-ignore", "--no-index", "-z", "--stdin"),
-            stdin="".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape"),
-        )
-        if answer.exit_code not in (0, 1):
-            raise git_failed(("check-ignore",), answer)
-        return paths_in(answer.stdout)
-
     def merged_tree(self, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
         """The tree of a merge made in memory, and the paths that conflict."""
         answer = self.ask(
@@ -200,32 +325,21 @@ class Git(GitIndex):
             raise git_failed(("merge-tree",), answer)
         return tree, tuple(conflicts)
 
-    def dropped(self, old: Iterable[str], new: Iterable[str]) -> set[str]:
-        """Which of the old tips the new ones do not build on."""
-        wanted = set(old)
-        lines = "".join(f"{tip}\n" for tip in (*wanted, *(f"^{tip}" for tip in new)))
-        out = self.do("rev-list", "--stdin", stdin=lines.encode()) if wanted else b""
-        return wanted & set(out.decode().split())
+    # -- commands ------------------------------------------------------------------------------
 
-    # -- verbs ---------------------------------------------------------------------------------
-
-    def add_all(self, *pathspec: str, index: Path | None = None, go_on: bool = False) -> Captured:
-        """Record every file that is not ignored in the index; says what it adds and removes.
-
-        With `go_on` a file that git cannot take does not keep it from looking at the others.
-        """
-        flags = ("-A", "-v", "--sparse", *(("--ignore-errors",) if go_on else ()))
-        return self.ask("add", *flags, "--", ":/", *pathspec, index=index)
+    def write_tree(self, index: Path | None = None) -> str:
+        """The index as a tree."""
+        return self.line("write-tree", index=index)
 
     def commit_tree(self, tree: str, parents: Iterable[str], message: str) -> str:
         """A commit of this tree; no hook runs and no branch moves."""
         known = list(parents)
-        if self._who:
+        if self._author:
             with contextlib.suppress(OSError):  # git says what is wrong
-                body = commit_body(tree, known, self._who, message)
+                body = commit_body(tree, known, self._author, message)
                 return store_commit(self._refs_root / "objects", body)
         flags = [part for parent in known for part in ("-p", parent)]
-        return self._line("commit-tree", tree, *flags, stdin=message.encode())
+        return self.line("commit-tree", tree, *flags, stdin=message.encode())
 
     def update_refs(self, updates: Sequence[RefUpdate], why: str) -> None:
         """Move refs together or not at all: (name, new or "" to delete, old or None)."""
@@ -258,13 +372,14 @@ class Git(GitIndex):
         """
         return self.ask("read-tree", "-m", "-u", tree, index=index)
 
-    def overlay(
-        self, tree: str, changes: Iterable[Change], index: Path, *, with_deletions: bool = False
-    ) -> str:
-        """A tree with the files of `changes` put over it."""
-        taken = [c for c in changes if with_deletions or c.status != "D"]
-        rows = "".join(f"{c.new_mode.lstrip('0') or '0'} {c.blob}\t{c.path}\0" for c in taken)
-        self.do("read-tree", tree, index=index)
-        listed = rows.encode("utf-8", "surrogateescape")
-        self.do("update-index", "-z", "--index-info", stdin=listed, index=index)
-        return self.write_tree(index=index)
+
+def git_failed(args: Sequence[str], answer: Captured) -> StepError:
+    """Git's own words as an error."""
+    said = answer.stderr.decode(errors="replace").strip() or f"exit code {answer.exit_code}"
+    verb = next((arg for arg in args if not arg.startswith("-")), args[0])
+    return StepError(f"`git {verb}` failed: {said}")
+
+
+def paths_in(out: bytes) -> tuple[str, ...]:
+    """What git has listed with a NUL after each."""
+    return tuple(path for path in os.fsdecode(out).split("\0") if path)

@@ -1,83 +1,136 @@
-"""What we ask the index and do to it; the half of `git.py` that knows no commits."""
+"""What we ask the index and the files beside it, and do to an index."""
 
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from untildone.adapters.git.command import GitDoor
+from untildone.adapters.git.git import Change, Git, git_failed, paths_in
+from untildone.adapters.process.process import Captured
 
 MOST_SPECS = 500
 
 
-class GitIndex(GitDoor):
-    """Git commands on the index of one worktree, or on another one."""
-
-    def files_in_index(self, *paths: str) -> tuple[str, ...]:
-        """Which of these paths the index has."""
-        return paths_in(self.do("ls-files", "-z", "--", *paths))
-
-    def written_since(self, index: Path) -> tuple[str, ...]:
-        """Files that were written or removed since this index was made, whatever they hold now."""
-        words = ("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all")
-        return paths_in(self.do(*words, index=index))
-
-    def blobs_in_index(self, paths: Sequence[str]) -> dict[str, str]:
-        """What the index has for these files."""
-        parts = (row.partition("\t") for row in self._entries(paths))
-        wanted = set(paths)
-        return {path: meta.split(" ")[1] for meta, _, path in parts if path in wanted}
-
-    def _entries(self, paths: Sequence[str]) -> tuple[str, ...]:
-        few = paths if len(paths) <= MOST_SPECS else ()
-        specs = [f":(top,literal){path}" for path in few]
-        return paths_in(self.do("ls-files", "-s", "-z", "--", *specs))
-
-    def write_tree(self, index: Path | None = None) -> str:
-        """The index as a tree."""
-        return self._line("write-tree", index=index)
-
-    def reset_index(self, tree: str) -> None:
-        """The index as a tree has it; files stay."""
-        self.do("read-tree", "-m", tree)
-
-    def fill_index(self, tree: str) -> None:
-        """A new index from a tree, whatever state the old one is in."""
-        self.do("read-tree", "--reset", tree)
-
-    def drop_from_index(self, paths: Iterable[str], index: Path | None = None) -> None:
-        """Forget paths in the index; files stay."""
-        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-        self.do("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
-
-    def forget_stat(self, paths: Sequence[str]) -> None:
-        """Let git look into these files again, even if they seem to be as it last saw them."""
-        wanted = set(paths)
-        rows = [row for row in self._entries(paths) if row.partition("\t")[2] in wanted]
-        listed = "".join(f"{row}\0" for row in rows).encode("utf-8", "surrogateescape")
-        self.do("update-index", "-z", "--index-info", stdin=listed)
-
-    def force_into_index(self, paths: Iterable[str]) -> None:
-        """Record files in the index, ignored or not."""
-        listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-        self.do("update-index", "--add", "-z", "--stdin", stdin=listed)
-
-    def add_as_is(self, paths: Iterable[str], top: Path) -> None:
-        """Record files in the index without any conversion."""
-        rows = []
-        for path in paths:
-            mode = "100755" if os.access(top / path, os.X_OK) else "100644"
-            data = (top / path).read_bytes()
-            rows.append(
-                f"{mode} {self._line('hash-object', '-w', '--stdin', stdin=data)}\t{path}\0"
-            )
-        listed = "".join(rows).encode("utf-8", "surrogateescape")
-        self.do("update-index", "-z", "--index-info", stdin=listed)
-
-    def graft(self, prefix: str, tree: str) -> None:
-        """Put a tree into the index below a folder."""
-        self.do("read-tree", f"--prefix={prefix}/", tree)
+def files_in_index(git: Git, *paths: str) -> tuple[str, ...]:
+    """Which of these paths the index has."""
+    return paths_in(git.do("ls-files", "-z", "--", *paths))
 
 
-def paths_in(out: bytes) -> tuple[str, ...]:
-    """What git has listed with a NUL after each."""
-    return tuple(path for path in os.fsdecode(out).split("\0") if path)
+def blobs_in_index(git: Git, paths: Sequence[str]) -> dict[str, str]:
+    """What the index has for these files."""
+    parts = (row.partition("\t") for row in _entries(git, paths))
+    wanted = set(paths)
+    return {path: meta.split(" ")[1] for meta, _, path in parts if path in wanted}
+
+
+def written_since(git: Git, index: Path) -> tuple[str, ...]:
+    """Files that were written or removed since this index was made, whatever they hold now."""
+    words = ("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all")
+    return paths_in(git.do(*words, index=index))
+
+
+def untracked_files(git: Git) -> tuple[str, ...]:
+    """Untracked files one by one, without ignored ones."""
+    return paths_in(git.do("ls-files", "-o", "--exclude-standard", "-z"))
+
+
+def untracked_entries(git: Git) -> tuple[str, ...]:
+    """Untracked files and folders, empty folders included; folders end with a slash."""
+    return paths_in(git.do("ls-files", "-o", "--directory", "--exclude-standard", "-z"))
+
+
+def ignored_entries(git: Git) -> tuple[str, ...]:
+    """What is ignored now; whole folders end with a slash."""
+    out = git.do("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
+    return paths_in(out)
+
+
+def ignored_files(git: Git, folders: Sequence[str]) -> tuple[str, ...]:
+    """Ignored files one by one, below these entries."""
+    specs = [f":(top,literal){path.rstrip('/')}" for path in folders]
+    return paths_in(git.do("ls-files", "-o", "-i", "--exclude-standard", "-z", "--", *specs))
+
+
+def ignored_under(git: Git, rules: Path, git_dir: Path, paths: Sequence[str]) -> tuple[str, ...]:
+    """Which paths the ignore files below `rules` (and the run's excludes) match."""
+    answer = git.ask(
+        f"--git-dir={git_dir}",
+        f"--work-tree={rules}",
+        *("check-ignore", "--no-index", "-z", "--stdin"),
+        stdin="".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape"),
+    )
+    if answer.exit_code not in (0, 1):
+        raise git_failed(("check-ignore",), answer)
+    return paths_in(answer.stdout)
+
+
+def _entries(git: Git, paths: Sequence[str]) -> tuple[str, ...]:
+    few = paths if len(paths) <= MOST_SPECS else ()
+    specs = [f":(top,literal){path}" for path in few]
+    return paths_in(git.do("ls-files", "-s", "-z", "--", *specs))
+
+
+def add_all(git: Git, *pathspec: str, index: Path | None = None, go_on: bool = False) -> Captured:
+    """Record every file that is not ignored in the index; says what it adds and removes.
+
+    With `go_on` a file that git cannot take does not keep it from looking at the others.
+    """
+    flags = ("-A", "-v", "--sparse", *(("--ignore-errors",) if go_on else ()))
+    return git.ask("add", *flags, "--", ":/", *pathspec, index=index)
+
+
+def force_into_index(git: Git, paths: Iterable[str]) -> None:
+    """Record files in the index, ignored or not."""
+    listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+    git.do("update-index", "--add", "-z", "--stdin", stdin=listed)
+
+
+def add_as_is(git: Git, paths: Iterable[str], top: Path) -> None:
+    """Record files in the index without any conversion."""
+    rows = []
+    for path in paths:
+        mode = "100755" if os.access(top / path, os.X_OK) else "100644"
+        data = (top / path).read_bytes()
+        rows.append(f"{mode} {git.line('hash-object', '-w', '--stdin', stdin=data)}\t{path}\0")
+    listed = "".join(rows).encode("utf-8", "surrogateescape")
+    git.do("update-index", "-z", "--index-info", stdin=listed)
+
+
+def drop_from_index(git: Git, paths: Iterable[str], index: Path | None = None) -> None:
+    """Forget paths in the index; files stay."""
+    listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+    git.do("update-index", "--force-remove", "-z", "--stdin", stdin=listed, index=index)
+
+
+def forget_stat(git: Git, paths: Sequence[str]) -> None:
+    """Let git look into these files again, even if they seem to be as it last saw them."""
+    wanted = set(paths)
+    rows = [row for row in _entries(git, paths) if row.partition("\t")[2] in wanted]
+    listed = "".join(f"{row}\0" for row in rows).encode("utf-8", "surrogateescape")
+    git.do("update-index", "-z", "--index-info", stdin=listed)
+
+
+def reset_index(git: Git, tree: str) -> None:
+    """The index as a tree has it; files stay."""
+    git.do("read-tree", "-m", tree)
+
+
+def fill_index(git: Git, tree: str) -> None:
+    """A new index from a tree, whatever state the old one is in."""
+    git.do("read-tree", "--reset", tree)
+
+
+def add_tree_below(git: Git, prefix: str, tree: str) -> None:
+    """Put a tree into the index below a folder."""
+    git.do("read-tree", f"--prefix={prefix}/", tree)
+
+
+def overlay(
+    git: Git, tree: str, changes: Iterable[Change], index: Path, *, with_deletions: bool = False
+) -> str:
+    """A tree with the files of `changes` put over it."""
+    taken = [c for c in changes if with_deletions or c.status != "D"]
+    rows = "".join(f"{c.new_mode.lstrip('0') or '0'} {c.blob}\t{c.path}\0" for c in taken)
+    git.do("read-tree", tree, index=index)
+    listed = rows.encode("utf-8", "surrogateescape")
+    git.do("update-index", "-z", "--index-info", stdin=listed, index=index)
+    return git.write_tree(index=index)

@@ -5,8 +5,8 @@ import os
 import shutil
 from pathlib import Path
 
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import home, slug
 from untildone.adapters.records.durable import replace_file
 from untildone.domain.errors import UserError

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import IO
 
 from untildone.adapters.clock import monotonic, pause
-from untildone.adapters.git.command import Place
-from untildone.adapters.git.damaged import mend_around
+from untildone.adapters.git.damaged import repair_around
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.index import files_in_index
 from untildone.adapters.git.object_files import content, has_no_refs
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Processes
 from untildone.adapters.records.durable import replace_file, shared_draft
 from untildone.domain.errors import StepError, UserError
@@ -45,7 +46,7 @@ def discover(processes: Processes, folder: Path) -> Place:
         *("--git-common-dir", "--show-toplevel"),
     )
     answer = git.ask("rev-parse", *asked)
-    if not answer.ok and mend_around(folder):
+    if not answer.ok and repair_around(folder):
         answer = git.ask("rev-parse", *asked)
     if (answer.exit_code or 0) < 0:
         raise UserError(
@@ -314,7 +315,7 @@ def _refuse_missing_filters(git: Git) -> None:
         if key
     )
     for name in dict.fromkeys(names):
-        used = git.files_in_index(f":(attr:filter={name})")
+        used = files_in_index(git, f":(attr:filter={name})")
         trial = git.ask("hash-object", "--stdin", "--path", used[0]) if used else None
         if trial and not trial.ok:
             said = trial.stderr.decode(errors="replace").strip()

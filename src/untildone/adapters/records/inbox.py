@@ -28,7 +28,7 @@ from untildone.domain.run.fact import (
 from untildone.domain.run.run import Choice, Stop, StopHow
 
 WISH = "wish"
-WISHES = {
+REQUESTS = {
     kind.__name__: kind
     for kind in (Guided, GuidanceCleared, StoryParked, StoryRetried, StoriesReordered)
 }
@@ -150,7 +150,7 @@ def _is_wish(path: Path, change: str) -> bool:
 def _message(data: dict[str, str]) -> Fact:
     match data["kind"]:
         case "wish":
-            wished: Fact = decode(WISHES[data["what"]], data["fact"])  # type: ignore[assignment]  # one of WISHES
+            wished: Fact = decode(REQUESTS[data["what"]], data["fact"])  # type: ignore[assignment]  # one of REQUESTS
             return wished
         case "stop":
             return StopRequested(Stop(StopHow(data["how"])))

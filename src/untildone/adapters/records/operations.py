@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct, field, to_builtins
 
 
-class Stand(Struct, frozen=True):
+class RepoState(Struct, frozen=True):
     """HEAD (a ref, or a bare commit), the refs that count, the files as a commit, the index.
 
     `index` names a copy in the run's folder; without one the index is as HEAD has it. `beside`
@@ -28,8 +28,8 @@ class Operation(Struct, frozen=True):
     name: str
     change: str
     run_id: str
-    before: Stand
-    after: Stand
+    before: RepoState
+    after: RepoState
     facts: int = -1
 
 
@@ -62,7 +62,7 @@ class OperationLog(Struct, frozen=True):
 def _read(line: bytes) -> Operation | None:
     try:
         data = json.loads(os.fsdecode(line))
-        before, after = Stand(**data.pop("before")), Stand(**data.pop("after"))
+        before, after = RepoState(**data.pop("before")), RepoState(**data.pop("after"))
         return Operation(**data, before=before, after=after)
     except (ValueError, TypeError, KeyError):
         return None

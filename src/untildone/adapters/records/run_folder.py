@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from untildone.adapters.records.durable import replace_file
-from untildone.domain.stories.claims import OpenTasks
+from untildone.domain.stories.story import OpenTasks
 
 OPEN = "open.json"
 USERS_INDEX = "index.orig"  # the index as the user had it before the run

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Edit, Json, NotJson, Place
-from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
+from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
 from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, counted
 from untildone.adapters.stories.story_file import StoryFile
@@ -44,25 +44,25 @@ class TaskFile(Struct, frozen=True):
     head: Place
     boxes: Mapping[str, int]
 
-    def edited(self, flips: Iterable[Flip], done_word: str) -> bytes:
+    def edited(self, states: Iterable[NewState], done_word: str) -> bytes:
         """The file with these states and every other byte as it was."""
-        return self.text.edited(self._edits(flips, done_word))
+        return self.text.edited(self._edits(states, done_word))
 
-    def _edits(self, flips: Iterable[Flip], done_word: str) -> Iterator[Edit]:
-        for flip in flips:
-            if flip.task.id in self.boxes:
-                at = self.boxes[flip.task.id]
-                if (self.text.text[at] != " ") is not flip.done:
-                    yield Edit(at, at + 1, "x" if flip.done else " ")
+    def _edits(self, states: Iterable[NewState], done_word: str) -> Iterator[Edit]:
+        for new in states:
+            if new.task.id in self.boxes:
+                at = self.boxes[new.task.id]
+                if (self.text.text[at] != " ") is not new.done:
+                    yield Edit(at, at + 1, "x" if new.done else " ")
                 continue
-            word = flip.mark or (done_word if flip.done else STATUSES[0])
+            word = new.mark or (done_word if new.done else STATUSES[0])
             if self.status is None:
                 yield self.text.inserted(self.head, "status", word)
             elif self.status.value != word:
                 yield self.text.replaced(self.status, word)
 
 
-class BacklogMd(MarkedSource):
+class BacklogMd(StatefulSource):
     """The story source for all tasks of a backlog."""
 
     NAME = NAME
@@ -108,13 +108,13 @@ class Backlog:
             boxes=False,
         )
 
-    def write(self, flips: Sequence[Flip]) -> None:
+    def write(self, states: Sequence[NewState]) -> None:
         """Write these states, file by file, and nothing else."""
-        for key in dict.fromkeys(flip.story.key for flip in flips):
+        for key in dict.fromkeys(new.story.key for new in states):
             task = self._tasks[key]
-            mine = [flip for flip in flips if flip.story.key == key]
+            mine = [new for new in states if new.story.key == key]
             task.file.write(task.edited(mine, self._done_word))
-            if _COMPLETED in task.file.path and not all(flip.done for flip in mine):
+            if _COMPLETED in task.file.path and not all(new.done for new in mine):
                 task.file.move(task.file.path.replace(_COMPLETED, _TASKS, 1))
 
     def _read(self, file: StoryFile, *, completed: bool) -> TaskFile | None:

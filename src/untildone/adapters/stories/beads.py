@@ -6,12 +6,12 @@ from pathlib import Path
 
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Json, JsonText
-from untildone.adapters.stories.documents.stateful_source import Flip
+from untildone.adapters.stories.documents.stateful_source import NewState
 from untildone.adapters.stories.documents.tracker_program import (
     Listing,
-    OutsideSource,
     Program,
     Refused,
+    TrackerSource,
 )
 from untildone.adapters.stories.source_kind import Found, Kind
 from untildone.domain.errors import SourceAway, StoriesError
@@ -33,7 +33,7 @@ _TEXTS = ("description", "design", "notes")
 Issue = Mapping[str, Json]
 
 
-class Beads(OutsideSource):
+class Beads(TrackerSource):
     """The story source for the issues of a repository, of an epic or with a label."""
 
     NAME = NAME
@@ -42,7 +42,7 @@ class Beads(OutsideSource):
         """Ask for all issues as they are now."""
         issues = {fields.text(issue.get("id")): issue for issue in self._issues()}
         book = _Book(issues, self._unlisted(issues), self.change)
-        return Listing(book.made(), self._tell)
+        return Listing(book.made(), self._write_state)
 
     def listed(self) -> list[Issue]:
         """All issues, as briefly as a list tells them."""
@@ -79,18 +79,18 @@ class Beads(OutsideSource):
             return {}  # it knows none of them any more
         return {fields.text(issue.get("id")): issue for issue in told}
 
-    def _tell(self, flip: Flip) -> None:
-        if flip.done:
-            self._change(flip, _CLOSED, "close", "--reason", "Done and checked by untildone")
+    def _write_state(self, new: NewState) -> None:
+        if new.done:
+            self._change(new, _CLOSED, "close", "--reason", "Done and checked by untildone")
             return
         reason = "Not done: closed by an attempt that did not finish it"
-        self._change(flip, "open", "reopen", "--reason", reason)
-        if flip.mark not in ("", "open"):
-            self._change(flip, flip.mark, "update", "--status", flip.mark)
+        self._change(new, "open", "reopen", "--reason", reason)
+        if new.mark not in ("", "open"):
+            self._change(new, new.mark, "update", "--status", new.mark)
 
-    def _change(self, flip: Flip, status: str, verb: str, *args: str) -> None:
+    def _change(self, new: NewState, status: str, verb: str, *args: str) -> None:
         """Change it and look: several versions refuse with words and the exit code 0."""
-        name = flip.task.id
+        name = new.task.id
         BD.call(self.root, verb, name, *args, "--json")
         for issue in _objects(BD.ask(self.root, "show", name, "--json")):
             now = fields.text(issue.get("status"))

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from untildone.adapters.stories.bmad_page import StoryPage, read
+from msgspec import Struct
+
+from untildone.adapters.stories.checklists import naming, task_lines
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Json, NotJson, Place
-from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
+from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
 from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
@@ -32,9 +34,18 @@ _EPIC = re.compile(r"epic-([0-9]+(?:[.-]?[0-9a-z]{1,3})?)$")
 _NO_STORY = re.compile(r"(?:epic|sprint)-[0-9.a-z-]+$|.*-retrospective$")
 _MOST_FILES = 5000
 _PROJECT = re.compile(r"\{(?:project-root|project_root)\}/?")
+_TITLE = re.compile(r"#[ \t]+(?:Story[ \t]+[0-9]+[.-][0-9]+[a-z]?[ \t]*[:.-][ \t]*)?(.+)")
+# On a line of its own, or below a heading as version 4 has it.
+_STATUS = re.compile(
+    r"^(?P<head>(?:#{2,3}[ \t]+)?(?:\*\*)?Status(?::(?:\*\*)?|\*\*:)[^\w\r\n]{0,6}"
+    r"|#{2,3}[ \t]+Status[ \t]*(?:\r?\n[ \t]*){1,4}[^\w\r\n#]{0,6})(?P<word>[\w -]*\w)",
+    re.MULTILINE,
+)
+_SECTION = re.compile(r"##[ \t]++(.+)")
+_CRITERION = re.compile(r"(?:[0-9]+[.)]|[-*])[ \t]+(.+)")
 
 
-class Bmad(MarkedSource):
+class Bmad(StatefulSource):
     """The story source for a sprint, or for one epic of it."""
 
     NAME = NAME
@@ -76,12 +87,12 @@ class Sprint:
             *(change, NAME, tracked, stories, tuple(self._ignored), tuple(self._problems))
         )
 
-    def write(self, flips: Sequence[Flip]) -> None:
+    def write(self, states: Sequence[NewState]) -> None:
         """Write states into the story files, then into the tracking file, and nothing else."""
         edits = []
-        for name in dict.fromkeys(flip.story.id for flip in flips):
-            mine = [flip for flip in flips if flip.story.id == name]
-            own = next((flip for flip in mine if not flip.task.path), None)
+        for name in dict.fromkeys(new.story.id for new in states):
+            mine = [new for new in states if new.story.id == name]
+            own = next((new for new in mine if not new.task.path), None)
             tracked, said = _words(own)
             self._pages[name].written(mine, said)
             if self._text and own and self._places[own.task.id].value != tracked:
@@ -162,7 +173,7 @@ class Sprint:
     def _story(self, name: str, path: str, word: str, line: int) -> Iterator[Story]:
         file = StoryFile(self._root, path, self._change)
         try:
-            page = read(file, file.read(), name)
+            page = _story_page(file, file.read(), name)
         except StoriesError as error:
             self._problems.append(Remark(1, error.message, file.path))
             return
@@ -193,6 +204,67 @@ class Sprint:
         )
 
 
+class StoryPage(Struct, frozen=True):
+    """One story file: its bytes and what it says."""
+
+    file: StoryFile
+    data: bytes
+    title: str
+    status: str
+    boxes: tuple[Task, ...]
+    acceptance: tuple[str, ...]
+    body: str
+
+    def written(self, states: Sequence[NewState], word: str) -> None:
+        """Tick, untick and set the status, and nothing else."""
+        mine = {task.line for task in self.boxes}
+        boxes = [new for new in states if new.task.path and new.task.line in mine]
+        new = task_lines.tick(self.data, [f.task.line for f in boxes if f.done])
+        new = task_lines.untick(new, [f.task.line for f in boxes if not f.done])
+        if word and self.status:
+            text = new.decode("utf-8", "surrogateescape")
+            new = _STATUS.sub(lambda m: m["head"] + word, text, count=1).encode(
+                "utf-8", "surrogateescape"
+            )
+        if new != self.data:
+            self.file.write(new)
+
+
+def _story_page(file: StoryFile, data: bytes, name: str) -> StoryPage:
+    """What the file says; whatever the bytes are, this never fails."""
+    text = data.decode("utf-8", "replace")
+    parts: dict[str, list[tuple[int, str]]] = {"": []}
+    section = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if heading := _SECTION.match(line.rstrip(" \t\r")):
+            section = heading[1].casefold()
+        parts.setdefault(section, []).append((number, line))
+    title = next((m[1].strip() for _, line in parts[""] if (m := _TITLE.match(line))), "")
+    status = _STATUS.search(text)
+    works = next((rows for key, rows in parts.items() if key.startswith("tasks")), [])
+    lines = [t for number, line in works if (t := task_lines.read(line, number))]
+    criteria = (_CRITERION.match(line.strip()) for _, line in parts.get("acceptance criteria", ()))
+    return StoryPage(
+        file=file,
+        data=data,
+        title=fields.title(title) or name,
+        status=status["word"].strip() if status else "",
+        boxes=tuple(
+            Task(
+                id=naming.split_number(t.text, letters=False)[0] or str(n),
+                text=t.text,
+                done=t.done,
+                line=t.line,
+                path=file.path,
+                asks=t.mark == "?",
+            )
+            for n, t in enumerate(lines, start=1)
+        ),
+        acceptance=tuple(found[1].strip() for found in criteria if found),
+        body=fields.bounded("\n".join(line for _, line in parts.get("story", ())[1:]).strip()),
+    )
+
+
 def _value(place: Place | None) -> Json:
     return place.value if place else None
 
@@ -213,7 +285,7 @@ def _same(stem: str) -> str:
     return stem.removeprefix("story-").replace(".", "-")
 
 
-def _words(own: Flip | None) -> tuple[str, str]:
+def _words(own: NewState | None) -> tuple[str, str]:
     """The words for the tracking file and for the story file; nothing where none is to change."""
     if own is None:
         return "", ""

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Json
-from untildone.adapters.stories.documents.stateful_source import Flip
+from untildone.adapters.stories.documents.stateful_source import NewState
 from untildone.adapters.stories.documents.tracker_program import (
     Listing,
-    OutsideSource,
     Program,
     Refused,
+    TrackerSource,
 )
 from untildone.adapters.stories.source_kind import Kind
 from untildone.domain.errors import SourceAway
@@ -66,7 +66,7 @@ class Choice(Struct, frozen=True):
         return self.name.lower() in (name.lower() for name in found)
 
 
-class GitHub(OutsideSource):
+class GitHub(TrackerSource):
     """The story source for one label or milestone."""
 
     NAME = NAME
@@ -81,7 +81,7 @@ class GitHub(OutsideSource):
         issues = sorted(self._issues(), key=_number)
         chosen = self._chosen
         path = f"GitHub {chosen.kind} {chosen.name}" if chosen else "GitHub"
-        return Listing(_book(issues, self.change, path, self._state), self._tell)
+        return Listing(_book(issues, self.change, path, self._state), self._write_state)
 
     def _issues(self) -> list[Issue]:
         """By label, else by milestone, else by one of them that makes the same name."""
@@ -102,7 +102,7 @@ class GitHub(OutsideSource):
 
     def _alike(self, kind: str, known: Json, key: str) -> Iterator[Choice]:
         for name in (fields.text(each.get(key)) for each in _objects(known)):
-            if name != self.change and labels.slug(name) == self.change:
+            if name != self.change and naming.slug(name) == self.change:
                 yield Choice(kind, name)
 
     def _asked(self, choice: Choice) -> list[Issue]:
@@ -132,12 +132,12 @@ class GitHub(OutsideSource):
         with _login_named():
             return GH.ask(self.root, *args)
 
-    def _tell(self, flip: Flip) -> None:
+    def _write_state(self, new: NewState) -> None:
         verb, why = "reopen", "Open again: it was closed by an attempt that did not finish it."
-        if flip.done:
+        if new.done:
             verb, why = "close", "Done and checked by untildone."
         with _login_named():
-            GH.call(self.root, "issue", verb, flip.task.id, "--comment", why)
+            GH.call(self.root, "issue", verb, new.task.id, "--comment", why)
 
 
 @contextmanager

@@ -1,19 +1,23 @@
-"""Stories of a Kiro spec: the top-level tasks of `.kiro/specs/NAME/tasks.md`."""
+"""Stories of a Kiro spec: the top-level tasks of `.kiro/specs/NAME/tasks.md`.
+
+Newer files end with a task graph in JSON: waves of tasks, or for single tasks what comes first.
+"""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.stories.checklists import grouping, labels, spec_folders, task_lines
+from untildone.adapters.stories.checklists import grouping, naming, spec_folders, task_lines
 from untildone.adapters.stories.checklists.checklist import Rules, Stories
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile, ChecklistSource
 from untildone.adapters.stories.checklists.task_lines import TaskLine, indent_of
-from untildone.adapters.stories.kiro_graph import TaskGraph
+from untildone.adapters.stories.documents.json_text import plain
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
 from untildone.domain.stories.schedule import wrong
 from untildone.domain.stories.story import Remark, Story, StoryContext, Task
@@ -26,11 +30,16 @@ _OPTIONAL = re.compile(r"\\?\*(?:\s+|(?=[0-9][^*]*$))")
 _DEEPER = 2
 _DOCUMENTS = ("requirements.md", "bugfix.md", "design.md")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
-_DEPENDS = re.compile(r"_Depends(?: on)?:\s*([^_\n]+)_", re.IGNORECASE)
+_DEPENDS_ON = re.compile(r"_Depends(?: on)?:\s*([^_\n]+)_", re.IGNORECASE)
 _REQUIREMENTS = re.compile(r"_Requirements?:\s*([^_\n]+)_", re.IGNORECASE)
 _REQUIREMENT = re.compile(r"#+\s*Requirement\s+([0-9]+)\b", re.IGNORECASE)
 _RANGE = re.compile(r"([0-9]{1,4})\.([0-9]{1,3})\s*[-\u2013]\s*(?:\1\.)?([0-9]{1,3})(?![.0-9])")
 _CRITERION = re.compile(r"\s*([0-9]+)[.)]\s+(.+)")
+_FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_WAVES = '"waves"'
+_NEEDS = "depends_on"
+_UNKNOWN_NAMED = 10
+_UNKNOWN_LENGTH = 40
 
 
 def _select(lines: Sequence[str], boxes: Sequence[TaskLine]) -> tuple[list[TaskLine], list[Remark]]:
@@ -58,7 +67,7 @@ def _nested(boxes: Sequence[TaskLine]) -> Iterator[TaskLine]:
     moved = 0
     for box in boxes:
         if box.indent <= top or top < 0:
-            name = labels.number(_OPTIONAL.sub("", box.text))
+            name = naming.number(_OPTIONAL.sub("", box.text))
             if number and name.startswith(f"{number}."):
                 moved = _DEEPER
             else:
@@ -71,10 +80,13 @@ def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
 
     Where no task has a number, people have put the tasks into headings.
     """
-    numbered = any(labels.number(task.text) for task in tasks)
-    found = grouping.families(lines, tasks) if numbered else grouping.nearest(lines, tasks)
+    numbered = any(naming.number(task.text) for task in tasks)
+    group = grouping.by_top_task if numbered else grouping.by_nearest_heading
     indents = {task.line: task.indent for task in tasks}
-    return tuple(replace(story, tasks=tuple(_effective(story.tasks, indents))) for story in found)
+    return tuple(
+        replace(story, tasks=tuple(_effective(story.tasks, indents)))
+        for story in group(lines, tasks)
+    )
 
 
 def _is_below(indent: int, indents: dict[int, int], task: Task) -> bool:
@@ -92,7 +104,9 @@ def _effective(tasks: Sequence[Task], indents: dict[int, int]) -> list[Task]:
     return found
 
 
-def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stories, list[Remark]]:
+def _annotate(
+    lines: Sequence[str], groups: Stories, stories: Stories
+) -> tuple[Stories, list[Remark]]:
     if stories is not groups:
         stories = tuple(map(_piece, stories))
     owners = list(_owners(groups, stories))
@@ -102,7 +116,7 @@ def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stor
         waits[name] += others
     for story in stories:
         text = "\n".join(f"{task.text}\n{task.detail}" for task in story.tasks)
-        named = (n for match in _DEPENDS.finditer(text) for n in _NUMBERS.findall(match[1]))
+        named = (n for match in _DEPENDS_ON.finditer(text) for n in _NUMBERS.findall(match[1]))
         waits[story.id] += (name for n in named for name in graph.below.get(n, [n]))
     if graph.placed:
         _put_behind(stories, waits, graph.placed)
@@ -126,8 +140,8 @@ def _owners(groups: Stories, stories: Stories) -> Iterator[tuple[str, str]]:
     """The numbers of tasks with their stories; a task without one has that of the first above."""
     numbers: dict[int, str] = {}
     for group in groups:
-        first = labels.number(group.tasks[0].text)
-        numbers.update((task.line, labels.number(task.text) or first) for task in group.tasks)
+        first = naming.number(group.tasks[0].text)
+        numbers.update((task.line, naming.number(task.text) or first) for task in group.tasks)
     for story in stories:
         # The boxes above a single task are finished with it, but are not what it is about.
         single = story.tasks[-1].line == story.line
@@ -139,7 +153,7 @@ def _owners(groups: Stories, stories: Stories) -> Iterator[tuple[str, str]]:
 def _all_numbers(lines: Sequence[str]) -> set[str]:
     """The numbers of all boxes, also of those that are optional."""
     boxes = (task_lines.read(line, 0) for line in lines if "[" in line)
-    return {labels.number(_OPTIONAL.sub("", box.text, count=1)) for box in boxes if box}
+    return {naming.number(_OPTIONAL.sub("", box.text, count=1)) for box in boxes if box}
 
 
 def _put_behind(stories: Stories, waits: dict[str, list[str]], placed: Set[str]) -> None:
@@ -188,7 +202,131 @@ def _numbers(text: str) -> list[str]:
     return _NUMBERS.findall(whole)
 
 
-RULES = Rules(select=_select, group=_group, tell=_tell)
+class GraphRow(Struct, frozen=True):
+    """Tasks and what they wait for; None is the row before."""
+
+    tasks: tuple[str, ...]
+    needs: tuple[str, ...] | None = None
+
+
+class TaskGraph:
+    """What a file's graph says about stories.
+
+    `owners` are the numbers of tasks, each with the story that it belongs to; a number stands for
+    all below it as well. `placed` are the stories that the graph speaks of. `not_counted` gives the
+    numbers of tasks that are no part of any story.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        owners: Sequence[tuple[str, str]],
+        not_counted: Callable[[], Collection[str]],
+    ) -> None:
+        self._owners = owners
+        self._not_counted = not_counted
+        self.below: dict[str, list[str]] = {}
+        for number, story in owners:
+            for name in _upwards(number):
+                self.below.setdefault(name, []).append(story)
+        self.edges: list[tuple[str, list[str]]] = []
+        self.placed: set[str] = set()
+        self.remarks: list[Remark] = []
+        if _WAVES in text or _NEEDS in text:
+            for block in _FENCED.finditer(text):
+                self._read(block[1], text.count("\n", 0, block.start(1)) + 1)
+
+    def _read(self, block: str, line: int) -> None:
+        import json  # noqa: PLC0415 - few files have it
+
+        meant = _WAVES in block
+        try:
+            rows = list(_graph_rows(json.loads(block, parse_float=str)))  # 1.10 is not 1.1
+        except json.JSONDecodeError as error:
+            if meant:
+                why = f"The task graph is not JSON, so it orders nothing: {error.msg}."
+                self.remarks.append(Remark(line + error.lineno - 1, why))
+            return
+        except (ValueError, RecursionError):
+            return
+        known = len(self.placed)
+        self._follow(rows)
+        if meant and len(self.placed) == known:
+            why = "The task graph orders nothing: there is no task of this file in its `waves`."
+            self.remarks.append(Remark(line, why))
+        elif unknown := list(self._unknown(rows)) if len(self.placed) > known else []:
+            left = len(unknown) - _UNKNOWN_NAMED
+            more = f" and {left} more" if left > 0 else ""
+            named = plain(", ".join(name[:_UNKNOWN_LENGTH] for name in unknown[:_UNKNOWN_NAMED]))
+            why = f"The task graph names what is no task of this file: {named}{more}"
+            self.remarks.append(Remark(line, why))
+
+    def _follow(self, rows: Sequence[GraphRow]) -> None:
+        named = {name for row in rows for name in row.tasks}
+        members: dict[str, list[str]] = {}
+        for number, story in self._owners:
+            # What is named by its own number is not moved by that of the task above it.
+            name = next((name for name in _upwards(number) if name in named), "")
+            members.setdefault(name, []).append(story)
+        before: list[str] = []
+        for row in rows:
+            found = [story for name in row.tasks for story in members.get(name, ())]
+            if row.needs is None:
+                needs, before = before, found or before
+            else:
+                needs = [story for name in row.needs for story in self.below.get(name, ())]
+            self.edges += [(story, needs) for story in found]
+            self.placed.update(found)
+
+    def _unknown(self, rows: Sequence[GraphRow]) -> Iterator[str]:
+        names = dict.fromkeys(name for row in rows for name in (*row.tasks, *(row.needs or ())))
+        unknown = [name for name in names if name not in self.below]
+        others = {up for n in self._not_counted() for up in _upwards(n)} if unknown else set()
+        yield from (name for name in unknown if name not in others)
+
+
+def _upwards(number: str) -> Iterator[str]:
+    """The number itself, then those above it: 1.2.3, 1.2, 1."""
+    while number:
+        yield number
+        number = number.rpartition(".")[0]
+
+
+def _graph_rows(graph: object) -> Iterator[GraphRow]:
+    listed = graph.get("waves", graph.get("tasks")) if isinstance(graph, dict) else graph
+    waves = listed if isinstance(listed, list) else []
+    for wave in sorted(waves, key=_wave_number) if all(_has_number(w) for w in waves) else waves:
+        single = isinstance(wave, dict) and "tasks" not in wave
+        needs = tuple(_task_numbers(wave.get(_NEEDS) or [])) if single else None
+        yield GraphRow(tuple(_task_numbers(wave)), needs)
+    pairs = graph.get("dependencies") if isinstance(graph, dict) else None
+    for name, first in pairs.items() if isinstance(pairs, dict) else ():
+        needs = tuple(_task_numbers(first if isinstance(first, list) else [first]))
+        yield GraphRow(tuple(_task_numbers([name])), needs)
+
+
+def _has_number(wave: object) -> bool:
+    return isinstance(wave, dict) and "tasks" in wave and isinstance(_wave_number(wave), int)
+
+
+def _wave_number(wave: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever the file has there
+    """The number of a wave, which says when its turn is."""
+    return wave.get("id", wave.get("wave"))
+
+
+def _task_numbers(wave: object) -> Iterator[str]:
+    """The numbers of tasks in one wave, whatever its shape; what is none, in quotes."""
+    if isinstance(wave, dict):
+        wave = wave.get("tasks", [wave.get("id", wave.get("task"))])
+    for item in wave if isinstance(wave, list) else [None]:
+        found = item.get("id", item.get("task")) if isinstance(item, dict) else item
+        if isinstance(found, str | int) and not isinstance(found, bool):
+            yield str(found).strip().rstrip(".*")
+        else:
+            yield f"`{item}`"
+
+
+RULES = Rules(select=_select, group=_group, annotate=_annotate)
 
 
 def recognises(root: Path, change: str) -> bool:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from untildone.adapters.stories.checklists import grouping, headings
 from untildone.adapters.stories.checklists.checklist import Rules, Stories
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile, ChecklistSource
 from untildone.adapters.stories.checklists.task_lines import TaskLine
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options, counted
 from untildone.domain.errors import StoriesError
@@ -36,11 +35,13 @@ def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
     found = grouping.stories(lines, tasks)
     if sum(story.line in numbers for story in found) > 1:
         # The same number twice is for the person to tell apart.
-        return grouping.told_apart(found, found_headings, but=numbers)
-    return grouping.nearest(lines, tasks)
+        return grouping.with_unique_ids(found, found_headings, but=numbers)
+    return grouping.by_nearest_heading(lines, tasks)
 
 
-def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stories, list[Remark]]:
+def _annotate(
+    lines: Sequence[str], groups: Stories, stories: Stories
+) -> tuple[Stories, list[Remark]]:
     """What a sign means in a file of this kind, only its author knows; so it is told."""
     del lines, groups
     marked = [task for story in stories for task in story.tasks if task.mark and not task.asks]
@@ -48,7 +49,7 @@ def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stor
 
 
 # Such files are documents for people: a box in an example is no work to do.
-RULES = Rules(hidden=headings.hidden, group=_group, tell=_tell)
+RULES = Rules(hidden=headings.hidden, group=_group, annotate=_annotate)
 
 
 def _path(root: Path, change: str) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from untildone.adapters.stories import delta_specs, openspec_tracking
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories import openspec_documents
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile, ChecklistSource
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options, counted
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import Story, StoryContext
@@ -46,9 +45,9 @@ def recognises(root: Path, change: str) -> bool:
     if not exists(root, change):
         return False
     home = home_of(root, change)
-    if os.path.lexists(root / home / openspec_tracking.TASKS):
+    if os.path.lexists(root / home / openspec_documents.TASKS):
         return True
-    return any(os.path.lexists(root / path) for path in openspec_tracking.files(root, home))
+    return any(os.path.lexists(root / path) for path in openspec_documents.task_files(root, home))
 
 
 def find(root: Path) -> tuple[Found, ...]:
@@ -114,7 +113,7 @@ class OpenSpec(ChecklistSource):
         self._root = root
         self._change = change
         self._home = home_of(root, change)
-        self._cut = options.granularity
+        self._granularity = options.granularity
         super().__init__(self._tracked())
 
     def _file(self) -> ChecklistFile:
@@ -124,12 +123,14 @@ class OpenSpec(ChecklistSource):
         return self._list
 
     def _tracked(self) -> ChecklistFile:
-        root, home, change, cut = self._root, self._home, self._change, self._cut
-        if openspec_tracking.is_glob(root, home):
-            files = partial(openspec_tracking.files, root, home)
-            return ChecklistFile(root, home, change, NAME, granularity=cut, files=files)
-        (path,) = openspec_tracking.files(root, home)
-        return ChecklistFile(root, path, change, NAME, granularity=cut)
+        root, home, change = self._root, self._home, self._change
+        if openspec_documents.has_several_task_files(root, home):
+            files = partial(openspec_documents.task_files, root, home)
+            return ChecklistFile(
+                root, home, change, NAME, granularity=self._granularity, files=files
+            )
+        (path,) = openspec_documents.task_files(root, home)
+        return ChecklistFile(root, path, change, NAME, granularity=self._granularity)
 
     def context(self, story: Story) -> StoryContext:
         """The change's documents, and the requirements that fit the story."""
@@ -139,11 +140,11 @@ class OpenSpec(ChecklistSource):
         requirements = [
             requirement
             for path in specs
-            for requirement in delta_specs.parse(self._read(path), path)
+            for requirement in openspec_documents.requirements_of(self._read(path), path)
         ]
         return StoryContext(
             pointers=(*pointers, *self._project_documents()),
-            scenarios=delta_specs.fitting(requirements, story),
+            scenarios=openspec_documents.fitting(requirements, story),
         )
 
     def _specs(self) -> list[str]:

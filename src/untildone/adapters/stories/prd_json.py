@@ -6,7 +6,7 @@ from untildone.adapters.stories.documents.json_text import JsonText
 from untildone.adapters.stories.documents.object_file import Format
 
 # Programs that learn from data keep the names of their columns in a file called so.
-_TELLING = re.compile(rb'"(?:passes|status|state|completed|complete|done|features)"\s*:')
+_SIGNATURE = re.compile(rb'"(?:passes|status|state|completed|complete|done|features)"\s*:')
 FORMAT = Format(
     name="prd-json",
     title="Stories in prd.json",
@@ -23,6 +23,6 @@ FORMAT = Format(
     globs=(".agents/tasks/prd-*.json", "tasks/prd-*.json"),
     suffixes=(".json",),
     shared=("feature_list.json",),
-    telling=_TELLING,
+    signature=_SIGNATURE,
 )
 SOURCE = FORMAT.kind()

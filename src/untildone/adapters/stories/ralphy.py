@@ -7,7 +7,7 @@ from untildone.adapters.stories.documents.yaml_text import YamlText
 
 # Ansible, Tekton, CrewAI and others call their files so too.
 _KEYS = rb"completed|passes|parallel_group|title|priority|status|depends_on"
-_TELLING = re.compile(
+_SIGNATURE = re.compile(
     rb"^[ \t]*(?:(?:-[ \t]+)?[\"']?(?:" + _KEYS + rb")[\"']?|-[ \t]+id)[ \t]*:", re.MULTILINE
 )
 FORMAT = Format(
@@ -19,7 +19,7 @@ FORMAT = Format(
     globs=(),
     suffixes=(".yaml", ".yml"),
     shared=("tasks.yaml", "tasks.yml"),
-    telling=_TELLING,
-    titled=True,
+    signature=_SIGNATURE,
+    unique_titles=True,
 )
 SOURCE = FORMAT.kind()

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import grouping, spec_folders
 from untildone.adapters.stories.checklists.checklist import Rules, Stories
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile, ChecklistSource
 from untildone.adapters.stories.checklists.task_lines import TaskLine
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
 from untildone.domain.stories.schedule import wrong
@@ -83,7 +82,9 @@ def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
     )
 
 
-def _tell(lines: Sequence[str], groups: Stories, stories: Stories) -> tuple[Stories, list[Remark]]:
+def _annotate(
+    lines: Sequence[str], groups: Stories, stories: Stories
+) -> tuple[Stories, list[Remark]]:
     waits = _waits(groups)
     told = stories
     remarks: list[Remark] = []
@@ -185,7 +186,7 @@ def _waiting(story: Story, names: Sequence[str]) -> Story:
     return replace(story, depends_on=first)
 
 
-RULES = Rules(select=_select, group=_group, tell=_tell)
+RULES = Rules(select=_select, group=_group, annotate=_annotate)
 
 
 def recognises(root: Path, change: str) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from pathlib import Path
 
-from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.checklists.bulk import unhurried
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Edit, Json, JsonText, NotJson, Place
-from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
+from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
 from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
@@ -27,7 +27,7 @@ _USED = frozenset(
 )
 
 
-class TaskMaster(MarkedSource):
+class TaskMaster(StatefulSource):
     """The story source for one tag."""
 
     NAME = NAME
@@ -67,19 +67,19 @@ class TaskDocument:
             boxes=False,
         )
 
-    def edited(self, flips: Iterable[Flip]) -> bytes:
+    def edited(self, states: Iterable[NewState]) -> bytes:
         """The file with these states and every other byte as it was."""
-        return self._text.edited(self._edits(flips))
+        return self._text.edited(self._edits(states))
 
-    def write(self, flips: Sequence[Flip]) -> None:
+    def write(self, states: Sequence[NewState]) -> None:
         """Write these states and nothing else."""
         read.cache_clear()
-        self._file.write(self.edited(flips))
+        self._file.write(self.edited(states))
 
-    def _edits(self, flips: Iterable[Flip]) -> Iterator[Edit]:
-        for flip in flips:
-            place = self._places[flip.story.key, flip.task.id]
-            word = flip.mark or ("done" if flip.done else "pending")
+    def _edits(self, states: Iterable[NewState]) -> Iterator[Edit]:
+        for new in states:
+            place = self._places[new.story.key, new.task.id]
+            word = new.mark or ("done" if new.done else "pending")
             status = self._text.members(place).get("status")
             if status is None:
                 yield self._text.inserted(place, "status", word)
@@ -93,7 +93,7 @@ class TaskDocument:
         tags = tags_of(root.value)
         if DEFAULT_TAG in tags and tags[DEFAULT_TAG] is root.value:
             return DEFAULT_TAG, self._text.members(root)["tasks"]
-        names = {labels.slug(tag): tag for tag in tags}
+        names = {naming.slug(tag): tag for tag in tags}
         tag = names.get(self._file.change) or (current if current in tags else DEFAULT_TAG)
         if tag not in tags:
             return tag, None
@@ -110,7 +110,7 @@ class TaskDocument:
     def _story(self, place: Place, value: Mapping[str, Json], line: int) -> Story:
         raw = fields.text(value.get("id"))
         title = fields.title(fields.first(value, ("title", "description"))) or raw or "(no text)"
-        name = fields.story_id(raw) if raw else labels.slug(title)
+        name = fields.story_id(raw) if raw else naming.slug(title)
         own = self._task(name, title, value, line)
         tasks, needed = [own], list(_parents(value.get("dependencies"), self._over))
         inner = self._text.members(place)["subtasks"] if value.get("subtasks") else None
@@ -200,7 +200,7 @@ def find(root: Path) -> tuple[Found, ...]:
     except StoriesError as error:
         return (Found(DEFAULT_TAG, why=f"{path}: {error.message}"),)
     tags = tags_of(content) if isinstance(content, dict) else {}
-    filled = [labels.slug(tag) for tag, value in tags.items() if value["tasks"]]
+    filled = [naming.slug(tag) for tag, value in tags.items() if value["tasks"]]
     return tuple(
         counted(name, partial(TaskMaster, root, name, path)) for name in filled or [DEFAULT_TAG]
     )

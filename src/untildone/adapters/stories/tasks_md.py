@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from untildone.adapters.stories import openspec
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
-from untildone.adapters.stories.checklists.checklist_source import ChecklistSource
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile, ChecklistSource
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options, counted
 
 NAME = "tasks-md"
@@ -18,7 +17,7 @@ def recognises(root: Path, change: str) -> bool:
 
 
 def adopts(root: Path, change: str) -> bool:
-    """There is a `tasks.md` in the root, and no OpenSpec change claims the name.
+    """There is a `tasks.md` in the root, and no OpenSpec change has the name.
 
     Where OpenSpec changes live, a name that is none of them is more likely a typing error.
     """

@@ -1,5 +1,6 @@
 """Looks for what would keep a loop from working, and clears away what a dead one left."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -7,8 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.git.command import FALLBACK_IDENTITY
-from untildone.adapters.git.git import Git
+from untildone.adapters.git.git import FALLBACK_IDENTITY, Git
 from untildone.adapters.git.repository import STATE_FILE, preflight
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
@@ -25,7 +25,8 @@ from untildone.commands.doctor import (
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount
 from untildone.domain.run.run import Run, Status
-from untildone.settings import PROGRAMS, SOURCES, Settings, environment, load
+from untildone.settings.load import load
+from untildone.settings.settings import PROGRAMS, SOURCES, Settings
 from untildone.wiring.agents import agent_program, installed, known_program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.sandbox import INSTALL
@@ -59,7 +60,7 @@ def examine(folder: Path) -> list[Row]:
     except UntildoneError as error:
         rows.append(_complaint("repository", error))
     try:
-        settings = load(top, environment(), {})
+        settings = load(top, os.environ, {})
         rows.append(Row("configuration", OK, "Every key is known and its value fits."))
     except UserError as error:
         rows.append(_complaint("configuration", error))

@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.checkpoints.stash import archive_work, work_ref
-from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry
-from untildone.adapters.git.command import Place
+from untildone.adapters.checkpoints.stash_entries import StashEntries, change_of_entry, stash_list
+from untildone.adapters.git.place import Place
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice, Run
 from untildone.wiring.repository import Repository, at
@@ -30,7 +30,7 @@ class Traces(Struct, frozen=True):
 def leftovers(repository: Repository) -> list[Traces]:
     """Traces of runs that nobody can go on with, in no worktree; runs that can are left alone."""
     git = repository.git()
-    entries = [change for stash in git.stashes() if (change := change_of_entry(stash))]
+    entries = [change for stash in stash_list(git) if (change := change_of_entry(stash))]
     commits = {name.removeprefix(work_ref("")) for name in git.refs(work_ref(""))}
     return [
         Traces(change, entries.count(change), change in commits)

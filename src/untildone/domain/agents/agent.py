@@ -207,3 +207,20 @@ class AgentReport(Struct, frozen=True):
     reading: Reading = Reading()
     begun: bool = False
     spoke: bool = False
+
+
+class Waiting(Struct, frozen=True):
+    """A limit that is being waited out."""
+
+    until: datetime
+    why: str
+    kind: Kind = Kind.OVERLOADED
+
+
+class StandIn(Struct, frozen=True):
+    """The agent that works while the usual one (`instead_of`, NAME or NAME:MODEL) is at a limit."""
+
+    agent: str
+    model: str
+    until: datetime
+    instead_of: str = ""

@@ -36,22 +36,6 @@ def compare(now: Failing, known: Iterable[Failing]) -> Compared:
     return Compared(old=now.names or (now.command,))
 
 
-def already_fails(found: Failing, *, baseline: bool) -> str:
-    """The sentence for a check that fails before anything was done."""
-    rule = (
-        "only what is newly broken blocks a story"
-        if baseline
-        else "a story is finished only when it passes; `--baseline` lets old failures through"
-    )
-    tests = f", {listed(found.names)}" if found.names else ""
-    return f"already fails before the first story: `{found.command}` ({found.how}{tests}); {rule}"
-
-
-def let_through(now: Failing, old: tuple[str, ...]) -> str:
-    """The sentence for old failures that do not block."""
-    return f"Old failures of `{now.command}` were let through: {listed(old)}"
-
-
 def listed(names: tuple[str, ...]) -> str:
     """Names in one line; of very many the first ones."""
     more = len(names) - MOST_NAMED

@@ -5,12 +5,12 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from untildone.domain.agents.agent import Kind
-from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint
+from untildone.domain.agents.agent import StandIn, Waiting
 from untildone.domain.checks.checks import in_force
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.run import fact as f
-from untildone.domain.run import parking_rules, run_endings
+from untildone.domain.run import run_endings, user_requests
+from untildone.domain.run.after_failure import limited
 from untildone.domain.run.run import (
     Done,
     Iteration,
@@ -20,30 +20,26 @@ from untildone.domain.run.run import (
     Stage,
     Status,
     Tally,
-    label,
 )
 from untildone.domain.run.spending import still_over
-from untildone.domain.run.waiting import StandIn, Waiting
-
-REASON_IS_PASSED_ON = (Outcome.FAILED, Outcome.VERIFY_FAILED)
 
 
 def opened(run: Run, fact: f.Opened) -> Run:
     """The workspace stands."""
     run = replace(run, origin=fact.origin, backup_ref=fact.backup_ref, status=Status.RUNNING)
-    return run_endings.stop_now(_lane(run, 0, checkpoint=fact.checkpoint))
+    return run_endings.stop_now(run.with_lane(0, checkpoint=fact.checkpoint))
 
 
 def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
     """Done, stuck at the cap or at parked stories, stalled, stopped, or on to the next story."""
     run = replace(run, book=fact.book, story_count=fact.stories, finished_count=fact.finished)
-    run = parking_rules.looked(run, fact, at)
+    run = user_requests.looked(run, fact, at)
     if fact.done and run.iterations:
         last = replace(run.iterations[-1], done_check=True)
         run = replace(run, iterations=(*run.iterations[:-1], last))
     if run.ended:
         return run
-    if fact.done or run_endings.word_counts(run):
+    if fact.done or run_endings.person_may_end_run(run):
         return run_endings.end(run, Status.DONE, Reason.SUCCESS)
     if run_endings.stop_is_due(run):
         return run_endings.end(run, Status.STOPPED, Reason.STOPPED)
@@ -83,15 +79,13 @@ def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
     if fact.learned is not None:
         tallies = run.tallies | {fact.story_key: replace(tally, learned=fact.learned)}
         run = replace(run, tallies=tallies)
-    return _lane(run, fact.lane, iteration=iteration)
+    return run.with_lane(fact.lane, iteration=iteration)
 
 
 def attempt_ended(run: Run, fact: f.AttemptEnded, at: datetime) -> Run:
     """The agent is gone; its call is judged but not yet measured."""
-    iteration = run.lanes[fact.lane].iteration
-    assert iteration is not None
-    return _iteration(
-        run,
+    iteration = run.open_iteration(fact.lane)
+    return run.with_iteration(
         fact.lane,
         ended=max(at, iteration.started),  # the clock of a later process may be behind
         stage=Stage.ENDED,
@@ -107,8 +101,7 @@ def attempt_ended(run: Run, fact: f.AttemptEnded, at: datetime) -> Run:
 
 def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
     """What is left to decide depends on whether there is a check to run."""
-    iteration = run.lanes[fact.lane].iteration
-    assert iteration is not None
+    iteration = run.open_iteration(fact.lane)
     checks = in_force(run.plan.verify, iteration.checks)
     proof = (
         (checks and run.plan.checks_count)
@@ -116,12 +109,12 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
         or (run.plan.evidence and not run.plan.plain)
     )
     to_verify = bool(proof) and iteration.outcome is Outcome.COMPLETE
-    run = _iteration(run, fact.lane, usage=fact.usage)
+    run = run.with_iteration(fact.lane, usage=fact.usage)
     if to_verify and run_endings.must_stop_now(run):
         reason = "the loop was stopped before the checks ran"
         changes = {"outcome": Outcome.INTERRUPTED, "reason": reason}
-        return _iteration(run, fact.lane, stage=Stage.JUDGED, **changes)
-    return _iteration(run, fact.lane, stage=Stage.MEASURED if to_verify else Stage.JUDGED)
+        return run.with_iteration(fact.lane, stage=Stage.JUDGED, **changes)
+    return run.with_iteration(fact.lane, stage=Stage.MEASURED if to_verify else Stage.JUDGED)
 
 
 def verified(run: Run, fact: f.Verified) -> Run:
@@ -130,18 +123,17 @@ def verified(run: Run, fact: f.Verified) -> Run:
         outcome = Outcome.INTERRUPTED
     else:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
-    run = _lane(run, fact.lane, still_failing=fact.still_failing)
+    run = run.with_lane(fact.lane, still_failing=fact.still_failing)
     changes = {"outcome": outcome, "reason": fact.reason, "fatal": fact.fatal}
-    return _iteration(run, fact.lane, stage=Stage.JUDGED, **changes)
+    return run.with_iteration(fact.lane, stage=Stage.JUDGED, **changes)
 
 
 def saved(run: Run, fact: f.Saved) -> Run:
     """The work is kept: a story is finished for ever, a plain iteration adds to the history."""
-    iteration = run.lanes[fact.lane].iteration
-    assert iteration is not None
-    run = _lane(run, fact.lane, iteration=None, checkpoint=fact.checkpoint)
+    iteration = run.open_iteration(fact.lane)
+    run = run.with_lane(fact.lane, iteration=None, checkpoint=fact.checkpoint)
     if iteration.limit:
-        return _limited(run, fact.lane, iteration)
+        return limited(run, fact.lane, iteration)
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
     finished = run.finished if run.plan.plain else run.finished | {iteration.story_key}
     run = replace(
@@ -152,68 +144,37 @@ def saved(run: Run, fact: f.Saved) -> Run:
         iterations=(*run.iterations, replace(iteration, commits=kept)),
         tallies={k: v for k, v in run.tallies.items() if k not in finished},
         parked={k: v for k, v in run.parked.items() if k != iteration.story_key},
-        guidance=parking_rules.still_needed(run, iteration.story_key),
+        guidance=user_requests.still_needed(run, iteration.story_key),
         commitless=0 if kept and not _back_and_forth(run, fact.tree) else run.commitless + 1,
         trees=(*run.trees[-1:], fact.tree) if run.plan.plain else (),
     )
     if run.plan.baseline and run.known_failures is not None:
         # What passes now and fails later is newly broken.
         run = replace(run, known_failures=run.lanes[fact.lane].still_failing)
-    run = _lane(run, fact.lane, strikes=0, still_failing=())
+    run = run.with_lane(fact.lane, limit_hits=0, still_failing=())
     return (
-        run_endings.plain_verdict(run, iteration) if run.plan.plain else run_endings.stop_now(run)
+        run_endings.after_plain_iteration(run, iteration)
+        if run.plan.plain
+        else run_endings.stop_now(run)
     )
-
-
-def reverted(run: Run, fact: f.Reverted) -> Run:
-    """The attempt is put aside: again, or parked, or stuck when its retries are used up."""
-    iteration = run.lanes[fact.lane].iteration
-    assert iteration is not None
-    if iteration.limit:
-        return _limited(run, fact.lane, iteration)
-    before = run.tally(iteration.story_key)
-    needs_person = iteration.trouble is not None and iteration.trouble.kind is Kind.NOT_LOGGED_IN
-    if iteration.outcome is Outcome.INTERRUPTED or needs_person or iteration.question:
-        tally = replace(before, calls=before.calls + 1)
-    else:
-        tried = _tried(iteration, fact)
-        remembered = (*before.tried, tried)[-REMEMBERED:]
-        tally = replace(
-            before,
-            calls=before.calls + 1,
-            spent=before.spent + 1,
-            reason=tried.reason,
-            tried=remembered,
-        )
-    run = replace(
-        run,
-        book=None,
-        iterations=(*run.iterations, replace(iteration, saved_ref=fact.saved_ref)),
-        tallies=run.tallies | {iteration.story_key: tally},
-    )
-    run = _lane(run, fact.lane, iteration=None, strikes=0)
-    if needs_person or iteration.fatal:
-        return run_endings.end(replace(run, error=iteration.reason), Status.STUCK, Reason.ERROR)
-    run = parking_rules.settled(run, iteration, tally, fact.saved_ref)
-    return run if run.ended else run_endings.stop_now(run)
 
 
 def wait_started(run: Run, fact: f.WaitStarted) -> Run:
     """A limit is being waited out."""
-    strikes = run.lanes[fact.lane].strikes + 1
+    limit_hits = run.lanes[fact.lane].limit_hits + 1
     waiting = Waiting(fact.until, fact.why, fact.kind)
-    return _lane(run, fact.lane, waiting=waiting, limit=None, limited="", strikes=strikes)
+    return run.with_lane(fact.lane, waiting=waiting, limit=None, limited="", limit_hits=limit_hits)
 
 
 def stepped_in(run: Run, fact: f.SteppedIn) -> Run:
     """On with the story at once, by another agent."""
     stand_in = StandIn(fact.agent, fact.model, fact.until, fact.instead_of)
-    return _lane(run, fact.lane, limit=None, limited="", stand_in=stand_in)
+    return run.with_lane(fact.lane, limit=None, limited="", stand_in=stand_in)
 
 
 def wait_over(run: Run, fact: f.WaitOver) -> Run:
     """On with the story."""
-    return _lane(run, fact.lane, waiting=None)
+    return run.with_lane(fact.lane, waiting=None)
 
 
 def budget_reached(run: Run, fact: f.BudgetReached) -> Run:
@@ -236,7 +197,7 @@ def budget_set(run: Run, fact: f.BudgetSet) -> Run:
 def person_done(run: Run) -> Run:
     """The person's word ends the run as soon as no iteration is open."""
     run = replace(run, person_done=True)
-    if any(lane.iteration for lane in run.lanes) or not run_endings.word_counts(run):
+    if any(lane.iteration for lane in run.lanes) or not run_endings.person_may_end_run(run):
         return run
     return run_endings.end(replace(run, stop=None), Status.DONE, Reason.SUCCESS)
 
@@ -258,6 +219,15 @@ def stop_requested(run: Run, fact: f.StopRequested) -> Run:
 def choice_made(run: Run, fact: f.ChoiceMade) -> Run:
     """The choice is to be carried out."""
     return replace(run, choice=fact.choice, closed=False, refused=False, stop=None)
+
+
+def archived(run: Run, fact: f.Archived) -> Run:
+    """The change is archived, or will not be."""
+    run = replace(run, archived=True)
+    if not fact.checkpoint:
+        return run
+    first = replace(run.lanes[0], checkpoint=fact.checkpoint)
+    return replace(run, lanes=(first, *run.lanes[1:]))
 
 
 def closed(run: Run, fact: f.Closed) -> Run:
@@ -289,7 +259,7 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         status=Status.RUNNING,
         reason=None,
         tallies=tallies,
-        parked=parking_rules.forgiven(run),
+        parked=user_requests.forgiven(run),
         undecided=None,
         commitless=0,
         book=None,
@@ -310,7 +280,7 @@ def asked_again(run: Run, fact: f.AskedAgain) -> Run:
 
 def adopted(run: Run, fact: f.Adopted) -> Run:
     """The person's own edits on the branch are the new checkpoint."""
-    return _lane(run, fact.lane, checkpoint=fact.checkpoint)
+    return run.with_lane(fact.lane, checkpoint=fact.checkpoint)
 
 
 def abandoned(run: Run, fact: f.Abandoned) -> Run:
@@ -337,47 +307,6 @@ def taken_back(now: Run, then: Run) -> Run:
     )
 
 
-# ---------------------------------------------------------------------------------------------
-
-
-def _limited(run: Run, lane: int, iteration: Iteration) -> Run:
-    run = _unattempted(run, iteration)
-    who = label(iteration.agent or run.plan.agent, iteration.model)
-    run = _lane(run, lane, iteration=None, limit=iteration.limit, limited=who)
-    return run_endings.stop_now(run)
-
-
-def _tried(iteration: Iteration, fact: f.Reverted) -> Tried:
-    outcome = str(iteration.outcome)
-    return Tried(
-        iteration.attempt,
-        outcome,
-        fingerprint(outcome, iteration.reason),
-        iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else "",
-        fact.saved_ref,
-        fact.tree,
-        iteration.rung,
-    )
-
-
 def _back_and_forth(run: Run, tree: str) -> bool:
     """Whether a plain iteration only took back what the one before it did."""
     return run.plan.plain and bool(tree) and len(run.trees) > 1 and run.trees[-2] == tree
-
-
-def _unattempted(run: Run, iteration: Iteration) -> Run:
-    usage = iteration.usage
-    if usage is None or usage.estimated:
-        return run  # there is no entry to say that it is a guess
-    return replace(run, unattempted=run.unattempted.plus(usage))
-
-
-def _lane(run: Run, lane_id: int, **changes: object) -> Run:
-    lanes = tuple(replace(lane, **changes) if lane.id == lane_id else lane for lane in run.lanes)
-    return replace(run, lanes=lanes)
-
-
-def _iteration(run: Run, lane_id: int, **changes: object) -> Run:
-    iteration = run.lanes[lane_id].iteration
-    assert iteration is not None
-    return _lane(run, lane_id, iteration=replace(iteration, **changes))

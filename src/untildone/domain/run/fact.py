@@ -294,7 +294,7 @@ class GivenUp(Struct, frozen=True):
 
 
 # What the person may want of a run at any time, live or not.
-Wish = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared | GivenUp
+UserRequest = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared | GivenUp
 
 # What the loop does and finds.
 Happening = (
@@ -326,4 +326,4 @@ Happening = (
     | Abandoned
     | TakenBack
 )
-Fact = Happening | Wish
+Fact = Happening | UserRequest

@@ -13,7 +13,7 @@ FIRST_WAIT_S = 5
 LONGEST_WAIT_S = 15 * 60
 JITTER = 0.25
 AFTER_RESET_S = 1
-FREE_HANGS = 2
+HANGS_NOT_COUNTED = 2
 REASON_BYTES = 4000
 QUESTION_CHARS = 4000
 # Tools that only look or ask: without one of them the work may be done all the same.
@@ -32,20 +32,21 @@ class Verdict(Struct, frozen=True):
     question: str = ""
 
 
-def judge(report: AgentReport, strikes: int = 0) -> Verdict:
+def judge(report: AgentReport, limit_hits: int = 0) -> Verdict:
     """How a call went, in the contract's order of precedence.
 
-    `strikes` are the calls in a row before this one that came to nothing by no fault of the agent.
+    `limit_hits` counts the calls in a row before this one that came to nothing by no fault of the
+    agent.
     """
     match report.ending:
         case Ending.INTERRUPTED:
             return Verdict(Outcome.INTERRUPTED, "the loop was stopped during this attempt")
         case Ending.TIMEOUT:
             reason = "the hard time limit of the iteration was reached"
-            return Verdict(Outcome.TIMEOUT, reason, _unanswered(report, strikes))
+            return Verdict(Outcome.TIMEOUT, reason, _unanswered(report, limit_hits))
         case Ending.IDLE_TIMEOUT:
             reason = "the agent was silent for too long"
-            return Verdict(Outcome.IDLE_TIMEOUT, reason, _unanswered(report, strikes))
+            return Verdict(Outcome.IDLE_TIMEOUT, reason, _unanswered(report, limit_hits))
         case Ending.REPEATING:
             reason = "the agent said or did the same thing over and over and was ended"
             return Verdict(Outcome.AGENT_ERROR, reason, Trouble(Kind.REPEATING, "repeating"))
@@ -58,13 +59,13 @@ def judge(report: AgentReport, strikes: int = 0) -> Verdict:
             assert_never(report.ending)
 
 
-def _unanswered(report: AgentReport, strikes: int) -> Trouble | None:
+def _unanswered(report: AgentReport, limit_hits: int) -> Trouble | None:
     """The trouble of a call that ran out of time, if it was not the agent's own."""
     known = report.reading.trouble
     if known and known.passing:
         return known  # its program waits for what we can wait for ourselves
-    # Its program runs, but no word came from the model: nothing was attempted.
-    hung = report.begun and not report.spoke and strikes < FREE_HANGS
+    # The CLI started but the model never answered, so no attempt is counted.
+    hung = report.begun and not report.spoke and limit_hits < HANGS_NOT_COUNTED
     return Trouble(Kind.HUNG, "no answer") if hung else None
 
 
@@ -95,7 +96,7 @@ def _asks(question: str) -> Verdict:
     return Verdict(Outcome.NO_PROMISE, f"the agent asks: {asked}", question=asked)
 
 
-def wake_at(limit: Trouble, strikes: int, now: datetime) -> datetime:
+def wake_at(limit: Trouble, limit_hits: int, now: datetime) -> datetime:
     """When to call again: the stated reset, else a back-off that doubles up to a bound.
 
     Several loops on one account should not all wake at once: the back-off is stretched a little,
@@ -104,5 +105,5 @@ def wake_at(limit: Trouble, strikes: int, now: datetime) -> datetime:
     until = now + timedelta(seconds=limit.after_s) if limit.after_s else limit.until
     if until and until > now:
         return until + timedelta(seconds=AFTER_RESET_S)
-    seconds = min(FIRST_WAIT_S * 2 ** min(strikes, 20), LONGEST_WAIT_S)
+    seconds = min(FIRST_WAIT_S * 2 ** min(limit_hits, 20), LONGEST_WAIT_S)
     return now + timedelta(seconds=seconds * (1 + JITTER * now.microsecond / 1_000_000))

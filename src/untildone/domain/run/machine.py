@@ -5,7 +5,7 @@ from typing import assert_never
 
 from untildone.domain.agents.same_failure import next_rung
 from untildone.domain.checks.checks import Check, Level, in_force
-from untildone.domain.run import apply_fact, archiving, parking_rules
+from untildone.domain.run import after_failure, apply_fact, user_requests
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
@@ -32,8 +32,7 @@ def next_steps(run: Run) -> tuple[s.Step, ...]:
 
 
 def _lane_step(run: Run, lane: Lane) -> s.Step:
-    iteration = lane.iteration
-    assert iteration is not None
+    iteration = run.open_iteration(lane.id)
     match iteration.stage:
         case Stage.RUNNING:
             # Only a crash leaves an iteration without its end: recovery supplies the missing fact.
@@ -51,9 +50,9 @@ def _lane_step(run: Run, lane: Lane) -> s.Step:
 
 def _idle_step(run: Run, lane: Lane) -> s.Step:
     if lane.waiting:
-        return s.Wait(lane.id, None, lane.strikes, lane.waiting.until)
+        return s.Wait(lane.id, None, lane.limit_hits, lane.waiting.until)
     if lane.limit:
-        return s.Wait(lane.id, lane.limit, lane.strikes)
+        return s.Wait(lane.id, lane.limit, lane.limit_hits)
     if run.book is None and not (run.plan.plain and run.plan.done is not Done.TASKS):
         return s.LoadStories()
     n = run.current_iteration + 1
@@ -78,9 +77,13 @@ def _idle_step(run: Run, lane: Lane) -> s.Step:
 def _ending_step(run: Run) -> s.Step:
     if run.status is Status.STOPPED or (run.stop and run.stop.how is StopHow.NOW):
         return s.Finish(run.status) if run.choice is None else s.Close(run.choice)
-    if archiving.is_due(run):
+    if _archive_is_due(run):
         return s.Archive()
     return s.AskChoice() if run.choice is None else s.Close(run.choice)
+
+
+def _archive_is_due(run: Run) -> bool:
+    return run.plan.archive and run.status is Status.DONE and not run.archived
 
 
 def required_at_start(run: Run) -> tuple[Check, ...]:
@@ -109,8 +112,8 @@ def begin(started: f.Started, at: datetime) -> Run:
 
 def apply(run: Run, fact: f.Fact, at: datetime) -> Run:
     """The run after this fact, what it has spent included."""
-    if isinstance(fact, f.Wish):
-        after = parking_rules.granted(run, fact, at)
+    if isinstance(fact, f.UserRequest):
+        after = user_requests.apply_user_request(run, fact, at)
     else:
         after = _folded(run, fact, at)
     return booked(run, fact, after, at)
@@ -137,7 +140,7 @@ def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - o
         case f.Saved():
             return apply_fact.saved(run, fact)
         case f.Reverted():
-            return apply_fact.reverted(run, fact)
+            return after_failure.reverted(run, fact)
         case f.WaitStarted():
             return apply_fact.wait_started(run, fact)
         case f.SteppedIn():
@@ -155,7 +158,7 @@ def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - o
         case f.ChoiceMade():
             return apply_fact.choice_made(run, fact)
         case f.Archived():
-            return archiving.archived(run, fact)
+            return apply_fact.archived(run, fact)
         case f.Closed():
             return apply_fact.closed(run, fact)
         case f.Refused():

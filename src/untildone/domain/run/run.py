@@ -4,15 +4,22 @@ from datetime import datetime
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from untildone.domain.agents.agent import Kind, Permissions, Session, Trouble, Usage
+from untildone.domain.agents.agent import (
+    Kind,
+    Permissions,
+    Session,
+    StandIn,
+    Trouble,
+    Usage,
+    Waiting,
+)
 from untildone.domain.agents.same_failure import Tried
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Budget, Reached
 from untildone.domain.costs.ledger import Ledger
-from untildone.domain.run.waiting import StandIn, Waiting
-from untildone.domain.stories.guidance import Guidance
-from untildone.domain.stories.parking import Parked
+from untildone.domain.stories.parking import Guidance, Parked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
 
@@ -291,7 +298,7 @@ class Lane(Struct, frozen=True):
     limit: Trouble | None = None
     limited: str = ""
     waiting: Waiting | None = None
-    strikes: int = 0
+    limit_hits: int = 0
     stand_in: StandIn | None = None
     still_failing: tuple[Failing, ...] = ()
 
@@ -366,6 +373,21 @@ class Run(Struct, frozen=True):
     def next_story(self) -> Story | None:
         """The story that comes next, by the last look at them."""
         return self.book.next_story(self.finished, self.parked) if self.book else None
+
+    def open_iteration(self, lane: int) -> Iteration:
+        """The open iteration of a lane that has one."""
+        iteration = self.lanes[lane].iteration
+        assert iteration is not None
+        return iteration
+
+    def with_lane(self, lane: int, **changes: object) -> "Run":
+        """The run with one lane changed."""
+        lanes = tuple(replace(one, **changes) if one.id == lane else one for one in self.lanes)
+        return replace(self, lanes=lanes)
+
+    def with_iteration(self, lane: int, **changes: object) -> "Run":
+        """The run with the open iteration of a lane changed."""
+        return self.with_lane(lane, iteration=replace(self.open_iteration(lane), **changes))
 
     def tally(self, key: StoryKey) -> Tally:
         """Calls and spent attempts of a story."""

@@ -13,7 +13,7 @@ from untildone.domain.run.run import (
 )
 
 
-def plain_verdict(run: Run, iteration: Iteration) -> Run:
+def after_plain_iteration(run: Run, iteration: Iteration) -> Run:
     """What follows an iteration of the plain loop."""
     promised = run.plan.done is Done.PROMISE and iteration.outcome is Outcome.COMPLETE
     if promised:
@@ -51,7 +51,7 @@ def stop_is_due(run: Run) -> bool:
     return run.iterations[-1].outcome is Outcome.COMPLETE
 
 
-def word_counts(run: Run) -> bool:
+def person_may_end_run(run: Run) -> bool:
     """The person's word ends a plain loop, and a manual one when its stories are finished."""
     manual = run.plan.done is Done.MANUAL and all_finished(run)
     return run.person_done and (run.plan.plain or manual)

@@ -131,25 +131,6 @@ def _story_at_hand(run: Run) -> StoryKey | None:
     return last.story_key if last else None
 
 
-def blind(before: Run, after: Run) -> tuple[str, ...]:
-    """What to say, once, when a budget cannot be held because the agent does not tell its use."""
-    agent, then, now = after.plan.agent, before.ledger.total, after.ledger.total
-    kinds = {kind(budget.name) for budget in after.plan.budgets}
-    told = []
-    if "tokens" in kinds and now.uncounted and not then.uncounted:
-        told.append(
-            f"{agent} does not say how many tokens it used: such a call does not count against "
-            "the budget of tokens; `--budget iterations=…` and `time=…` always count"
-        )
-    if "cost" in kinds and now.unpriced and not then.unpriced:
-        told.append(
-            f"The cost of this call of {agent} is not known (neither the agent nor the price "
-            "table tells it): it does not count against the budget of cost; "
-            "`--budget tokens=…` or `time=…` does"
-        )
-    return tuple(told)
-
-
 class Forecast(Struct, frozen=True):
     """What the rest will cost if the stories go on as they went.
 

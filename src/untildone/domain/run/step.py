@@ -73,7 +73,7 @@ class Wait(Struct, frozen=True):
 
     lane: int
     limit: Trouble | None
-    strikes: int
+    limit_hits: int
     until: datetime | None = None
 
 

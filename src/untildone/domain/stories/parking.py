@@ -1,4 +1,4 @@
-"""Parked stories and the person's words about them: what the loop passes over until told more."""
+"""Stories that are skipped until the person says more, and the guidance that the person gives."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime
@@ -24,15 +24,6 @@ class Why(StrEnum):
     SKIPPED = "skipped"
 
 
-STATE_OF = {
-    Why.QUESTION: "waits for an answer",
-    Why.MARKED: "is marked as one that waits for an answer",
-    Why.FAILED: "has no retry left and was passed over",
-    Why.STUCK: "made no progress and was passed over",
-    Why.SKIPPED: "was skipped on request",
-}
-
-
 class Parked(Struct, frozen=True):
     """A story that is passed over: `text` is its question, or the reason."""
 
@@ -50,16 +41,6 @@ class Parked(Struct, frozen=True):
     def tried(self) -> bool:
         """Whether the loop gave it up by itself: `resume` tries it again."""
         return self.why in (Why.FAILED, Why.STUCK)
-
-
-def next_command(change: str, story_id: str, why: Why) -> str:
-    """What to type so that the story goes on."""
-    resume = f"`untildone resume {change}`"
-    if why in (Why.QUESTION, Why.MARKED):
-        return f'`untildone guide {change} --story {story_id} "your answer"`, then {resume}'
-    if why is Why.SKIPPED:
-        return f"`untildone retry {change} {story_id}`, then {resume}"
-    return f"{resume} tries it again"
 
 
 def ordered(book: StoryBook, first: tuple[StoryKey, ...]) -> StoryBook:
@@ -112,3 +93,25 @@ def blocked(
     held_up = book.schedule.held_up
     few = islice(keys, NAMED)
     return {key: tuple(k[0] for k in islice(held_up(finished, {key}), NAMED)) for key in few}
+
+
+class Guidance(Struct, frozen=True):
+    """One piece of it: for a story, or for all when `key` is None; maybe an answer."""
+
+    text: str
+    key: StoryKey | None
+    since: datetime
+    id: str = ""
+    question: str = ""
+
+
+def words(guidance: Iterable[Guidance], key: StoryKey | None) -> str:
+    """What the prompt of this story says, oldest first; empty if nothing was given for it."""
+    return "\n\n".join(_said(piece) for piece in guidance if piece.key in (None, key))
+
+
+def _said(piece: Guidance) -> str:
+    text = piece.text.strip()
+    if not piece.question:
+        return text
+    return f"An earlier attempt asked: {piece.question.strip()}\nThe answer: {text}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from typing import overload
 
 from msgspec import Struct, field
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.schedule import Schedule, wrong
@@ -228,3 +228,31 @@ def checked(book: StoryBook) -> StoryBook:
     raise StoriesError(
         listed, hint=f"Mend the file, then look at it with `untildone stories {book.change}`"
     )
+
+
+# A story's number and text, then the texts of its open tasks: plain data, to be kept on disk.
+OpenTasks = list[list[str]]
+
+
+def open_tasks(book: StoryBook) -> OpenTasks:
+    """What is open, for a later process that must know what was open before a crash."""
+    return [
+        [*story.key, *(task.text for task in story.tasks if not task.done)]
+        for story in book.stories
+        if not story.done
+    ]
+
+
+def as_before(now: StoryBook, known: Sequence[Sequence[str]], finished: Set[StoryKey]) -> StoryBook:
+    """The book with every task open that was open and whose story was not finished since."""
+    opened = {(row[0], row[1]): set(row[2:]) for row in known}
+    stories = tuple(
+        story if story.key in finished else _reopened(story, opened.get(story.key, set()))
+        for story in now.stories
+    )
+    return replace(now, stories=stories)
+
+
+def _reopened(story: Story, texts: set[str]) -> Story:
+    tasks = (replace(t, done=False) if t.text in texts else t for t in story.tasks)
+    return replace(story, tasks=tuple(tasks)) if texts else story

@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 from msgspec import to_builtins
 
-from untildone import settings as settings_module
 from untildone.commands import agents as found
 from untildone.domain.errors import UserError
+from untildone.settings.load import load
+from untildone.settings.settings import SETTINGS
 from untildone.wiring.repository import here
 
 WORDS = {True: "login found", False: "NO LOGIN FOUND", None: "login unknown"}
@@ -18,7 +19,11 @@ WORDS = {True: "login found", False: "NO LOGIN FOUND", None: "login unknown"}
 
 @click.command(epilog="Examples:\n\n  untildone agents\n\n  untildone agents --permissions edits")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
-@click.option("--permissions", type=click.Choice(["full", "edits"]), help="As `run` would be told.")
+@click.option(
+    "--permissions",
+    type=click.Choice(SETTINGS["permissions"].words),
+    help="As `run` would be told.",
+)
 def agents(as_json: bool, permissions: str | None) -> int:  # noqa: FBT001 - click
     """The agents that are installed here: version, login, and how each will be called.
 
@@ -28,7 +33,7 @@ def agents(as_json: bool, permissions: str | None) -> int:  # noqa: FBT001 - cli
         top: Path | None = here().place.top
     except UserError:
         top = None
-    settings = settings_module.load(top, os.environ, {"permissions": permissions})
+    settings = load(top, os.environ, {"permissions": permissions})
     rows = found.agents(settings, top or Path.cwd())
     if as_json:
         data = {"agents": [to_builtins(row) for row in rows]}

@@ -11,161 +11,23 @@ from typing import Any, TypeVar
 import click
 from msgspec.structs import replace
 
-from untildone import settings as settings_module
 from untildone.commands.drive import Ended
 from untildone.commands.plan import SeveralChanges, Wanted
 from untildone.commands.raise_budget import raise_live
 from untildone.commands.run import Session
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Run
-from untildone.interfaces.cli.check_options import ABOVE_ZERO, CHECK_OPTIONS
 from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.setting_flags import given, setting_flags
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
+from untildone.settings.load import load
+from untildone.settings.settings import Settings
 from untildone.wiring.repository import Repository, here
 from untildone.wiring.user_files import text_of
 from untildone.wiring.worktrees import here_for
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
-
-OPTIONS = [
-    click.option(
-        "--source",
-        metavar="NAME",
-        help=f"Story source: auto, {', '.join(settings_module.SOURCES)}.  [default: auto]",
-    ),
-    click.option(
-        "--source-file",
-        metavar="FILE",
-        callback=lambda ctx, param, value: str(Path(value).absolute()) if value else value,
-        help="The file that holds the stories, whatever its name.",
-    ),
-    click.option(
-        "--archive/--no-archive",
-        default=None,
-        help="OpenSpec: archive the change when all its stories are done.  [default: no]",
-    ),
-    click.option(
-        "--granularity",
-        type=click.Choice(["group", "task", "change"]),
-        help="Checklists: what one story is.  [default: group]",
-    ),
-    click.option(
-        "--agent", help="Agent: `untildone agents` lists them.  [default: claude]", metavar="NAME"
-    ),
-    click.option(
-        "--agents",
-        multiple=True,
-        metavar="NAME[:MODEL]",
-        help="Ladder that a story climbs when it fails the same way again and again; repeatable.",
-    ),
-    click.option("--agent-cmd", help="Any program: prompt on its stdin, plain text on its stdout."),
-    click.option("--script", help="Script file of the scripted agent."),
-    click.option("--model", help="Model, passed on to the agent."),
-    click.option(
-        "--permissions",
-        type=click.Choice(["full", "edits"]),
-        help="What the agent may do unasked: everything, or edit files.  [default: full]",
-    ),
-    click.option(
-        "--fallback",
-        metavar="AGENT[:MODEL]",
-        help="Another agent that steps in while this one is at a limit, instead of waiting.",
-    ),
-    click.option(
-        "--resume-session/--fresh-session",
-        default=None,
-        help="A retry goes on with the agent's own conversation.  [default: fresh]",
-    ),
-    click.option(
-        "--max-retries",
-        type=click.IntRange(0),
-        help="Retries after the first attempt of a story; 0 means one call.  [default: 3]",
-    ),
-    click.option(
-        "--on-stuck",
-        type=click.Choice(["retry", "park"]),
-        help="After the third identical failure: go on with the retries, or pass the story over."
-        "  [default: retry]",
-    ),
-    click.option(
-        "--on-fail",
-        type=click.Choice(["stop", "skip", "ask"]),
-        help="Retries of a story used up: end the run, go on with the others, or ask you."
-        "  [default: stop]",
-    ),
-    click.option(
-        "--max-iterations",
-        type=click.IntRange(1),
-        help="Cap over the whole run.  [default: open stories x (1 + max-retries), plain loop 10]",
-    ),
-    click.option(
-        "--done",
-        type=click.Choice(["tasks", "manual", "promise"]),
-        help="Done criterion.  [default: tasks if there is a tasks.md, else manual]",
-    ),
-    click.option(
-        "--stall-threshold",
-        type=click.IntRange(1),
-        help="Plain loop: iterations in a row without a commit.  [default: 2]",
-    ),
-    click.option(
-        "--timeout", type=ABOVE_ZERO, help="Hard limit of an iteration, minutes.  [default: 45]"
-    ),
-    click.option(
-        "--idle-timeout", type=ABOVE_ZERO, help="Limit of silence, minutes.  [default: 15]"
-    ),
-    *CHECK_OPTIONS,
-    click.option(
-        "--budget",
-        multiple=True,
-        metavar="NAME=AMOUNT",
-        help="Pause when it is used up: tokens=2M, cost=10, time=8h, iterations=20; "
-        "story-tokens=200k and so on for each story; repeatable.",
-    ),
-    click.option(
-        "--checkpoint",
-        type=click.Choice(["branch", "stash", "worktree"]),
-        help="Where the work happens and how it is put back.  [default: branch]",
-    ),
-    click.option(
-        "--on-complete",
-        type=click.Choice(["ask", "cleanup", "keep"]),
-        help="Completion choice.  [default: ask on a terminal, otherwise keep]",
-    ),
-    click.option(
-        "--sandbox",
-        type=click.Choice(["auto", "bwrap", "off"]),
-        help="Bubblewrap around agents and checks; auto: if it works here.  [default: off]",
-    ),
-    click.option(
-        "--sandbox-network/--no-sandbox-network",
-        default=None,
-        help="Network inside the sandbox.  [default: yes]",
-    ),
-    click.option(
-        "--sandbox-writable",
-        multiple=True,
-        metavar="PATH",
-        help="One more path that may be written inside the sandbox; repeatable.",
-    ),
-    click.option(
-        "--max-file-mb",
-        type=ABOVE_ZERO,
-        help="Largest new file that git takes, in MiB.  [default: 50]",
-    ),
-    click.option("--usage-cmd", help="Command that prints the tokens used since a time."),
-    click.option("--prompt-template", help="File with your own prompt template."),
-    click.option(
-        "--learnings",
-        metavar="FILE",
-        help="Where the learnings of the calls are kept.  [default: in the git folder]",
-    ),
-    click.option("--no-learnings", is_flag=True, help="Tell the agent of no file for learnings."),
-    click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout."),
-    click.option("--quiet", "-q", is_flag=True, help="Only warnings and errors."),
-    click.option("--no-color", is_flag=True, help="No colours; NO_COLOR works too."),
-]
 
 QUIET_VIEW = {"as_json": False, "quiet": False, "no_color": False}
 
@@ -180,9 +42,13 @@ Examples:
 """
 
 
-def loop_options(command: F) -> F:
-    """All flags that `run` and `resume` share."""
-    for option in reversed(OPTIONS):
+def view_options(command: F) -> F:
+    """Flags of what is shown of a loop."""
+    for option in (
+        click.option("--no-color", is_flag=True, help="No colours; NO_COLOR works too."),
+        click.option("--quiet", "-q", is_flag=True, help="Only warnings and errors."),
+        click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout."),
+    ):
         command = option(command)
     return command
 
@@ -201,14 +67,15 @@ def loop_options(command: F) -> F:
 @click.option(
     "--dry-run", is_flag=True, help="Print the plan and the first prompt, and change nothing."
 )
-@loop_options
+@setting_flags()
+@view_options
 def run(
     change: str | None,
     task: str | None,
     task_file: Path | None,
     include_flagged: bool,  # noqa: FBT001 - click
     dry_run: bool,  # noqa: FBT001 - click
-    **flags: Any,  # noqa: ANN401 - click
+    **typed: Any,  # noqa: ANN401 - click
 ) -> int:
     """Start the loop over CHANGE, or go on with it after a crash.
 
@@ -222,9 +89,9 @@ def run(
             )
         task = text_of(task_file, "The task file")
     _refuse_blank(("change", change), ("task", task))
-    view = _view_flags(flags)
+    view, flags = _view(typed), given(typed)
     repository = here()
-    settings = settings_module.load(repository.place.top, os.environ, flags)
+    settings = load(repository.place.top, os.environ, flags)
     where = (settings.source_file, settings.source)
     wanted = Wanted(change or "", task or "", "", include_flagged, *where)
     if dry_run:
@@ -237,15 +104,16 @@ def run(
 
 @click.command()
 @click.argument("change", required=False, default="", shell_complete=change_names)
-@loop_options
-def resume(change: str, **flags: Any) -> int:  # noqa: ANN401 - click
+@setting_flags()
+@view_options
+def resume(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
     """Go on with a stopped, stuck, stalled or crashed run.
 
     Keeps the flags of the run; given flags override them. Retries of the stuck story are renewed.
     """
-    view = _view_flags(flags)
+    view, flags = _view(typed), given(typed)
     repository = here_for(change)
-    settings = settings_module.load(repository.place.top, os.environ, flags)
+    settings = load(repository.place.top, os.environ, flags)
     told = raise_live(repository, change, flags)
     if told:
         return tell(Ended(0, None, told), view)
@@ -279,7 +147,7 @@ def _for_one(view: dict[str, bool], wanted: Wanted, action: Callable[[Wanted], R
 
 def _dry_run(
     repository: Repository,
-    settings: settings_module.Settings,
+    settings: Settings,
     flags: dict[str, object],
     wanted: Wanted,
     view: dict[str, bool],
@@ -301,15 +169,8 @@ def _chosen(run: Run | None) -> str:
     return run.plan.on_complete if run else ""
 
 
-def _view_flags(flags: dict[str, Any]) -> dict[str, bool]:
-    names = ("as_json", "quiet", "no_color")
-    view = {name: bool(flags.pop(name)) for name in names}
-    if flags.pop("no_learnings"):
-        flags["learnings"] = "off"
-    for name, value in list(flags.items()):
-        if value == ():
-            flags[name] = None
-    return view
+def _view(typed: dict[str, Any]) -> dict[str, bool]:
+    return {name: bool(typed.pop(name)) for name in QUIET_VIEW}
 
 
 def _interactive(view: dict[str, bool]) -> bool:

@@ -22,7 +22,7 @@ COMMANDS = {
     "replay": ("record", "Read a recorded run once more and compare every decision."),
     "report": ("record", "What happened in a run, on one page; or all of it in a file."),
     "agents": ("agents", "Which agents are installed, with a login or without."),
-    "init": ("setup", "Write a commented configuration file."),
+    "init": ("init", "Write a commented configuration file."),
     "doctor": ("setup", "Check git, agents, story sources and leftovers."),
     "demo": ("setup", "A complete run in a throw-away repository: no key, no network."),
     "completion": ("setup", "Print a shell completion script."),

@@ -1,4 +1,4 @@
-"""`init`, `doctor`, `demo` and `completion`: getting started and staying healthy."""
+"""`doctor`, `demo` and `completion`: getting started and staying healthy."""
 
 import json
 import os
@@ -11,68 +11,13 @@ from msgspec import to_builtins
 
 from untildone.commands import demo as demo_project
 from untildone.commands.doctor import doctor as checkup
-from untildone.domain.errors import UserError
 from untildone.interfaces import render
 from untildone.interfaces.cli.loop import QUIET_VIEW, session_for
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import terminal
-from untildone.settings import FIELDS, FILE_NAME
 from untildone.wiring.repository import here
 
-HEADER = f"""\
-## {FILE_NAME}: settings of untildone for this repository.
-##
-## Every key is commented out and shows its default. Take one `#` away to set it.
-## Stronger than this file: environment variables (UNTILDONE_MAX_RETRIES=1) and flags of `run`.
-"""
 COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
-
-
-@click.command()
-@click.option("--force", is_flag=True, help="Replace an existing file.")
-@click.option("--stdout", "to_stdout", is_flag=True, help="Print the file instead of writing it.")
-def init(force: bool, to_stdout: bool) -> int:  # noqa: FBT001 - click
-    """Write a configuration file with every key, its meaning and its default."""
-    if to_stdout:
-        click.echo(configuration(), nl=False)
-        return 0
-    top = here().place.top
-    path = top / FILE_NAME
-    if not force:
-        _refuse_second_file(path, top / "pyproject.toml")
-    try:
-        path.write_text(configuration(), encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            f"The file cannot be written: {error}", hint="untildone init --stdout"
-        ) from error
-    click.echo(f"Every key is there, commented out, with its default, in: {path}")
-    click.echo("Next: `untildone doctor` checks that everything is in place.")
-    return 0
-
-
-def configuration() -> str:
-    """The file that `init` writes; one `#` less on every line sets every key to its default."""
-    parts = [HEADER]
-    for name, field in FIELDS.items():
-        default = list(field.default) if isinstance(field.default, tuple) else field.default
-        parts.append(f"## {field.metadata['doc']}\n#{name} = {json.dumps(default)}\n")
-    return "\n".join(parts)
-
-
-def _refuse_second_file(path: Path, pyproject: Path) -> None:
-    if os.path.lexists(path):
-        raise UserError(
-            f"The file exists already: {path}",
-            state="Nothing was changed.",
-            hint="`untildone init --force` replaces it, `untildone init --stdout` prints it",
-        )
-    if pyproject.is_file() and "[tool.untildone" in pyproject.read_text(errors="replace"):
-        raise UserError(
-            f"The table [tool.untildone] of pyproject.toml would no longer count beside: {path}",
-            state="Nothing was changed.",
-            hint="`untildone init --stdout` prints the keys, `untildone init --force` writes them",
-        )
 
 
 # -- doctor ------------------------------------------------------------------------------------

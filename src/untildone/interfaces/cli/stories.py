@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import click
 
@@ -12,22 +11,15 @@ from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import plain
 from untildone.domain.stories.story import StoryBook
 from untildone.interfaces.cli.names import change_names
-from untildone.settings import SOURCES, load
+from untildone.interfaces.cli.setting_flags import setting_flags
+from untildone.settings.load import load
 from untildone.wiring.repository import here
 from untildone.wiring.sources import options_of
 
 
 @click.command()
 @click.argument("change", required=False, default="", shell_complete=change_names)
-@click.option(
-    "--source", metavar="NAME", help=f"Story source: auto, {', '.join(SOURCES)}.  [default: auto]"
-)
-@click.option("--source-file", metavar="FILE", help="The file that holds the stories.")
-@click.option(
-    "--granularity",
-    type=click.Choice(["group", "task", "change"]),
-    help="Checklists: what one story is.  [default: group]",
-)
+@setting_flags("source", "source_file", "granularity")
 @click.option("--graph", is_flag=True, help="What waits for what, as a Mermaid flowchart.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def stories(
@@ -42,8 +34,6 @@ def stories(
     """
     if graph and as_json:
         raise click.UsageError("`--graph` and `--json` do not go together.")
-    if flags["source_file"]:
-        flags["source_file"] = str(Path(flags["source_file"]).absolute())
     repository = here()
     settings = load(repository.place.top, os.environ, flags)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.git.command import Place
+from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import replace_file, shared_draft
 
 HOOKS = "hooks"
@@ -21,7 +21,7 @@ OWN = ("config.worktree", "info/sparse-checkout")
 NO_HOOKS = (".sample", ".untildone")
 
 
-class Seen(Struct, frozen=True):
+class FileState(Struct, frozen=True):
     """What has a name: where it points to if it is a link, mode and bytes of the file there.
 
     Without a file there are no bytes; what else is there (a folder, a pipe) is told by the mode.
@@ -37,20 +37,20 @@ class Seen(Struct, frozen=True):
         return bool(self.link or self.mode)
 
 
-def seen(path: Path | str) -> Seen:
+def file_state(path: Path | str) -> FileState:
     """Look at one name; only plain files are opened, since others may never come to an end."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
-        return Seen()
+        return FileState()
     link = os.readlink(path) if stat.S_ISLNK(mode) else ""  # noqa: PTH115 - as below
     with contextlib.suppress(OSError):  # a link to nothing, or a file that may not be read
         if link:
             mode = os.stat(path).st_mode  # noqa: PTH116 - asked before every agent call
         if stat.S_ISREG(mode):
             with open(path, "rb") as file:  # noqa: PTH123 - as above
-                return Seen(link, mode, file.read())
-    return Seen(link, stat.S_IFMT(mode))
+                return FileState(link, mode, file.read())
+    return FileState(link, stat.S_IFMT(mode))
 
 
 class GitSettings:
@@ -63,13 +63,13 @@ class GitSettings:
     def __init__(self, place: Place, run_folder: Path) -> None:
         self._place = place
         self._run_folder = run_folder
-        self.noted: dict[str, Seen] = {}
+        self.noted: dict[str, FileState] = {}
         self.cut_off: dict[str, bytes] = {}
 
     def note(self) -> None:
         """Remember all as it is now."""
         self.noted = {}
-        self.noted = {name: seen(self._path(name)) for name in self._names()}
+        self.noted = {name: file_state(self._path(name)) for name in self._names()}
 
     def put_back(self) -> Iterator[str]:
         """Undo what was changed since; a sentence for each."""
@@ -77,12 +77,12 @@ class GitSettings:
         if not self.noted:
             return
         for folder in FOLDERS:
-            before, now = self.noted.get(folder, Seen()), seen(self._path(folder))
+            before, now = self.noted.get(folder, FileState()), file_state(self._path(folder))
             if (before.link, before.mode) != (now.link, now.mode) and (before.exists or now.link):
                 yield self._remark(folder, self._move_aside(folder) if now.exists else None)
                 self._make_folder(folder, before)
         for name in self._names():
-            before, now = self.noted.get(name, Seen()), seen(self._path(name))
+            before, now = self.noted.get(name, FileState()), file_state(self._path(name))
             if name not in FOLDERS and before != now:
                 yield self._remark(name, self._keep(name, before, now))
                 self._write(name, before)
@@ -92,11 +92,11 @@ class GitSettings:
     def join(self) -> Iterator[str]:
         """Without its lines what an attempt fetched would be incomplete: theirs beside ours."""
         for name, data in self.cut_off.items():
-            before = self.noted.get(name, Seen())
+            before = self.noted.get(name, FileState())
             lines = dict.fromkeys(((before.data or b"") + b"\n" + data).split(b"\n"))
             mode = before.mode or stat.S_IFREG | 0o644
             joined = b"".join(line + b"\n" for line in lines if line)
-            self._write(name, Seen(before.link, mode, joined))
+            self._write(name, FileState(before.link, mode, joined))
             yield f"What an attempt fetched needs its lines of `.git/{name}`; they were added again"
 
     def _names(self) -> list[str]:
@@ -116,7 +116,7 @@ class GitSettings:
         kept = f", a copy is at: {copy}" if copy else ""
         return f"An attempt changed `.git/{name}`; it was put back{kept}"
 
-    def _keep(self, name: str, before: Seen, now: Seen) -> Path | None:
+    def _keep(self, name: str, before: FileState, now: FileState) -> Path | None:
         """Store what an attempt left there; all but a plain file, which is replaced, goes away."""
         if now.data is not None and now.link == before.link:
             copy = self._free(name)
@@ -135,14 +135,14 @@ class GitSettings:
         others = (first.with_name(f"{first.name}.{k}") for k in range(1, 10_000))
         return next(path for path in (first, *others) if not os.path.lexists(path))
 
-    def _make_folder(self, name: str, before: Seen) -> None:
+    def _make_folder(self, name: str, before: FileState) -> None:
         path = self._path(name)
         if before.link:
             path.symlink_to(before.link)
         elif stat.S_ISDIR(before.mode):
             path.mkdir()
 
-    def _write(self, name: str, before: Seen) -> None:
+    def _write(self, name: str, before: FileState) -> None:
         path = self._path(name)
         if before.link and not path.is_symlink():
             path.symlink_to(before.link)
@@ -156,17 +156,17 @@ class GitSettings:
             path.unlink(missing_ok=True)
 
 
-def told(noted: Mapping[str, Seen]) -> dict[str, list[str | int | None]]:
-    """As JSON has it."""
+def to_json(noted: Mapping[str, FileState]) -> dict[str, list[str | int | None]]:
+    """Link, mode and bytes of each, as JSON can hold them."""
     return {
         name: [seen.link, seen.mode, None if seen.data is None else seen.data.hex()]
         for name, seen in noted.items()
     }
 
 
-def recalled(rows: Mapping[str, tuple[str, int, str | None]]) -> dict[str, Seen]:
-    """What `told` has told."""
+def from_json(rows: Mapping[str, tuple[str, int, str | None]]) -> dict[str, FileState]:
+    """The reverse of `to_json`."""
     return {
-        name: Seen(link, mode, None if text is None else bytes.fromhex(text))
+        name: FileState(link, mode, None if text is None else bytes.fromhex(text))
         for name, (link, mode, text) in rows.items()
     }

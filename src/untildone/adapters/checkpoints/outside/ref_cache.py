@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterator
 
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git, Ref
 from untildone.adapters.git.object_files import content, stamp
+from untildone.adapters.git.place import Place
 
 Print = dict[str, object]
 
 
-class KnownRefs:
+class RefCache:
     """The refs as they are now. A look at the files costs a tenth of a git process."""
 
     def __init__(self, git: Git, place: Place) -> None:

@@ -5,12 +5,17 @@ import math
 import os
 from pathlib import Path
 
-from untildone.adapters.checkpoints.outside.git_settings import GitSettings, recalled, seen, told
-from untildone.adapters.checkpoints.outside.other_worktrees import was_at
+from untildone.adapters.checkpoints.outside.git_settings import (
+    GitSettings,
+    file_state,
+    from_json,
+    to_json,
+)
 from untildone.adapters.checkpoints.snapshot.submodules import Submodules
-from untildone.adapters.git.command import Place
-from untildone.adapters.git.damaged import clear_index, mend_head, note_head
+from untildone.adapters.git.damaged import clear_index, note_head, repair_head
 from untildone.adapters.git.git import Git, Ref, RefUpdate
+from untildone.adapters.git.object_files import content
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import git_folder_gone, is_here, move_stale_locks
 from untildone.adapters.records.durable import replace_file, shared_draft
 
@@ -24,7 +29,7 @@ FIXED = ("refs/heads/", "refs/tags/", "refs/notes/", REPLACED, STASH)
 OF_ONE_WORKTREE = ("refs/bisect/", "refs/worktree/", "refs/rewritten/")
 
 
-class Surroundings:
+class RefsAndSettings:
     """Notes the surroundings before an attempt and puts them back after it.
 
     The note is on disk, so that a new process can do the same after a crash.
@@ -50,11 +55,11 @@ class Surroundings:
         self._refs = {name: ref for name, ref in refs.items() if self._is_watched(name)}
         self._settings.note()
         note_head(self._place.git_dir)
-        self._known_log = seen(self._log).data
+        self._known_log = file_state(self._log).data
         text = json.dumps(
             {
                 "refs": {name: [ref.commit, ref.worktree] for name, ref in self._refs.items()},
-                "settings": told(self._settings.noted),
+                "settings": to_json(self._settings.noted),
                 "stashes": None if self._known_log is None else self._known_log.hex(),
             }
         )
@@ -83,7 +88,7 @@ class Surroundings:
         locks = move_stale_locks(self._place, self._folder / "aside")
         remarks = [f"An attempt left a lock behind; it was moved aside: {lock}" for lock in locks]
         remarks += self._settings.put_back()
-        if aside := mend_head(self._place.git_dir):
+        if aside := repair_head(self._place.git_dir):
             remarks.append(
                 f"An attempt damaged `.git/HEAD`; it was put back, a copy is at: {aside}"
             )
@@ -132,7 +137,7 @@ class Surroundings:
         free = {name for name in before if not name.startswith((*FIXED, "refs/ralph/"))}
         moved = [name for name in free & now.keys() if now[name].commit != before[name].commit]
         old, new = ([refs[name].commit for name in moved] for refs in (before, now))
-        return [self.store(commit) for commit in sorted(self._git.dropped(old, new))]
+        return [self.store(commit) for commit in sorted(self._git.unreachable(old, new))]
 
     def _clear_names(self, wanted: list[str], before: dict[str, Ref], now: dict[str, Ref]) -> None:
         """New refs that bar the way (`a/b` for `a`, or `a` for `a/b`) are stored and removed."""
@@ -145,7 +150,7 @@ class Surroundings:
     def _stash_back(self, before: Ref | None, now: Ref | None) -> list[str]:
         if self._refs is None:
             return []
-        log, known_log = seen(self._log).data, self._known_log
+        log, known_log = file_state(self._log).data, self._known_log
         same_tip = before == now or (before and now and before.commit == now.commit)
         if same_tip and log == known_log:
             return []
@@ -194,7 +199,7 @@ class Surroundings:
         if self._note.exists():
             noted = json.loads(self._note.read_text())
             self._refs = {name: Ref(*pair) for name, pair in noted["refs"].items()}
-            self._settings.noted = recalled(noted["settings"])
+            self._settings.noted = from_json(noted["settings"])
             log = noted["stashes"]
             self._known_log = None if log is None else bytes.fromhex(log)
 
@@ -202,3 +207,22 @@ class Surroundings:
 def _logged(log: bytes | None) -> list[str]:
     """The commits that a ref's log has, oldest first."""
     return [line.split(" ")[1] for line in (log or b"").decode(errors="replace").splitlines()]
+
+
+def was_at(place: Place, commit: str, since: float) -> bool:
+    """Whether HEAD of another worktree came to this commit since then, by its own log."""
+    lines = (line for log in _logs(place) for line in content(log).splitlines())
+    return any(_new(line) == commit and _time(line) >= int(since) for line in lines)
+
+
+def _logs(place: Place) -> list[Path]:
+    folders = [place.common_dir, *(place.common_dir / "worktrees").glob("*/")]
+    return [folder / "logs" / "HEAD" for folder in folders if folder != place.git_dir]
+
+
+def _new(line: bytes) -> str:
+    return os.fsdecode(line.split(b" ", 2)[1])
+
+
+def _time(line: bytes) -> int:
+    return int(line.partition(b"> ")[2].split(b" ", 1)[0])

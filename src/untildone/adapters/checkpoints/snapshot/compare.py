@@ -3,14 +3,14 @@
 from msgspec import Struct
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag
-from untildone.adapters.checkpoints.snapshot.unconverted_bytes import Raws
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.git.git import FOLDER, GITLINK, Change, Git
 
 
 class Snapshot(Struct, frozen=True):
     """The worktree as a tree; `changes` against the base it was taken for.
 
-    `raws` are bytes that git would not give back, to be kept with the commit of the tree.
+    `disk_blobs` are bytes that git would not give back, to be kept with the commit of the tree.
     """
 
     tree: str
@@ -18,7 +18,7 @@ class Snapshot(Struct, frozen=True):
     nested: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     flagged: tuple[Flag, ...] = ()
-    raws: Raws | None = None
+    disk_blobs: DiskBlobs | None = None
 
     @property
     def changed_tree(self) -> str:
@@ -26,18 +26,21 @@ class Snapshot(Struct, frozen=True):
         return self.tree if self.changes else ""
 
 
-class View:
+class DraftDiff:
     """A draft's index as a tree, compared with the base."""
 
     def __init__(self, draft: Git, base: str) -> None:
         self._draft = draft
         self.base = base
-        self.looks = 0
-        self.again()
+        self.refreshed = 0
+        self._read()
 
-    def again(self) -> None:
-        """Look once more, after the index was changed."""
-        self.looks += 1
+    def refresh(self) -> None:
+        """Read it again, after the index was changed."""
+        self.refreshed += 1
+        self._read()
+
+    def _read(self) -> None:
         self.tree = self._draft.write_tree()
         rows = self._draft.diff_trees(self.base, self.tree, folders=True)
         self.changes = tuple(c for c in rows if FOLDER not in (c.old_mode, c.new_mode))

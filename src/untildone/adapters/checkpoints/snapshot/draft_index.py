@@ -7,15 +7,15 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from untildone.adapters.checkpoints.snapshot.staged_content import Staged, link_or_copy
-from untildone.adapters.checkpoints.snapshot.tree_writer import OwnTrees, Trees
-from untildone.adapters.git.command import Place
+from untildone.adapters.checkpoints.snapshot.staged_content import ReplacedIndexes, link_or_copy
+from untildone.adapters.checkpoints.snapshot.tree_writer import NewTrees, TreeWriter
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import Stamp, entries_in_index, stamp, store_object
+from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import move_file
 
 
-class Drafts:
+class DraftIndex:
     """Nothing of a draft is in the repository before `install`, and then only what is named.
 
     A kill at any instant leaves the repository as it was, or with objects that nobody refers to.
@@ -32,9 +32,9 @@ class Drafts:
         self._installed: Stamp | None = None
         self._untouched = False
         self._base = ""
-        self._trees = OwnTrees(git, place.top, self._stored, self._objects)
+        self._trees = TreeWriter(git, place.top, self._stored, self._objects)
         self._entries = -1
-        self.staged = Staged(git, folder)
+        self.staged = ReplacedIndexes(git, folder)
 
     def begin(self) -> Git:
         """Git on a copy of the index; what it writes goes into the draft."""
@@ -57,11 +57,11 @@ class Drafts:
         """Forget everything that was drafted."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def is_of(self, commit: str) -> bool:
+    def started_from(self, commit: str) -> bool:
         """Whether the draft began with the index of this checkpoint, as we had installed it."""
         return self._untouched and commit == self._base
 
-    def trees_after(self, said: bytes) -> Trees | None:
+    def trees_after(self, said: bytes) -> NewTrees | None:
         """The draft as trees, by what `git add -v` has said; None where git has to tell."""
         grown = entries_in_index(self.index) - self._entries
         return self._trees.trees_after(self._base, said, grown) if self._entries >= 0 else None
@@ -70,15 +70,15 @@ class Drafts:
         """The index in its place now is our own, of this first checkpoint."""
         self._installed, self._base = stamp(self._git.index_of(self._place)), commit
 
-    def became(self, commit: str) -> None:
+    def saved_as(self, commit: str) -> None:
         """What was installed last is now this checkpoint."""
         self._base = commit
         self.staged.done()
 
-    def install_all(self, trees: Trees | None) -> None:
+    def install_all(self, trees: NewTrees | None) -> None:
         """Put every object and the index into the repository, as `install` does.
 
-        Trees of our own come after what they name: a kill leaves no tree with a part missing.
+        NewTrees of our own come after what they name: a kill leaves no tree with a part missing.
         """
         names = [
             f"{folder.name}{name}"

@@ -5,41 +5,42 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.checkpoints.snapshot.compare import View
+from untildone.adapters.checkpoints.snapshot.compare import DraftDiff
 from untildone.adapters.checkpoints.snapshot.staged_content import link_or_copy
-from untildone.adapters.checkpoints.snapshot.unconverted_bytes import RawBytes, is_rules
-from untildone.adapters.git.command import Place
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import UnconvertedBytes, is_rules
 from untildone.adapters.git.git import GITLINK, Change, Git
+from untildone.adapters.git.index import blobs_in_index, files_in_index, written_since
 from untildone.adapters.git.object_files import file_name, is_plain_file
+from untildone.adapters.git.place import Place
 from untildone.domain.errors import StepError
 
 
 class Written(Struct, frozen=True):
     """What was written since a commit: changes as git sees them, and all files that were touched.
 
-    The bytes of `odd` ones are not those that git has for them: it converts them, or an index is
-    wrong about them. If nobody knows which files were touched, all are.
+    The bytes of `converted` ones are not those that git has for them: it converts them, or an index
+    is wrong about them. If nobody knows which files were touched, all are.
     """
 
     since: str
     changes: tuple[Change, ...]
     touched: tuple[str, ...]
-    odd: tuple[str, ...]
-    looks: int
+    converted: tuple[str, ...]
+    refreshed: int
 
 
-class Standing:
+class WrittenFiles:
     """Keeps the index of the checkpoint that a call starts from, as it is then.
 
     Git forgets what the files of a checkpoint looked like as soon as somebody calls it while other
     attributes are in force: it takes what is there for unchanged. This index does not.
     """
 
-    def __init__(self, git: Git, place: Place, run_folder: Path, raw: RawBytes) -> None:
+    def __init__(self, git: Git, place: Place, run_folder: Path, raw: UnconvertedBytes) -> None:
         self._git = git
         self._place = place
         self._folder = run_folder / "standing"
-        self._raw = raw
+        self._unconverted = raw
         self._commit: str | None = None
 
     def note(self, commit: str, index: Path) -> None:
@@ -66,50 +67,52 @@ class Standing:
 
     def converts(self, base: str) -> bool:
         """Whether bytes are kept for what the next snapshot grows from."""
-        return self._raw.knows(base) or self._raw.knows(self.commit)
+        return self._unconverted.knows(base) or self._unconverted.knows(self.commit)
 
-    def written(self, draft: Git, now: View) -> Written:
+    def written(self, draft: Git, now: DraftDiff) -> Written:
         """What was written until now, as the draft has it."""
         since, changes, touched = self.commit or now.base, now.changes, None
         try:
             changes = self._changes(since, now)
             if self.commit:
-                touched = self._git.written_since(self._folder / self.commit)
+                touched = written_since(self._git, self._folder / self.commit)
         except StepError:  # broken by an attempt, or the commit is gone
             since = now.base
         if touched is None:
-            touched = draft.files_in_index()
-        return Written(since, changes, touched, self._odd(draft, changes, touched), now.looks)
+            touched = files_in_index(draft)
+        return Written(
+            since, changes, touched, self._converted(draft, changes, touched), now.refreshed
+        )
 
-    def _changes(self, since: str, now: View) -> tuple[Change, ...]:
+    def _changes(self, since: str, now: DraftDiff) -> tuple[Change, ...]:
         return now.changes if since == now.base else self._git.diff_trees(since, now.tree)
 
-    def raws(self, written: Written, now: View) -> dict[str, str] | None:
+    def disk_blobs(self, written: Written, now: DraftDiff) -> dict[str, str] | None:
         """The bytes on disk where git would not give them back; None if it does for all files.
 
         Of what is in the tree now: the guard may have left out a secret since the look.
         """
-        if now.looks > written.looks:
+        if now.refreshed > written.refreshed:
             written = replace(written, changes=self._changes(written.since, now))
         rules = any(is_rules(change.path) for change in written.changes)
-        if not (rules or written.odd or self._raw.knows(written.since)):
+        if not (rules or written.converted or self._unconverted.knows(written.since)):
             return None
         gone = {change.path for change in written.changes if change.status == "D"}
         paths = {change.path for change in written.changes} | set(written.touched)
-        before = self._raw.of(written.since)
-        raws = {path: raw for path, raw in before.items() if path not in paths}
+        before = self._unconverted.of(written.since)
+        disk_blobs = {path: raw for path, raw in before.items() if path not in paths}
         if rules:
-            raws |= self._raw.not_coming_back() or {}
-        return raws | self._raw.as_they_are(sorted(paths - gone))
+            disk_blobs |= self._unconverted.converted_files() or {}
+        return disk_blobs | self._unconverted.stored_from_disk(sorted(paths - gone))
 
-    def _odd(
+    def _converted(
         self, draft: Git, changes: tuple[Change, ...], touched: tuple[str, ...]
     ) -> tuple[str, ...]:
         blobs = {c.path: c.blob for c in changes if c.status != "D" and c.new_mode != GITLINK}
         known = {change.path for change in changes}
         rest = [p for p in touched if p not in known and is_plain_file(self._place.top / p)]
         if rest:
-            blobs |= draft.blobs_in_index(rest)
+            blobs |= blobs_in_index(draft, rest)
         top = self._place.top
         files = ((path, blob) for path, blob in blobs.items() if is_plain_file(top / path))
         return tuple(path for path, blob in files if file_name(top / path, len(blob)) != blob)

@@ -6,46 +6,62 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
+from untildone.adapters.checkpoints.guard.new_files import NewFiles
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Flag, Guard
 from untildone.adapters.checkpoints.snapshot import unaddable_files
-from untildone.adapters.checkpoints.snapshot.compare import Snapshot, View, is_new_link
-from untildone.adapters.checkpoints.snapshot.draft_index import Drafts
-from untildone.adapters.checkpoints.snapshot.files_written import Standing, Written
-from untildone.adapters.checkpoints.snapshot.git_messages import (
+from untildone.adapters.checkpoints.snapshot.compare import DraftDiff, Snapshot, is_new_link
+from untildone.adapters.checkpoints.snapshot.draft_index import DraftIndex
+from untildone.adapters.checkpoints.snapshot.files_written import Written, WrittenFiles
+from untildone.adapters.checkpoints.snapshot.ignore_rules import IgnoreRules
+from untildone.adapters.checkpoints.snapshot.obstacles import Obstacles
+from untildone.adapters.checkpoints.snapshot.readonly_folders import unlock
+from untildone.adapters.checkpoints.snapshot.skipped_files import clear_index_flags
+from untildone.adapters.checkpoints.snapshot.submodules import Submodules
+from untildone.adapters.checkpoints.snapshot.unaddable_files import (
     inside_submodule,
-    not_encoded,
     not_regular,
     without_commit,
 )
-from untildone.adapters.checkpoints.snapshot.hidden_index_flags import see_all
-from untildone.adapters.checkpoints.snapshot.ignored_at_start import Frozen
-from untildone.adapters.checkpoints.snapshot.new_files import Watch
-from untildone.adapters.checkpoints.snapshot.readonly_folders import unlock
-from untildone.adapters.checkpoints.snapshot.submodules import Submodules
-from untildone.adapters.checkpoints.snapshot.unconverted_bytes import RawBytes, Raws, is_rules
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import (
+    DiskBlobs,
+    UnconvertedBytes,
+    is_rules,
+)
 from untildone.adapters.clock import pause
-from untildone.adapters.git.command import Place, git_failed
-from untildone.adapters.git.git import Change, Git
-from untildone.adapters.git.repository import IN_PROGRESS, STATE_FILE, is_stale
+from untildone.adapters.git.git import Change, Git, git_failed
+from untildone.adapters.git.index import (
+    add_all,
+    add_as_is,
+    add_tree_below,
+    drop_from_index,
+    fill_index,
+    forget_stat,
+)
+from untildone.adapters.git.place import Place
+from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError
 
-LOCK_WAIT_S = 2.0
 TRIES = 6
 LOCK_TRIES = 200
 MOST_NESTED = 200
 MOST_LEFT_OUT = 1000
 RULES = (".gitignore", ".gitattributes", ".gitmodules")
 BROKEN_INDEX = ("index file", "bad signature", "bad index")
-LEFT_OPEN = (
-    *(*IN_PROGRESS, "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "sequencer", "AUTO_MERGE"),
-    *("REBASE_HEAD", "BISECT_START", "BISECT_NAMES", "BISECT_TERMS", "BISECT_ANCESTORS_OK"),
-    *("BISECT_EXPECTED_REV", "BISECT_FIRST_PARENT", "BISECT_HEAD", "BISECT_RUN"),
-)
+
+
+class Added(Struct, frozen=True):
+    """What `git add` did: repositories without a commit, files left out of it, its own words."""
+
+    orphans: tuple[str, ...]
+    left_out: tuple[Flag, ...]
+    said: bytes
 
 
 class Snapshots:
-    """Takes snapshots of one worktree; what is in the way is moved aside, never deleted."""
+    """Takes snapshots of one worktree."""
 
     def __init__(
         self, git: Git, place: Place, run_folder: Path, guard: Guard, *, state_tracked: bool
@@ -54,14 +70,15 @@ class Snapshots:
         self._place = place
         self._run_folder = run_folder
         self._users_index = run_folder / "index.orig"
-        self.overlooked: tuple[str, ...] = ()
-        self._drafts = Drafts(git, place, run_folder)
-        self.staged = self._drafts.staged
-        self.frozen = Frozen(run_folder)
-        self.watch = Watch(git, place, guard, self.frozen)
+        self.index_flagged: tuple[str, ...] = ()
+        self._draft = DraftIndex(git, place, run_folder)
+        self.staged = self._draft.staged
+        self.obstacles = Obstacles(git, place, run_folder)
+        self.ignore_rules = IgnoreRules(git, place, run_folder)
+        self.new_files = NewFiles(git, place, guard, self.ignore_rules.at_start.covers)
         self.submodules = Submodules(git, place, run_folder)
-        self.raw = RawBytes(git, place, run_folder)
-        self._standing = Standing(git, place, run_folder, self.raw)
+        self.unconverted = UnconvertedBytes(git, place, run_folder)
+        self._written_files = WrittenFiles(git, place, run_folder, self.unconverted)
         self._as_is: list[str] = []
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
@@ -80,16 +97,16 @@ class Snapshots:
 
     def opened(self, commit: str) -> None:
         """This first checkpoint is in the index, and its files were looked at."""
-        self._drafts.opened(commit)
-        self.watch.looked()
+        self._draft.opened(commit)
+        self.new_files.note_free_space()
 
-    def stands(self, commit: str) -> None:
+    def call_starts(self, commit: str) -> None:
         """An agent starts from this checkpoint."""
-        self._standing.note(commit, self._git.index_of(self._place))
+        self._written_files.note(commit, self._git.index_of(self._place))
 
     def saved(self, commit: str) -> None:
         """What was taken last is this checkpoint."""
-        self._drafts.became(commit)
+        self._draft.saved_as(commit)
 
     def take(
         self, base: str, *, with_hidden: bool = False, listed: bool = True, look: bool = False
@@ -101,68 +118,100 @@ class Snapshots:
         New files that the guard flags are left out. Unless the caller moves them (`with_hidden`),
         they stay where they are and are ignored from now on; not so after a mere `look`.
         """
-        self.clear_the_way()
-        draft = self._drafts.begin()
-        if with_hidden or not self._drafts.is_of(base):
-            self._see_all(draft)
-        orphans, large, said = self._add_all(draft, base, self.watch.large(draft))
-        self._refuse_less(base, () if with_hidden or look else large)
-        rare = listed or with_hidden or large or orphans or self._as_is
-        ordinary = not rare and self._drafts.is_of(base)
-        if ordinary and self._nothing_odd(base, said):
-            trees = self._drafts.trees_after(said)
-            tree = trees.top if trees else draft.write_tree()
-            self._install(lambda: self._drafts.install_all(trees))
-            return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
-        view = View(draft, base)
-        written = self._written(draft, view, with_hidden=with_hidden)
-        if written and written.odd and not self._drafts.is_of(base):
+        self.obstacles.move_locks_and_merges()
+        draft = self._draft.begin()
+        if with_hidden or not self._draft.started_from(base):
+            self._clear_index_flags(draft)
+        added = self._add_all(draft, base, self.new_files.large(draft))
+        self._refuse_less(base, () if with_hidden or look else added.left_out)
+        needs_diff = listed or with_hidden or not self._draft.started_from(base)
+        if not needs_diff and self._is_simple_change(base, added):
+            return self._simple_snapshot(draft, added.said)
+        return self._full_snapshot(draft, base, added, with_hidden=with_hidden, look=look)
+
+    def _is_simple_change(self, base: str, added: Added) -> bool:
+        """Whether git added and removed plain files only, none that the guard stops."""
+        if added.left_out or added.orphans or self._as_is or self._written_files.converts(base):
+            return False
+        return all(map(self._is_simple_line, filter(None, os.fsdecode(added.said).split("\n"))))
+
+    def _is_simple_line(self, line: str) -> bool:
+        verb, _, quoted = line.partition(" ")
+        path = quoted[1:-1]
+        if path.rpartition("/")[2] in RULES or self.ignore_rules.at_start.covers(path):
+            return False
+        return verb == "remove" or self.new_files.is_unflagged_file(path)
+
+    def _simple_snapshot(self, draft: Git, said: bytes) -> Snapshot:
+        """Without a comparison of trees: what `git add` has said is all there is."""
+        trees = self._draft.trees_after(said)
+        tree = trees.top if trees else draft.write_tree()
+        self._install(lambda: self._draft.install_all(trees))
+        return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
+
+    def _full_snapshot(
+        self, draft: Git, base: str, added: Added, *, with_hidden: bool, look: bool
+    ) -> Snapshot:
+        diff = DraftDiff(draft, base)
+        written = self._written(draft, diff, with_hidden=with_hidden)
+        if written and written.converted and not self._draft.started_from(base):
             # Somebody's git has seen these files while other rules were in force.
-            draft.forget_stat(written.odd)
-            orphans, large, _ = self._add_all(draft, base, large)
-            view.again()
-            written = self._written(draft, view, with_hidden=with_hidden)
-        linked = [c.path for c in view.changes if is_new_link(c)]
+            forget_stat(draft, written.converted)
+            added = self._add_all(draft, base, added.left_out)
+            diff.refresh()
+            written = self._written(draft, diff, with_hidden=with_hidden)
+        nested, refused = self._apply_rules(draft, diff, added.orphans, with_hidden=with_hidden)
+        flagged, remarks = self.new_files.flagged(diff.changes, (*added.left_out, *refused))
+        if flagged:
+            drop_from_index(draft, [flag.path for flag in flagged])
+            diff.refresh()
+            if not (with_hidden or look):
+                self.ignore_rules.at_start.add([flag.path for flag in flagged])
+        complete = diff.refreshed == 0
+        self._install(lambda: self._draft.install(diff.objects, complete=complete))
+        blobs = self._written_files.disk_blobs(written, diff) if written and not look else None
+        remarks += [f"A nested git repository is kept as plain files: {p}" for p in nested]
+        remarks += self._inside_submodules()
+        return Snapshot(diff.tree, diff.changes, nested, tuple(remarks), flagged, blobs)
+
+    def _apply_rules(
+        self, draft: Git, diff: DraftDiff, orphans: tuple[str, ...], *, with_hidden: bool
+    ) -> tuple[tuple[str, ...], tuple[Flag, ...]]:
+        """Nested repositories as files, ignored files out, hidden ones in.
+
+        Returns the nested repositories, and the hidden files that git refuses.
+        """
+        linked = [change.path for change in diff.changes if is_new_link(change)]
         nested = (*linked, *orphans)
         if nested:
             self._flatten(draft, linked, nested)
-        ignored = self._ignored_by_base(base, view.changes)
+        ignored = self.ignore_rules.ignored_changes(diff.base, diff.changes)
         if ignored:
-            draft.drop_from_index(ignored)
-        hidden = self._hidden_by_attempt(draft, base) if with_hidden else ()
-        large += unaddable_files.force_into(draft, self._place.top, hidden)
+            drop_from_index(draft, ignored)
+        hidden = self.ignore_rules.hidden_by_attempt(draft, diff.base) if with_hidden else ()
+        refused = unaddable_files.force_into(draft, self._place.top, hidden)
         if nested or ignored or hidden:
-            view.again()
-        flagged, remarks = self.watch.flagged(view.changes, large)
-        if flagged:
-            draft.drop_from_index(flag.path for flag in flagged)
-            view.again()
-            if not (with_hidden or look):
-                self.frozen.add([flag.path for flag in flagged])
-        self._install(lambda: self._drafts.install(view.objects, complete=view.looks == 1))
-        raws = self._standing.raws(written, view) if written and not look else None
-        remarks += [f"A nested git repository is kept as plain files: {p}" for p in nested]
-        remarks += self._inside_submodules()
-        return Snapshot(view.tree, view.changes, nested, tuple(remarks), flagged, raws)
+            diff.refresh()
+        return nested, refused
 
-    def _written(self, draft: Git, view: View, *, with_hidden: bool) -> Written | None:
+    def _written(self, draft: Git, diff: DraftDiff, *, with_hidden: bool) -> Written | None:
         """What was written since the last call began, if git may be wrong about it."""
-        ours = self._drafts.is_of(view.base) and not with_hidden
-        rules = any(is_rules(change.path) for change in view.changes)
-        if ours and not rules and not self._standing.converts(view.base):
+        ours = self._draft.started_from(diff.base) and not with_hidden
+        rules = any(is_rules(change.path) for change in diff.changes)
+        if ours and not rules and not self._written_files.converts(diff.base):
             return None
-        return self._standing.written(draft, view)
+        return self._written_files.written(draft, diff)
 
     def add_users_files(
         self, index: Path, staged: str, left_out: Sequence[Flag] = ()
-    ) -> tuple[str, tuple[str, ...], Raws | None]:
+    ) -> tuple[str, tuple[str, ...], DiskBlobs | None]:
         """The user's files as a tree, by a private index; their nested repositories left out.
 
         With the bytes of files that git would not give back.
         """
         nested: list[str] = []
         flagged = [flag.path for flag in left_out]
-        self.overlooked = see_all(self._git, self._place.top, self._users_index, index)
+        self.index_flagged = clear_index_flags(self._git, self._place.top, self._users_index, index)
         while not (answer := self._add(self._git, [*flagged, *nested], index)).ok:
             orphans = without_commit(os.fsdecode(answer.stderr))
             if not orphans or len(nested) > MOST_NESTED:
@@ -171,77 +220,20 @@ class Snapshots:
         if unaddable_files.out_of_reach(self._place.top, answer):
             raise git_failed(("add",), answer)
         if flagged:
-            self._git.drop_from_index(flagged, index=index)  # some may be announced
+            drop_from_index(self._git, flagged, index=index)  # some may be of `git add -N`
         tree = self._git.write_tree(index=index)
         linked = [c.path for c in self._git.diff_trees(staged, tree) if is_new_link(c)]
         if linked:
-            self._git.drop_from_index(linked, index=index)
+            drop_from_index(self._git, linked, index=index)
             tree = self._git.write_tree(index=index)
-        return tree, (*nested, *linked), self.raw.not_coming_back(index)
+        return tree, (*nested, *linked), self.unconverted.converted_files(index)
 
-    def clear_the_way(self) -> None:
-        """A stale lock and half-done merges are moved into the run's folder."""
-        for index in {self._git.index_of(self._place), self._place.git_dir / "index"}:
-            lock = index.with_name("index.lock")
-            if is_stale(lock, LOCK_WAIT_S):
-                self.move_aside(lock)
-        present = set(os.listdir(self._place.git_dir))  # noqa: PTH208 - names are all we want
-        for name in LEFT_OPEN:
-            if name in present:
-                self.move_aside(self._place.git_dir / name)
-
-    def in_the_way(self, now: str, target: str) -> tuple[str, ...]:
-        """Files on disk that neither tree nor index know and that a checkout would overwrite."""
-        changes = self._git.diff_trees(now, target)
-        leaving = {change.path for change in changes if change.status == "D"}
-        found = dict.fromkeys(self.obstacle(c.path) for c in changes if c.status == "A")
-        return tuple(path for path in found if path and not self._leaves(path, leaving))
-
-    def _leaves(self, path: str, leaving: set[str]) -> bool:
-        """Whether nothing is left at this path once these files are gone."""
-        target = self._place.top / path
-        if target.is_symlink() or not target.is_dir():
-            return path in leaving
-        return all(
-            os.fspath(found.relative_to(self._place.top)) in leaving
-            for found in target.rglob("*")
-            if found.is_symlink() or not found.is_dir()
-        )
-
-    def obstacle(self, path: str, top: Path | None = None) -> str:
-        """What stands on disk where this file is to go: itself, or a file in place of a folder."""
-        top = top or self._place.top
-        parts = path.split("/")
-        for k in range(1, len(parts)):
-            above = "/".join(parts[:k])
-            target = top / above
-            if os.path.lexists(target) and (target.is_symlink() or not target.is_dir()):
-                return above
-        return path if os.path.lexists(top / path) else ""
-
-    def move_aside(self, path: Path) -> Path:
-        """Rename something into the run's folder, under a name that says where it was."""
-        aside = self._run_folder / "aside"
-        aside.mkdir(exist_ok=True)
-        root = self._place.top if path.is_relative_to(self._place.top) else path.parent
-        label = os.fsdecode(os.fsencode(path.relative_to(root)).replace(b"/", b"__")[-150:])
-        for k in range(10_000):
-            target = aside / f"{k:04d}-{label}"
-            if not os.path.lexists(target):
-                try:
-                    shutil.move(path, target)
-                except OSError as error:
-                    why = f"it cannot be moved out of the way of `git read-tree`: {error}"
-                    raise StepError(f"{path} is not as git expects it, and {why}") from error
-                return target
-        raise StepError(f"No room to move a file aside: {aside}")
-
-    def _see_all(self, draft: Git) -> None:
-        """Whoever told git to overlook a file must not lose what is in it."""
-        if not self._drafts.index.exists():
+    def _clear_index_flags(self, draft: Git) -> None:
+        """A file that is marked assume-unchanged or skip-worktree counts like all others."""
+        if not self._draft.index.exists():
             return
-        with contextlib.suppress(StepError):  # a broken index is mended when files are added
-            see_all(draft, self._place.top, self._users_index)
+        with contextlib.suppress(StepError):  # a broken index is repaired when files are added
+            clear_index_flags(draft, self._place.top, self._users_index)
 
     def _refuse_less(self, base: str, flags: tuple[Flag, ...]) -> None:
         if barred := [flag for flag in flags if unaddable_files.is_refused(flag)]:
@@ -252,103 +244,82 @@ class Snapshots:
     def _inside_submodules(self) -> list[str]:
         return [inside_submodule(path) for path in self.submodules.changed()]
 
-    def _nothing_odd(self, base: str, said: bytes) -> bool:
-        """Whether git added and removed ordinary files only, none that the guard stops."""
-        if self._standing.converts(base):
-            return False
-        for line in filter(None, os.fsdecode(said).split("\n")):
-            verb, _, quoted = line.partition(" ")
-            path = quoted[1:-1]
-            if path.rpartition("/")[2] in RULES or self.frozen.covers(path):
-                return False
-            if verb != "remove" and not self.watch.is_ordinary(path):
-                return False
-        return True
-
     def _install(self, install: Callable[[], None]) -> None:
         for _ in range(LOCK_TRIES):
             try:
                 install()
             except FileExistsError:
-                self.clear_the_way()
+                self.obstacles.move_locks_and_merges()
                 pause(0.01)  # the user's own git commands take turns with us
             else:
                 return
         raise StepError(f"The index stays locked: {self._git.index_of(self._place)}.lock")
 
-    def _add_all(
-        self, draft: Git, base: str, left_out: tuple[Flag, ...]
-    ) -> tuple[tuple[str, ...], tuple[Flag, ...], bytes]:
-        """Nested repositories without a commit, what else stays out of git, and git's words."""
-        orphans: list[str] = []
-        self._as_is = []
-        out, tries = list(left_out), TRIES
-        if not self._drafts.index.exists():
+    def _add_all(self, draft: Git, base: str, flags: tuple[Flag, ...]) -> Added:
+        """Record all files; whatever git refuses is left out, and tried without it."""
+        left_out, tries = unaddable_files.LeftOut(list(flags)), TRIES
+        self._as_is = left_out.as_is
+        if not self._draft.index.exists():
             self._new_index(draft, base)
-        while not (answer := self._add_but(draft, out, orphans)).ok:
+        while not (answer := self._add(draft, left_out.paths, go_on=bool(left_out.flags))).ok:
             said = os.fsdecode(answer.stderr)
-            repositories, as_is = without_commit(said), not_encoded(said)
-            barred = unaddable_files.named(self._place.top, said, out)
-            tries -= 0 if repositories or as_is or barred else 1
-            if tries == 0 or len(orphans) + len(out) + len(self._as_is) > MOST_LEFT_OUT:
+            full = len(left_out.paths) > MOST_LEFT_OUT
+            if not full and left_out.learn(self._place.top, said):
+                continue
+            tries -= 1
+            if full or not tries:
                 raise git_failed(("add",), answer)
-            orphans += repositories
-            self._as_is += as_is
-            out += barred
-            if not (repositories or as_is or barred):
-                self._mend(draft, base, said, anew=tries < TRIES - 1)
+            self._repair(draft, base, said, anew=tries < TRIES - 1)
         if closed := unaddable_files.out_of_reach(self._place.top, answer):
             unlock(self._place.top, closed)
             if unaddable_files.out_of_reach(self._place.top, answer):
                 raise git_failed(("add",), answer)
-            found, left_out, more = self._add_all(draft, base, tuple(out))
-            return found, left_out, answer.stdout + more
-        if self._as_is:
-            draft.add_as_is(self._as_is, self._place.top)
-        return tuple(orphans), tuple(out), answer.stdout
+            again = self._add_all(draft, base, tuple(left_out.flags))
+            return Added(again.orphans, again.left_out, answer.stdout + again.said)
+        if left_out.as_is:
+            add_as_is(draft, left_out.as_is, self._place.top)
+        return Added(tuple(left_out.orphans), tuple(left_out.flags), answer.stdout)
 
-    def _add_but(self, draft: Git, out: list[Flag], orphans: list[str]) -> Captured:
-        skipped = [*(flag.path for flag in out), *orphans, *self._as_is]
-        return self._add(draft, skipped, go_on=bool(out))
-
-    def _mend(self, draft: Git, base: str, said: str, *, anew: bool) -> None:
+    def _repair(self, draft: Git, base: str, said: str, *, anew: bool) -> None:
         """Out of the way with what stopped git, so that it can try again."""
         for path in not_regular(said):
-            self.move_aside(self._place.top / path)  # git cannot record it, and we lose nothing
-        self.clear_the_way()
-        self._drafts.index.with_name("index.lock").unlink(missing_ok=True)  # its `add` has died
+            self.obstacles.move_aside(
+                self._place.top / path
+            )  # git cannot record it, and we lose nothing
+        self.obstacles.move_locks_and_merges()
+        self._draft.index.with_name("index.lock").unlink(missing_ok=True)  # its `add` has died
         broken = any(words in said for words in BROKEN_INDEX)
         index = self._git.index_of(self._place)
         if broken and index.exists():
-            self.move_aside(index)
+            self.obstacles.move_aside(index)
         if broken or anew:
             self._new_index(draft, base)
 
-    def let_go(self, changes: Iterable[Change]) -> None:
+    def move_unconverted(self, changes: Iterable[Change]) -> None:
         """Files that git stored as they are, against its rules, bar the way of a checkout."""
         leaving = {change.path for change in changes} if self._as_is else set()
         for path in self._as_is:
             if path in leaving and os.path.lexists(self._place.top / path):
-                self.move_aside(self._place.top / path)
+                self.obstacles.move_aside(self._place.top / path)
 
     def _new_index(self, draft: Git, base: str) -> None:
         # It grows from the user's own index, which knows the files outside a sparse checkout.
-        index, users = self._drafts.index, self._users_index
+        index, users = self._draft.index, self._users_index
         index.unlink(missing_ok=True)
         if users.exists():
             shutil.copy2(users, index)
-        draft.fill_index(base)
-        self._see_all(draft)
+        fill_index(draft, base)
+        self._clear_index_flags(draft)
 
     def _add(
         self, git: Git, left_out: list[str], index: Path | None = None, *, go_on: bool = False
     ) -> Captured:
         skipped = (f":(exclude,top,literal){path}" for path in left_out)
-        return git.add_all(*self._skip, *skipped, index=index, go_on=go_on)
+        return add_all(git, *self._skip, *skipped, index=index, go_on=go_on)
 
     def _flatten(self, draft: Git, linked: list[str], nested: tuple[str, ...]) -> None:
         if linked:
-            draft.drop_from_index(linked)
+            drop_from_index(draft, linked)
         for path in nested:
             index = self._run_folder / "nested.index"
             index.unlink(missing_ok=True)
@@ -358,43 +329,6 @@ class Snapshots:
             }
             draft.do("-C", path, "add", "-A", "--sparse", ".", index=index, env=place)
             tree = draft.write_tree(index=index)
-            draft.graft(path, tree)
+            add_tree_below(draft, path, tree)
             with contextlib.suppress(FileNotFoundError):
                 index.unlink()
-
-    def _ignored_by_base(self, base: str, changes: tuple[Change, ...]) -> tuple[str, ...]:
-        # An attempt that edits ignore files must neither commit nor lose what was ignored before.
-        added = [change.path for change in changes if change.status == "A"]
-        if any(change.path.rpartition("/")[2] == ".gitignore" for change in changes):
-            return self.ignored(base, added)
-        return tuple(path for path in added if self.frozen.covers(path))
-
-    def ignored(self, base: str, paths: list[str]) -> tuple[str, ...]:
-        """Which of these new files the base's rules ignore."""
-        frozen = [path for path in paths if self.frozen.covers(path)]
-        return *frozen, *self._matched_by_base(base, [p for p in paths if p not in frozen])
-
-    def _hidden_by_attempt(self, draft: Git, base: str) -> tuple[str, ...]:
-        entries = [p for p in draft.ignored_entries() if not self.frozen.covers(p.rstrip("/"))]
-        allowed = set(self._matched_by_base(base, entries))
-        suspects = [path for path in entries if path not in allowed]
-        if not suspects:
-            return ()
-        files = draft.ignored_files(suspects)
-        kept = set(self._matched_by_base(base, files))
-        return tuple(path for path in files if path not in kept and not self.frozen.covers(path))
-
-    def _matched_by_base(self, base: str, paths: Sequence[str]) -> tuple[str, ...]:
-        if not paths:
-            return ()
-        rules = self._run_folder / "rules"
-        shutil.rmtree(rules, ignore_errors=True)
-        rules.mkdir()
-        for path in self._git.files_in(base, ".gitignore"):
-            target = rules / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(self._git.content(base, path))
-        for path in paths:
-            if path.endswith("/"):
-                (rules / path).mkdir(parents=True, exist_ok=True)  # rules for folders need one
-        return self._git.ignored_under(rules, self._place.git_dir, paths)

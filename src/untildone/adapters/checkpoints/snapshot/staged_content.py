@@ -6,8 +6,9 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from untildone.adapters.git.command import Place
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.index import drop_from_index
+from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import install_index
 
 SUBJECT = "staged when it was stored"
@@ -20,7 +21,7 @@ def _nothing(base: str, paths: list[str]) -> Iterable[str]:
     return ()
 
 
-class Staged:
+class ReplacedIndexes:
     """Indexes that were not ours, kept as files until what they hold is behind a ref."""
 
     def __init__(self, git: Git, folder: Path) -> None:
@@ -60,7 +61,7 @@ class Staged:
             return tree
         index = self._folder / "index.look"
         self._git.do("read-tree", tree, index=index)
-        self._git.drop_from_index(dropped, index=index)
+        drop_from_index(self._git, dropped, index=index)
         left = self._git.write_tree(index=index)
         index.unlink()
         return left
@@ -131,6 +132,6 @@ def staged_tree(git: Git, copy: Path, left_out: Iterable[str] = ()) -> str:
     rows = os.fsdecode(unmerged.stdout).split("\0")
     dropped = {*left_out, *(row.partition("\t")[2] for row in rows if row)}
     if dropped:
-        git.drop_from_index(sorted(dropped), index=copy)
+        drop_from_index(git, sorted(dropped), index=copy)
     answer = git.ask("write-tree", index=copy) if unmerged.ok else unmerged
     return os.fsdecode(answer.stdout).strip() if answer.ok else ""

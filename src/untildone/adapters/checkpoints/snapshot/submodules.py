@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from untildone.adapters.git.command import FALLBACK_IDENTITY, Place, git_failed
-from untildone.adapters.git.git import Git
+from untildone.adapters.git.git import FALLBACK_IDENTITY, Git, git_failed
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
 
 Note = dict[str, str]

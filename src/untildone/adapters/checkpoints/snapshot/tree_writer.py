@@ -24,7 +24,7 @@ _ODD_SETTINGS = (
 )
 
 
-class _NotOurs(Exception):
+class _NotSimple(Exception):
     """Something about the change is not ordinary."""
 
 
@@ -35,14 +35,14 @@ class _Folder(Struct):
     folders: dict[bytes, "_Folder"]
 
 
-class Trees(Struct, frozen=True):
+class NewTrees(Struct, frozen=True):
     """A tree that is not stored yet, with the new ones below it by name."""
 
     top: str
     bodies: dict[str, bytes]
 
 
-class OwnTrees:
+class TreeWriter:
     """Makes trees from what `git add -v` has said, and only if nothing speaks against it.
 
     A name may hold what looks like a line of git's. So every line must tell a real difference to
@@ -55,31 +55,31 @@ class OwnTrees:
         self._stored = stored
         self._drafted = drafted
 
-    def trees_after(self, base: str, said: bytes, grown: int) -> Trees | None:
+    def trees_after(self, base: str, said: bytes, grown: int) -> NewTrees | None:
         """The tree of the base with these changes; None where git has to be asked."""
         if any(self._git.config(name) == value for name, value in _ODD_SETTINGS):
             return None
         bodies: dict[str, bytes] = {}
         try:
             root = self._changes(filter(None, said.split(b"\n")), len(base))
-            before = _Before(self._git, self._stored, base, root)
+            before = _OldTrees(self._git, self._stored, base, root)
             top, more = _rebuilt(before, before.top(), root, bodies)
-        except (_NotOurs, OSError, StepError):
+        except (_NotSimple, OSError, StepError):
             return None
-        return Trees(top, bodies) if top and more == grown else None
+        return NewTrees(top, bodies) if top and more == grown else None
 
     def _changes(self, lines: Iterable[bytes], digits: int) -> _Folder:
         root = _Folder({}, {})
         for line in lines:
             found = _SAID.fullmatch(line)
             if not found:
-                raise _NotOurs
+                raise _NotSimple
             *above, name = found[2].split(b"/")
             folder = root
             for part in above:
                 folder = folder.folders.setdefault(part, _Folder({}, {}))
             if name in folder.files:
-                raise _NotOurs
+                raise _NotSimple
             added = found[1] == b"add"
             folder.files[name] = self._added(found[2], digits) if added else None
         return root
@@ -89,15 +89,15 @@ class OwnTrees:
         target = self._top + b"/" + path
         mode = os.lstat(target).st_mode
         if not stat.S_ISREG(mode):
-            raise _NotOurs
+            raise _NotSimple
         with open(target, "rb") as file:  # noqa: PTH123 - bytes: a name need not be text
             name = object_name("blob", file.read(), digits)
         if not os.path.lexists(f"{self._drafted}/{name[:2]}/{name[2:]}"):
-            raise _NotOurs  # converted, changed since, or the repository had it before
+            raise _NotSimple  # converted, changed since, or the repository had it before
         return (b"100755" if mode & stat.S_IXUSR else b"100644"), bytes.fromhex(name)
 
 
-class _Before:
+class _OldTrees:
     """The trees of a checkpoint: those that are files are read, all others asked for at once."""
 
     def __init__(self, git: Git, stored: Path, base: str, changed: _Folder) -> None:
@@ -111,7 +111,7 @@ class _Before:
         """The name of the topmost one."""
         body = loose_object(self._stored, self._base, _LARGEST)
         if body is None:
-            raise _NotOurs
+            raise _NotSimple
         return body.partition(b"\n")[0].removeprefix(b"tree ").decode()
 
     def tree(self, name: str) -> bytes:
@@ -122,7 +122,7 @@ class _Before:
                 self._packed = self._git.trees_at(self._base, _paths(self._changed))
             body = self._packed.get(name)
         if body is None or len(body) > _LARGEST:
-            raise _NotOurs
+            raise _NotSimple
         return body
 
 
@@ -133,7 +133,7 @@ def _paths(folder: _Folder, path: bytes = b"") -> Iterator[bytes]:
 
 
 def _rebuilt(
-    before: _Before, old: str, folder: _Folder, bodies: dict[str, bytes]
+    before: _OldTrees, old: str, folder: _Folder, bodies: dict[str, bytes]
 ) -> tuple[str, int]:
     """The name of the folder's new tree (empty without files) and by how many it has grown."""
     entries = entries_of_tree(before.tree(old), len(old) // 2) if old else {}
@@ -141,14 +141,14 @@ def _rebuilt(
     for name, entry in folder.files.items():
         was = entries.get(name)
         if entry is None and (was is None or was[0] == _FOLDER):
-            raise _NotOurs
+            raise _NotSimple
         if entry is None:
             del entries[name]
             grown -= 1
     for name, below in folder.folders.items():
         mode, inner = entries.get(name, (_FOLDER, b""))
         if mode != _FOLDER:
-            raise _NotOurs
+            raise _NotSimple
         rebuilt, more = _rebuilt(before, inner.hex(), below, bodies)
         grown += more
         if rebuilt:
@@ -158,7 +158,7 @@ def _rebuilt(
     for name, entry in folder.files.items():
         if entry is not None:
             if entries.get(name) == entry or entries.get(name, entry)[0] == _FOLDER:
-                raise _NotOurs
+                raise _NotSimple
             grown += name not in entries
             entries[name] = entry
     return _named(entries, bodies), grown

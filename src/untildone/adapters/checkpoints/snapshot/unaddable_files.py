@@ -1,4 +1,6 @@
-"""Files that `git add` refuses: a name that git forbids, no permission, a broken conversion."""
+"""Files that `git add` cannot take, known by what it says: forbidden names, no permission, a broken
+conversion, pipes, nested repositories without a commit.
+"""
 
 import contextlib
 import os
@@ -7,10 +9,47 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec import Struct, field
+
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, listed
 from untildone.adapters.git.git import Git
+from untildone.adapters.git.index import files_in_index, force_into_index
 from untildone.adapters.process.process import Captured
-from untildone.domain.errors import StepError, WorkAstray
+from untildone.domain.errors import StepError, WorkDiverged
+
+_NOT_ENCODED = re.compile(
+    r"^fatal: (?:failed to encode|BOM is (?:required|prohibited) in|encoding) '(.*)' "
+    r"(?:from|if encoded as) .*$",
+    re.MULTILINE,
+)
+
+
+def inside_submodule(path: str) -> str:
+    """Checkpoints end at a submodule."""
+    return (
+        f"The attempt worked inside the submodule `{path}`; checkpoints hold no files of it. "
+        "What a failed attempt did there is put back, and stored in it under refs/ralph."
+    )
+
+
+def not_regular(said: str) -> list[str]:
+    """Pipes and the like."""
+    mark = ": can only add regular files, symbolic links or git-directories"
+    lines = [line for line in said.splitlines() if line.endswith(mark)]
+    return [line.removesuffix(mark).removeprefix("error: ") for line in lines]
+
+
+def without_commit(said: str) -> list[str]:
+    """Nested repositories that have no commit yet."""
+    mark = "' does not have a commit checked out"
+    lines = [line for line in said.splitlines() if line.endswith(mark)]
+    return [line.removesuffix(mark).partition("'")[2].rstrip("/") for line in lines]
+
+
+def not_encoded(said: str) -> list[str]:
+    """Files that are not in the encoding that the attributes say they are in."""
+    return _NOT_ENCODED.findall(said)
+
 
 FORBIDDEN = "git forbids this name"
 UNREADABLE = "nobody may read it"
@@ -22,6 +61,28 @@ SHAPES = (
     (r"fatal: (.+?): clean filter '.+' failed", UNCONVERTED),
 )
 REASONS = {reason for _, reason in SHAPES}
+
+
+class LeftOut(Struct):
+    """What `git add` has refused so far and must do without."""
+
+    flags: list[Flag]
+    orphans: list[str] = field(default_factory=list)  # nested repositories without a commit
+    as_is: list[str] = field(default_factory=list)  # stored without the conversion that failed
+
+    @property
+    def paths(self) -> list[str]:
+        """All of it."""
+        return [*(flag.path for flag in self.flags), *self.orphans, *self.as_is]
+
+    def learn(self, top: Path, said: str) -> bool:
+        """Take what git has named; says whether it has named anything."""
+        orphans, as_is = without_commit(said), not_encoded(said)
+        refused = named(top, said, self.flags)
+        self.orphans += orphans
+        self.as_is += as_is
+        self.flags += refused
+        return bool(orphans or as_is or refused)
 
 
 def named(top: Path, said: str, known: Iterable[Flag] = ()) -> list[Flag]:
@@ -43,7 +104,7 @@ def force_into(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...
     rest = list(paths)
     while rest:
         try:
-            draft.force_into_index(rest)
+            force_into_index(draft, rest)
         except StepError as error:
             barred = named(top, error.message.replace("failed: ", "failed:\n", 1), out)
             if not barred:
@@ -52,7 +113,7 @@ def force_into(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...
             rest = [path for path in rest if path not in {flag.path for flag in out}]
             continue
         # Of names that it forbids, this command of git's says nothing.
-        taken = set(draft.files_in_index(*(f":(top,literal){path}" for path in rest)))
+        taken = set(files_in_index(draft, *(f":(top,literal){path}" for path in rest)))
         gone = (path for path in rest if path not in taken and os.path.lexists(top / path))
         return (*out, *(Flag(path, (top / path).lstat().st_size, FORBIDDEN) for path in gone))
     return tuple(out)
@@ -84,7 +145,7 @@ def refuse_less(flags: Iterable[Flag], tracked: Iterable[str]) -> None:
     before = set(tracked)
     missing = [f for f in flags if f.path in before or f.reason == UNCONVERTED]
     if missing:
-        raise WorkAstray(f"Git cannot take these files into a checkpoint: {listed(missing)}")
+        raise WorkDiverged(f"Git cannot take these files into a checkpoint: {listed(missing)}")
 
 
 def make_readable(top: Path, flags: Iterable[Flag]) -> None:

@@ -10,20 +10,20 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from untildone.adapters.checkpoints.guard.git_filters import filtered
-from untildone.adapters.git.command import Place
+from untildone.adapters.checkpoints.guard.new_files import filtered
 from untildone.adapters.git.git import Change, Git
 from untildone.adapters.git.object_files import file_name, is_plain_file
+from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import replace_file
 
-Raws = Mapping[str, str]
+DiskBlobs = Mapping[str, str]
 
 NAMES = "on-disk.json"
 RUN = "Untildone-Run: "
 CONVERTS = ("true", "input")
 
 
-class RawBytes:
+class UnconvertedBytes:
     """Knows, for commits of one run, the blobs of files as they were on disk.
 
     A commit that is not known was on disk as it is in git. For one that is known, this holds for
@@ -45,12 +45,12 @@ class RawBytes:
         tree = self._trees().get(commit)
         return self._git.blobs_at(tree) if tree else {}
 
-    def keep(self, commit: str, raws: Raws | None) -> None:
-        """This commit is, on disk, what `raws` says; None if it is what git has."""
-        if raws is None:
+    def keep(self, commit: str, disk_blobs: DiskBlobs | None) -> None:
+        """This commit is, on disk, what `disk_blobs` says; None if it is what git has."""
+        if disk_blobs is None:
             return
         git, trees = self._git, self._trees()
-        tree = self._as_tree(raws)
+        tree = self._as_tree(disk_blobs)
         if tree not in trees.values():
             before = git.resolve(self._ref)
             message = f"files as they are on disk\n\nUntildone-Commit: {commit}\n"
@@ -59,7 +59,7 @@ class RawBytes:
         text = json.dumps(trees | {commit: tree})
         replace_file(self._file, [text.encode()], self._file.with_suffix(".draft"))
 
-    def not_coming_back(self, index: Path | None = None) -> dict[str, str] | None:
+    def converted_files(self, index: Path | None = None) -> dict[str, str] | None:
         """Of all files those that a checkout would write otherwise; None if git converts none."""
         git = self._git
         if not self._converts(index):
@@ -74,7 +74,7 @@ class RawBytes:
         marked = git.do("ls-files", "-z", "--", ":(top,attr:ident)", index=index)
         return self._stored(list(dict.fromkeys([*paths, *_rows(marked)])))
 
-    def as_they_are(self, paths: Sequence[str]) -> dict[str, str]:
+    def stored_from_disk(self, paths: Sequence[str]) -> dict[str, str]:
         """These files as they are on disk, but for those that a filter takes: it gives them back.
 
         What a filter is for (encryption, large files) is not for git's own objects.
@@ -82,18 +82,22 @@ class RawBytes:
         taken = filtered(self._git, paths) if paths else set()
         return self._stored([path for path in paths if path not in taken])
 
-    def with_attempt(self, attempt: str, now: str, made: Iterable[Change]) -> Raws:
+    def with_attempt(self, attempt: str, now: str, made: Iterable[Change]) -> DiskBlobs:
         """The bytes on disk now, and over them those that an attempt of some run wrote."""
         lines = self._git.message(attempt).splitlines()
         run_id = next((x.removeprefix(RUN) for x in lines if x.startswith(RUN)), "")
-        its = RawBytes(self._git, self._place, self._file.parent.with_name(run_id or "none"))
+        its = UnconvertedBytes(
+            self._git, self._place, self._file.parent.with_name(run_id or "none")
+        )
         theirs, base = its.of(attempt), its.of(self._git.resolve(f"{attempt}^1"))
         wrote = {path for path in {*theirs, *base} if theirs.get(path) != base.get(path)}
         wrote |= {change.path for change in made}
         wanted = {path: name for path, name in self.of(now).items() if path not in wrote}
         return wanted | {path: theirs[path] for path in wrote & theirs.keys()}
 
-    def put_back(self, tree: str, wanted: Raws, found: Raws, index: Path | None = None) -> None:
+    def put_back(
+        self, tree: str, wanted: DiskBlobs, found: DiskBlobs, index: Path | None = None
+    ) -> None:
         """After git has brought the files to a tree: their bytes as they were with it.
 
         `found` is what was on disk before, and stored. Git may have left it there.
@@ -140,10 +144,10 @@ class RawBytes:
         listed = git.do("ls-files", "-z", "--", ":(top,glob)**/.gitattributes", index=index)
         return bool(listed)
 
-    def _as_tree(self, raws: Raws) -> str:
+    def _as_tree(self, disk_blobs: DiskBlobs) -> str:
         index = self._file.with_suffix(".index")
         index.unlink(missing_ok=True)
-        listed = "".join(f"100644 {raw}\t{path}\0" for path, raw in raws.items())
+        listed = "".join(f"100644 {raw}\t{path}\0" for path, raw in disk_blobs.items())
         data = listed.encode("utf-8", "surrogateescape")
         self._git.do("update-index", "-z", "--index-info", stdin=data, index=index)
         tree = self._git.write_tree(index=index)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag
-from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.obstacles import Obstacles
 from untildone.adapters.records.durable import move_file
 
 Files = dict[str, str]
@@ -32,32 +32,32 @@ def kept_files(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(str(path.relative_to(folder)) for path in found))
 
 
-def keep(top: Path, flags: Iterable[Flag], folder: Path, snapshots: Snapshots) -> None:
+def keep(top: Path, flags: Iterable[Flag], folder: Path, obstacles: Obstacles) -> None:
     """Move files out of the worktree; what an earlier look kept under the same name stays too."""
     for flag in flags:
-        earlier = snapshots.obstacle(flag.path, folder)
+        earlier = obstacles.at(flag.path, folder)
         if earlier:
-            snapshots.move_aside(folder / earlier)
+            obstacles.move_aside(folder / earlier)
         with contextlib.suppress(FileNotFoundError):
             move_file(top / flag.path, folder / flag.path)
 
 
-def give_back(top: Path, folder: Path, snapshots: Snapshots, room: Path | None = None) -> None:
+def give_back(top: Path, folder: Path, obstacles: Obstacles, room: Path | None = None) -> None:
     """Copies into the worktree; a different file in the way goes to the `room`, or aside."""
     for path in kept_files(folder):
         if not _same(folder / path, top / path):
-            put(top, path, folder / path, snapshots, room)
+            put(top, path, folder / path, obstacles, room)
 
 
 def put(
-    top: Path, path: str, source: Path | None, snapshots: Snapshots, room: Path | None = None
+    top: Path, path: str, source: Path | None, obstacles: Obstacles, room: Path | None = None
 ) -> None:
     """A copy of the source into the worktree, or nothing there; what is in the way is moved."""
-    obstacle, target = snapshots.obstacle(path), top / path
+    obstacle, target = obstacles.at(path), top / path
     if room and _is_file(target):
         move_file(target, room / path)
     elif obstacle:
-        snapshots.move_aside(top / obstacle)
+        obstacles.move_aside(top / obstacle)
     if source:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source, target, follow_symlinks=False)

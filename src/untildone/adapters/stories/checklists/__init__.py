@@ -1,1 +1,1 @@
-"""Stories as boxes in Markdown, shared by several formats."""
+"""What the formats share whose stories are boxes in Markdown."""

@@ -6,14 +6,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from untildone.adapters.stories.checklists import (
-    fast_reader,
-    grouping,
-    ignored_lines,
-    labels,
-    task_lines,
-)
-from untildone.adapters.stories.checklists import granularity as cut
+from untildone.adapters.stories.checklists import fast_reader, grouping, naming, task_lines
 from untildone.adapters.stories.checklists.bulk import unhurried
 from untildone.adapters.stories.checklists.task_lines import TaskLine
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
@@ -21,27 +14,26 @@ from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 _HIDDEN = "A box inside a code block or a comment is not counted."
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s+\S")
 
-TaskKey = tuple[str, int]
 Stories = tuple[Story, ...]
 Select = Callable[[Sequence[str], Sequence[TaskLine]], tuple[list[TaskLine], list[Remark]]]
-Tell = Callable[[Sequence[str], Stories, Stories], tuple[Stories, list[Remark]]]
+Annotate = Callable[[Sequence[str], Stories, Stories], tuple[Stories, list[Remark]]]
 
 
 class Rules(Struct, frozen=True):
     """How a format of checklist differs from the others; the defaults are OpenSpec's.
 
     `hidden` marks lines in which no box counts, `select` keeps the boxes that are tasks and says
-    why the others are none, `group` makes stories of the tasks, `tell` gets the lines, these groups
-    and the stories as they were cut and adds what the format says about each story.
+    why the others are none, `group` makes stories of the tasks, `annotate` gets the lines, these
+    groups and the stories in the size that was asked for, and adds what the format says about each.
     """
 
     hidden: Callable[[Sequence[str]], Sequence[bool]] | None = None
     select: Select | None = None
     group: Callable[[Sequence[str], Sequence[TaskLine]], tuple[Story, ...]] = grouping.stories
-    tell: Tell | None = None
+    annotate: Annotate | None = None
 
 
-USUAL = Rules()
+DEFAULT_RULES = Rules()
 
 
 @lru_cache(maxsize=1)  # a story's file is read several times and rarely changed in between
@@ -51,7 +43,7 @@ def parse(
     change: str,
     source: str,
     path: str,
-    rules: Rules = USUAL,
+    rules: Rules = DEFAULT_RULES,
     granularity: str = "group",
 ) -> StoryBook:
     """All stories of the file; whatever the bytes are, this never fails."""
@@ -62,16 +54,16 @@ def parse(
 def _parsed(
     data: bytes, change: str, source: str, path: str, rules: Rules, granularity: str
 ) -> StoryBook:
-    if rules is USUAL and granularity == "group" and (found := fast_reader.stories(data)):
+    if rules is DEFAULT_RULES and granularity == "group" and (found := fast_reader.stories(data)):
         return StoryBook(change, source, path, found)
     lines = task_lines.split(data)
     tasks, ignored = _scanned(lines, rules)
     stories = groups = rules.group(lines, tasks)
     problems = [*([] if tasks else [_no_tasks(lines, path, ignored)]), *_equal_tasks(groups)]
     if granularity != "group":
-        stories = cut.stories(groups, tasks, granularity, change)
-    if rules.tell:
-        stories, remarks = rules.tell(lines, groups, stories)
+        stories = grouping.by_granularity(groups, tasks, granularity, change)
+    if rules.annotate:
+        stories, remarks = rules.annotate(lines, groups, stories)
         ignored += remarks
     return StoryBook(change, source, path, stories, tuple(ignored), tuple(problems))
 
@@ -86,7 +78,7 @@ def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[R
             continue
         task = task_lines.read(line, number)
         if task is None:
-            why = ignored_lines.reason(line)
+            why = task_lines.why_not_counted(line)
         else:
             why = _HIDDEN if hidden and hidden[number - 1] else ""
             if not why:
@@ -101,26 +93,6 @@ def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[R
         tasks, refused = rules.select(lines, tasks)
         ignored = sorted([*ignored, *refused], key=lambda remark: remark.line)
     return tasks, ignored
-
-
-def by_text(story: Story) -> dict[TaskKey, Task]:
-    """The tasks by text and occurrence: how a task is found again after the file was edited.
-
-    An explicit number is part of the text; the ordinal of an unnumbered task is not, because it
-    changes with every line that is put in above it.
-    """
-    found: dict[TaskKey, Task] = {}
-    seen: dict[str, int] = {}
-    for task in story.tasks:
-        text = labels.normal(task.text)
-        seen[text] = seen.get(text, 0) + 1
-        found[text, seen[text]] = task
-    return found
-
-
-def has_number(task: Task) -> bool:
-    """The task's id is written in its text, not counted."""
-    return bool(labels.split_number(task.text, letters=True)[0])
 
 
 def _no_tasks(lines: Sequence[str], path: str, ignored: Sequence[Remark]) -> Remark:
@@ -138,8 +110,10 @@ def _equal_tasks(stories: Sequence[Story]) -> Iterator[Remark]:
         if len({task.id for task in story.tasks}) == len(story.tasks):
             continue  # equal texts have equal numbers
         first: dict[str, Task] = {}
-        for task in filter(has_number, story.tasks):
-            other = first.setdefault(labels.normal(task.text), task)
+        for task in story.tasks:
+            if not naming.number(task.text):
+                continue
+            other = first.setdefault(naming.normal(task.text), task)
             if other is not task:
                 yield Remark(
                     task.line,

@@ -1,4 +1,4 @@
-"""From task lines and headings to stories."""
+"""From task lines and headings to stories: a group of tasks, a single task, or the whole change."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from untildone.adapters.stories.checklists import headings, labels
+from untildone.adapters.stories.checklists import headings, naming
 from untildone.adapters.stories.checklists.headings import Heading, Item
 from untildone.adapters.stories.checklists.task_lines import BLANKS, TaskLine, indent_of
 from untildone.domain.checks import checks
@@ -32,7 +32,7 @@ def stories(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...
     )
 
 
-def nearest(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
+def by_nearest_heading(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
     """Every heading that has tasks right below it; without any, every top-level task.
 
     Equal ones (`Tests` in every phase) are told apart by the heading above, then by occurrence.
@@ -47,10 +47,10 @@ def nearest(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...
             for owner, owned in headings.groups(items, headings.NO_LEVEL)
         ]
     )
-    return told_apart(found, items)
+    return with_unique_ids(found, items)
 
 
-def told_apart(
+def with_unique_ids(
     found: Sequence[Story], items: Sequence[Item], but: Set[int] = frozenset()
 ) -> tuple[Story, ...]:
     """Equal stories get other names, by the heading above; all `but` those on these lines."""
@@ -66,7 +66,7 @@ def told_apart(
             continue
         if uses[story.id] > 1 and story.line in parents:
             above = parents[story.line].text
-            name, title = labels.slug(f"{above} {story.title}"), f"{above}: {story.title}"
+            name, title = naming.slug(f"{above} {story.title}"), f"{above}: {story.title}"
             story = replace(story, id=name, title=title)
         seen[story.id] += 1
         many = seen[story.id]
@@ -74,9 +74,79 @@ def told_apart(
     return tuple(result)
 
 
-def families(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
+def by_top_task(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...]:
     """Every top-level task with the tasks below it, whatever headings there are."""
     return _of_families(lines, _items(lines, tasks))
+
+
+def by_granularity(
+    groups: tuple[Story, ...], lines: Sequence[TaskLine], granularity: str, change: str
+) -> tuple[Story, ...]:
+    """The groups of a file cut anew: `task` or `change`."""
+    if granularity == "change":
+        return whole_change(groups, change)
+    indents = {line.line: line.indent for line in lines}
+    seen: Counter[str] = Counter()
+    found = [single for group in groups for single in _single_tasks(group, indents, seen)]
+    return tuple(_with_group_ids(found, seen))
+
+
+def whole_change(groups: Sequence[Story], change: str) -> tuple[Story, ...]:
+    """One story with all tasks of all groups."""
+    if not groups:
+        return ()
+    sections = "\n".join(f"- {group.id}: {group.title}" for group in groups)
+    return (
+        Story(
+            id=naming.slug(change),
+            title=f"The whole change {change}",
+            tasks=tuple(
+                replace(task, path=task.path or group.path)
+                for group in groups
+                for task in group.tasks
+            ),
+            line=groups[0].line,
+            body=f"Its parts:\n\n{sections}" if len(groups) > 1 else groups[0].body,
+        ),
+    )
+
+
+def _single_tasks(
+    group: Story, indents: dict[int, int], seen: Counter[str]
+) -> Iterator[tuple[Story, Story, bool]]:
+    """Each task that has no boxes below it, as a story, with its group and whether it is numbered.
+
+    A box that has others below it is finished with the last of them.
+    """
+    above: list[Task] = []
+    for at, task in enumerate(group.tasks):
+        following = group.tasks[at + 1] if at + 1 < len(group.tasks) else None
+        below = indents[following.line] if following else -1
+        if below >= indents[task.line] + _CHILD_INDENT:
+            above.append(task)
+            continue
+        own = [task]
+        while above and below < indents[above[-1].line] + _CHILD_INDENT:
+            own.insert(0, above.pop())
+        name, title, numbered = task_name(task.text, seen)
+        part = f"Part of: {group.title}" if group.title != title else ""
+        story = Story(
+            id=name,
+            title=title,
+            tasks=tuple(own),
+            line=task.line,
+            body="\n\n".join(filter(None, (part, group.body))),
+        )
+        yield story, group, numbered
+
+
+def _with_group_ids(
+    found: Sequence[tuple[Story, Story, bool]], seen: Counter[str]
+) -> Iterator[Story]:
+    """A number that several groups use is told apart by the group."""
+    for story, group, numbered in found:
+        twice = numbered and seen[story.id] > 1 and group.id != story.id
+        yield replace(story, id=f"{group.id}.{story.id}") if twice else story
 
 
 def _items(lines: Sequence[str], tasks: Sequence[TaskLine]) -> list[Item]:
@@ -107,7 +177,7 @@ def _of_heading(
     if heading is None:
         return Story(id="general", title="General", tasks=tasks, line=owned[0].line), False
     story = Story(
-        id=number or labels.slug(heading.text),
+        id=number or naming.slug(heading.text),
         title=heading.title if number else heading.text,
         tasks=tasks,
         line=heading.line,
@@ -137,18 +207,18 @@ def _settings(lines: Sequence[str], last: int) -> Iterator[str]:
 
 
 def _of_task(family: list[TaskLine], details: dict[int, str], seen: Counter[str]) -> Story:
-    name, title, _ = named(family[0].text, seen)
+    name, title, _ = task_name(family[0].text, seen)
     return Story(id=name, title=title, tasks=_tasks(family, details), line=family[0].line)
 
 
-def named(text: str, seen: Counter[str]) -> tuple[str, str, bool]:
+def task_name(text: str, seen: Counter[str]) -> tuple[str, str, bool]:
     """The id and the title of a story that is one task, and whether a number names it.
 
     Unnumbered ones with the same slug are told apart by occurrence.
     """
-    number, rest = labels.split_number(text, letters=True)
+    number, rest = naming.split_number(text, letters=True)
     title = rest or text or "(no text)"
-    name = number or labels.slug(title)
+    name = number or naming.slug(title)
     seen[name] += 1
     if seen[name] > 1 and not number:
         name = f"{name}.{seen[name]}"
@@ -156,7 +226,7 @@ def named(text: str, seen: Counter[str]) -> tuple[str, str, bool]:
 
 
 def _tasks(owned: Sequence[TaskLine], details: dict[int, str]) -> tuple[Task, ...]:
-    number = labels.number
+    number = naming.number
     return tuple(
         [
             Task(
@@ -203,9 +273,9 @@ def _distinct_slugs(found: list[tuple[Story, bool]]) -> tuple[Story, ...]:
         if story.id not in first:
             first[story.id] = story.title
         elif not numbered:
-            title = labels.normal(story.title)
-            if labels.normal(first[story.id]) != title:
-                story = replace(story, id=f"{story.id}-{labels.digest(title)}")
+            title = naming.normal(story.title)
+            if naming.normal(first[story.id]) != title:
+                story = replace(story, id=f"{story.id}-{naming.digest(title)}")
         result.append(story)
     return tuple(result)
 

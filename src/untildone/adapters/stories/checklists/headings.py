@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.checklists.task_lines import BLANKS, TaskLine
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
@@ -90,7 +90,7 @@ def _read(line: str, number: int) -> Heading | None:
     text = without_closing(match[2] or "")
     if text.startswith("**") and text.endswith("**") and text.count("**") == 2:
         text = text.strip("*").strip(BLANKS)
-    label, title = labels.split_number(text, letters=False)
+    label, title = naming.split_number(text, letters=False)
     return Heading(number, len(match[1]), text, label, title or text)
 
 

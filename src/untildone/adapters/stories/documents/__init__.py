@@ -1,1 +1,1 @@
-"""Stories as objects in JSON, YAML or front matter, shared by several formats."""
+"""What the formats share whose stories carry a state: JSON, YAML, front matter, issue trackers."""

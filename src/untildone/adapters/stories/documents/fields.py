@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 
-from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.documents.json_text import Json, plain
 
 BODY_LIMIT = 8000
@@ -60,12 +60,12 @@ def story_id(raw: str) -> str:
     """An id as it is written, if git accepts it as part of a ref; else a name made of it."""
     if _LEGAL_ID.fullmatch(raw) and not raw.endswith(".lock"):
         return raw
-    return labels.slug(raw)
+    return naming.slug(raw)
 
 
 def title(value: str) -> str:
     """The first line of a text, bounded."""
-    line = labels.normal(next((part for part in value.splitlines() if part.strip()), ""))
+    line = naming.normal(next((part for part in value.splitlines() if part.strip()), ""))
     return line if len(line) <= TITLE_LIMIT else f"{line[: TITLE_LIMIT - 1]}…"
 
 

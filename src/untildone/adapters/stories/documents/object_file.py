@@ -7,11 +7,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.checklists.bulk import unhurried
 from untildone.adapters.stories.documents.json_text import JsonText, NotJson
-from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
-from untildone.adapters.stories.documents.story_objects import Reading
+from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
+from untildone.adapters.stories.documents.story_objects import StoryObjects
 from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
@@ -23,9 +23,9 @@ class Format(Struct, frozen=True):
     """Where files of a kind are and how they are read.
 
     `paths` come in the order of their rank, `globs` behind them; `flag` is the field in which a
-    story gets its state where no story of the file has one. `shared` are paths that
-    others use too: such a file has to hold what is `telling`, or it is only read when it is named.
-    `titled`: a story is known by its title, so no two may have the same.
+    story gets its state where no story of the file has one. `shared` are paths that others use too:
+    such a file has to match `signature`, or it is only read when it is named. `unique_titles`: a
+    story is known by its title, so no two may have the same.
     """
 
     name: str
@@ -36,27 +36,27 @@ class Format(Struct, frozen=True):
     globs: tuple[str, ...]
     suffixes: tuple[str, ...]
     shared: tuple[str, ...] = ()
-    telling: re.Pattern[bytes] | None = None
-    titled: bool = False
+    signature: re.Pattern[bytes] | None = None
+    unique_titles: bool = False
 
     def files(self, root: Path, *, sure: bool = True) -> dict[str, str]:
         """The files that are there, by the name of their change; all of them if not only `sure`."""
         here = [path for path in self.paths if (root / path).is_file()]
-        here = [path for path in here if not sure or self._tells(root, path)]
+        here = [path for path in here if not sure or self._has_signature(root, path)]
         here += [p.relative_to(root).as_posix() for g in self.globs for p in sorted(root.glob(g))]
         found: dict[str, str] = {}
         for path in here:
-            name = labels.slug(Path(path).stem)
+            name = naming.slug(Path(path).stem)
             if name in found:  # the folder tells it from the other
-                name = labels.slug(f"{Path(path).parent.name}-{Path(path).stem}")
+                name = naming.slug(f"{Path(path).parent.name}-{Path(path).stem}")
             found.setdefault(name, path)
         return found
 
-    def _tells(self, root: Path, path: str) -> bool:
-        if self.telling is None or path not in self.shared:
+    def _has_signature(self, root: Path, path: str) -> bool:
+        if self.signature is None or path not in self.shared:
             return True
         try:
-            return bool(self.telling.search((root / path).read_bytes()))
+            return bool(self.signature.search((root / path).read_bytes()))
         except OSError:
             return True  # that it cannot be read is told when it is opened
 
@@ -85,7 +85,7 @@ class Format(Struct, frozen=True):
         )
 
 
-class ObjectFile(MarkedSource):
+class ObjectFile(StatefulSource):
     """The story source for one such file."""
 
     def __init__(self, form: Format, root: Path, change: str, path: str) -> None:
@@ -109,25 +109,27 @@ class ObjectDocument:
         self._file = file
         self._text = form.text(data)
         root = self._text.root()
-        self._reading = Reading(self._text, root, flag=form.flag, titled=form.titled)
+        self._objects = StoryObjects(
+            self._text, root, flag=form.flag, unique_titles=form.unique_titles
+        )
         self.book = StoryBook(
             change=file.change,
             source=form.name,
             path=file.path,
-            stories=self._reading.stories,
-            ignored=tuple(self._reading.ignored),
-            problems=tuple(self._reading.problems),
+            stories=self._objects.stories,
+            ignored=tuple(self._objects.ignored),
+            problems=tuple(self._objects.problems),
             boxes=False,
         )
 
-    def edited(self, flips: Iterable[Flip]) -> bytes:
+    def edited(self, states: Iterable[NewState]) -> bytes:
         """The file with these states and every other byte as it was."""
-        return self._text.edited(self._reading.edits(list(flips)))
+        return self._text.edited(self._objects.edits(list(states)))
 
-    def write(self, flips: Sequence[Flip]) -> None:
+    def write(self, states: Sequence[NewState]) -> None:
         """Write these states and nothing else."""
         read.cache_clear()  # of use no more, and two books at once take memory
-        self._file.write(self.edited(flips))
+        self._file.write(self.edited(states))
 
 
 @lru_cache(maxsize=1)  # the file is read several times and rarely changed in between

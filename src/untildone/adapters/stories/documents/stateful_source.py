@@ -1,6 +1,6 @@
-"""A source whose stories have a state of their own: what is written there is checked and settled.
+"""A source whose stories have a state of their own (a field, a status, an issue that is closed).
 
-Each format says how it is read and how states are written; what is a claim is decided here.
+Each format says how it is read and how states are written; which states change is decided here.
 """
 
 from abc import ABC, abstractmethod
@@ -9,11 +9,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from untildone.adapters.stories.checklists import claims
+from untildone.adapters.stories.checklists import changed_tasks
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, Task
 
 
-class Flip(Struct, frozen=True):
+class NewState(Struct, frozen=True):
     """A task that is to be written as done or as open; `mark` is the word that it had before."""
 
     story: Story
@@ -29,18 +29,18 @@ class Document(Protocol):
     def book(self) -> StoryBook:
         """The stories."""
 
-    def write(self, flips: Sequence[Flip]) -> None:
+    def write(self, states: Sequence[NewState]) -> None:
         """Write these states and nothing else; there is at least one."""
 
 
-class MarkedSource(ABC):
+class StatefulSource(ABC):
     """A StorySource over documents.
 
-    `OURS`: nobody else works on them during a call, so that what was done there stays done.
+    `EXCLUSIVE`: nobody but the agent writes them during a call, so that what was done stays done.
     """
 
     NAME = ""
-    OURS = True
+    EXCLUSIVE = True
 
     @property
     def name(self) -> str:
@@ -56,33 +56,33 @@ class MarkedSource(ABC):
         return self.open().book
 
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
-        """Write the story as done; take back what was claimed for others since `before`."""
+        """Write the story as done; take back what was marked done for others since `before`."""
         document = self.open()
-        current = claims.found_again(story, document.book)
-        taken = claims.of_others(current, before, document.book)
+        current = changed_tasks.found_again(story, document.book)
+        taken = changed_tasks.newly_done_in_others(current, before, document.book)
         finished = [task for task in current.tasks if not task.done]
-        if self.OURS:
-            claims.refuse_lost(current, before, document.book)
-            taken += claims.undone(current, before, document.book)
-            finished = claims.to_finish(current, before)
-        done = [Flip(current, task, done=True) for task in finished]
-        flips = [*done, *map(_taken_back, taken)]
-        if flips:
-            document.write(flips)
-        return tuple(claims.sentences(current, taken, before, document.book))
+        if self.EXCLUSIVE:
+            changed_tasks.refuse_lost(current, before, document.book)
+            taken += changed_tasks.newly_open_in_others(current, before, document.book)
+            finished = changed_tasks.to_finish(current, before)
+        done = [NewState(current, task, done=True) for task in finished]
+        states = [*done, *map(_taken_back, taken)]
+        if states:
+            document.write(states)
+        return tuple(changed_tasks.messages(current, taken, before, document.book))
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Write as open again what was open in `before`."""
         document = self.open()
-        taken = claims.of_all(before, document.book)
+        taken = changed_tasks.newly_done(before, document.book)
         if taken:
-            document.write([_taken_back(claim) for claim in taken])
-        return claims.taken_back(taken)
+            document.write([_taken_back(changed) for changed in taken])
+        return changed_tasks.taken_back_message(taken)
 
     def context(self, story: Story) -> StoryContext:
         """Nothing beside what the story itself says."""
         return StoryContext()
 
 
-def _taken_back(claim: claims.Claim) -> Flip:
-    return Flip(claim.story, claim.task, done=claim.was.done, mark=claim.was.mark)
+def _taken_back(changed: changed_tasks.ChangedTask) -> NewState:
+    return NewState(changed.story, changed.task, done=changed.was.done, mark=changed.was.mark)

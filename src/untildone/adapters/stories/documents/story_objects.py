@@ -1,15 +1,16 @@
 """Stories that are objects of a JSON or YAML document: the dialects of `prd.json` and its kin."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Struct
 
-from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Edit, Json, Place
-from untildone.adapters.stories.documents.object_states import FIELDS, State, States, state_of
-from untildone.adapters.stories.documents.stateful_source import Flip
+from untildone.adapters.stories.documents.stateful_source import NewState
 from untildone.domain.stories.story import Remark, Story, Task
 
 LISTS = ("userStories", "user_stories", "stories", "units", "features", "tasks", "items", "phases")
@@ -19,8 +20,23 @@ TITLES = ("title", "name", "story", "summary", "task", "feature", "description")
 ACCEPTANCE = ("acceptanceCriteria", "acceptance_criteria", "acceptance", "criteria")
 DEPENDENCIES = ("dependsOn", "depends_on", "dependencies", "blockedBy", "blocked_by")
 GROUP = "parallel_group"
+FLAGS = ("passes", "completed", "complete", "done")
+STATUS = "status"
+# Asked only where nothing else says it: in other objects the word means other things.
+STATE = "state"
+STATE_FIELDS = (*FLAGS, STATUS, STATE)
+_DONE = {"done", "complete", "completed", "closed", "passed", "passes", "passing", "finished"}
+_DONE |= {"verified", "merged", "shipped", "resolved"}
+_DROPPED = {"cancelled", "canceled", "skipped", "wontfix", "wont_do", "dropped", "obsolete"}
+_OPEN = {
+    *("open", "todo", "to_do", "pending", "in_progress", "inprogress", "not_started", "new"),
+    *("ready", "backlog", "planned", "queued", "next", "active", "started", "doing", "wip"),
+    *("draft", "review", "in_review", "testing", "failed", "failing", "incomplete", "reopened"),
+}
+# Somebody has to say that these may start.
+_HELD = {"blocked", "deferred", "on_hold", "waiting", "needs_human"}
 _USED = {
-    *(*FIELDS, *IDS, *ACCEPTANCE, *DEPENDENCIES, GROUP),
+    *(*STATE_FIELDS, *IDS, *ACCEPTANCE, *DEPENDENCIES, GROUP),
     *("priority", "inProgress", "completionNotes", "createdAt", "updatedAt", "parallel"),
 }
 
@@ -59,12 +75,108 @@ class Known(Struct, frozen=True):
     by_phase: Mapping[str, list[str]]
 
 
-class Reading:
+class State(Struct, frozen=True):
+    """What an object's own fields say about it being done, as they were written."""
+
+    done: bool
+    raw: dict[str, Json]
+    mark: str
+    asks: bool = False
+    remarks: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def state_of(value: Mapping[str, Json]) -> State:
+    said = tuple([(key, value[key]) for key in STATE_FIELDS if key in value])
+    try:
+        return _state_from(said, tuple([type(word) for _, word in said]))
+    except TypeError:  # a list or an object, where a word belongs
+        return _state_from.__wrapped__(said, ())
+
+
+@lru_cache(maxsize=64)  # ten thousand stories have a handful of states
+def _state_from(said: tuple[tuple[str, Json], ...], _types: tuple[type, ...]) -> State:
+    """The types tell `true` from `1`, which are the same to a cache."""
+    raw: dict[str, Json] = {}
+    says: dict[str, bool] = {}
+    remarks: list[str] = []
+    problems: list[str] = []
+    value = dict(said)
+    for key in FLAGS:
+        if key in value and (key != "done" or isinstance(value[key], bool)):
+            raw[key], says[key] = value[key], value[key] is True
+            if not isinstance(value[key], bool | None):
+                problems.append(f"`{key}` has to be true or false, without quotes.")
+    name = STATUS if STATUS in value or says or not isinstance(value.get(STATE), str) else STATE
+    if name in value:
+        word = value[name]
+        raw[name], says[name] = word, isinstance(word, str) and _bare(word) in _DONE
+        if isinstance(word, str) and _bare(word) in _DROPPED:
+            says = dict.fromkeys(says, True)
+            remarks.append(f"It counts as done, because its status is: {fields.text(word)}")
+        elif not isinstance(word, str | None):
+            problems.append("`status` has to be a word.")
+        elif word and _bare(word) not in (_DONE | _OPEN | _HELD):
+            remarks.append(f"It counts as open; its status is not known: {fields.text(word)}")
+    if len(set(says.values())) > 1:
+        told = ", ".join(f"`{key}`" for key, yes in says.items() if yes)
+        remarks.append(f"It counts as open: only {told} says that it is done.")
+    done = bool(says) and all(says.values())
+    asks = not done and _bare(str(raw.get(name))) in _HELD
+    return State(done, raw, json.dumps(raw), asks, tuple(remarks), tuple(problems))
+
+
+def _bare(word: str) -> str:
+    return word.strip().lower().replace("-", "_").replace(" ", "_").replace("'", "")
+
+
+class States(Struct, frozen=True):
+    """The states of a document's stories; `flag` is the field for one where none has any."""
+
+    all: Sequence[State]
+    flag: str
+
+    def done(self, state: State, mark: str) -> dict[str, Json]:
+        """The fields of a story that is done, or was so before with this mark."""
+        if mark:
+            before: dict[str, Json] = json.loads(mark)
+            return before
+        wanted: dict[str, Json] = {}
+        for key in state.raw or self._usual():
+            wanted[key] = True if key in FLAGS else self._word(state.raw.get(key), done=True)
+        return wanted
+
+    def open(self, state: State, mark: str) -> dict[str, Json]:
+        """The fields of a story that is open, as it was before with this mark."""
+        before: dict[str, Json] = json.loads(mark) if mark else {}
+        wanted: dict[str, Json] = {}
+        for key in state.raw:
+            word = False if key in FLAGS else self._word(state.raw.get(key), done=False)
+            wanted[key] = before.get(key, word)
+        return wanted
+
+    def _usual(self) -> list[str]:
+        """The fields in which this document's other stories have their state."""
+        return next((list(state.raw) for state in self.all if state.raw), [self.flag])
+
+    def _word(self, now: Json, *, done: bool) -> str:
+        """The word that this document uses for the state, written as its other words are."""
+        words = [str(w) for s in self.all for k, w in s.raw.items() if k not in FLAGS and w]
+        known = [word for word in words if (_bare(word) in _DONE) is done]
+        plain = [word for word in known if _bare(word) not in _DROPPED]
+        if plain:
+            return plain[0]
+        word = "done" if done else "open"
+        like = str(now) if now else (words or [""])[0]
+        return word.upper() if like.isupper() else word.title() if like[:1].isupper() else word
+
+
+class StoryObjects:
     """All stories of a document, and the edits that change their states."""
 
-    def __init__(self, tree: Tree, root: Place, *, flag: str, titled: bool = False) -> None:
+    def __init__(self, tree: Tree, root: Place, *, flag: str, unique_titles: bool = False) -> None:
         self._tree = tree
-        self._titled = titled
+        self._unique_titles = unique_titles
         self.ignored: list[Remark] = []
         self.problems: list[Remark] = []
         entries = list(self._entries(root))
@@ -78,12 +190,12 @@ class Reading:
                 Remark(line, f"No story was found: there is no filled list called {names}.")
             )
 
-    def edits(self, flips: Sequence[Flip]) -> Iterator[Edit]:
+    def edits(self, states: Sequence[NewState]) -> Iterator[Edit]:
         """What has to be written for these states."""
-        for flip in flips:
-            entry, state = self._entries_by_key[flip.story.key]
-            write = self._states.done if flip.done else self._states.open
-            wanted = write(state, flip.mark)
+        for new in states:
+            entry, state = self._entries_by_key[new.story.key]
+            write = self._states.done if new.done else self._states.open
+            wanted = write(state, new.mark)
             here = self._tree.members(entry.place)
             for key, value in wanted.items():
                 if key not in here:
@@ -158,7 +270,7 @@ class Reading:
             raw, title = _raw_id(entry), _title(entry)
             name = _id(raw, title, seen)
             first = titles.setdefault(title, entry.line) if not raw else entry.line
-            if self._titled and first != entry.line:
+            if self._unique_titles and first != entry.line:
                 why = f"Lines {first} and {entry.line} start stories with the same title: {title}"
                 self.problems.append(Remark(entry.line, why))
             named.append((name, title or name))
@@ -197,7 +309,7 @@ class Reading:
             tasks=(task,),
             depends_on=_needed(entry, known),
             line=entry.line,
-            body=fields.body(value, _told(value, title)),
+            body=fields.body(value, _used_fields(value, title)),
             acceptance=next((a for key in ACCEPTANCE if (a := fields.texts(value.get(key)))), ()),
             priority=_priority(entry, group, grouped=grouped),
             parallel=group > 0 or value.get("parallel") is True,
@@ -235,7 +347,7 @@ def _raw_id(entry: Entry) -> str:
 def _id(raw: str, title: str, seen: dict[str, int]) -> str:
     if raw:
         return fields.story_id(raw)
-    name = labels.slug(title or "story")
+    name = naming.slug(title or "story")
     seen[name] = seen.get(name, 0) + 1
     return name if seen[name] == 1 else f"{name}.{seen[name]}"
 
@@ -244,10 +356,10 @@ def _title(entry: Entry) -> str:
     return fields.title(fields.first(entry.value, TITLES))
 
 
-def _told(value: Mapping[str, Json], title: str) -> set[str]:
+def _used_fields(value: Mapping[str, Json], title: str) -> set[str]:
     """Fields that the body need not repeat; a title that was cut is told in full there."""
     whole = {key for key in ("title", "name") if fields.text(value.get(key)) == title}
-    if labels.normal(fields.text(value.get("description"))) == title:
+    if naming.normal(fields.text(value.get("description"))) == title:
         whole.add("description")
     return _USED | whole
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.git.command import clean_environment
+from untildone.adapters.git.git import clean_environment
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.stories.documents.json_text import Json, JsonText, NotJson, plain
-from untildone.adapters.stories.documents.stateful_source import Flip, MarkedSource
+from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
 from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.stories.story import StoryBook
@@ -82,37 +82,37 @@ class Program(Struct, frozen=True):
 
 
 class Listing:
-    """The stories as the program has told them; `write` tells it one state after the other."""
+    """The stories as the program listed them; `write` passes it one state after the other."""
 
-    def __init__(self, book: StoryBook, tell: Callable[[Flip], None]) -> None:
+    def __init__(self, book: StoryBook, write_state: Callable[[NewState], None]) -> None:
         self.book = book
-        self._tell = tell
+        self._write_state = write_state
 
-    def write(self, flips: Sequence[Flip]) -> None:
+    def write(self, states: Sequence[NewState]) -> None:
         """Write these states and nothing else."""
-        for flip in flips:
-            self._tell(flip)
+        for new in states:
+            self._write_state(new)
 
 
-class OutsideSource(MarkedSource):
+class TrackerSource(StatefulSource):
     """A source outside the worktree: putting back the files does not put back what is there.
 
-    So a claim that could not be taken back is remembered, and comes before the next look. A person
-    may have opened an issue again: it is left open.
+    A state that could not be taken back is therefore remembered, and taken back before the next
+    load. A person may have opened an issue again meanwhile: it is left open.
     """
 
-    OURS = False
+    EXCLUSIVE = False
 
     def __init__(self, root: Path, change: str) -> None:
         self.root = root
         self.change = change
-        self._owed: list[StoryBook] = []
+        self._to_take_back: list[StoryBook] = []
 
     def load(self) -> StoryBook:
         """Read the stories as they are now, after what is still to be taken back."""
-        while self._owed:
-            super().take_back(self._owed[0])
-            self._owed.pop(0)
+        while self._to_take_back:
+            super().take_back(self._to_take_back[0])
+            self._to_take_back.pop(0)
         return super().load()
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class OutsideSource(MarkedSource):
         try:
             return super().take_back(before)
         except StoriesError:
-            self._owed.append(before)
+            self._to_take_back.append(before)
             raise
 
 

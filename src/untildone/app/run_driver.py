@@ -1,14 +1,14 @@
-"""What the loop reaches the world through, and how it tells what happens."""
+"""A run in the making: its ports to the world, and the one way to record what happens."""
 
 from collections.abc import Callable
 
 from msgspec import Struct
 
-from untildone.domain.reporting.announce import announce
+from untildone.app.announce import announce
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
-from untildone.domain.run.run import Iteration, Lane, Run
+from untildone.domain.run.run import Iteration, Origin, Run
 from untildone.ports import (
     Agent,
     Checkpoint,
@@ -47,12 +47,17 @@ class Ports(Struct, frozen=True):
     archive: Callable[[], str] | None = None
 
 
-class Course:
-    """A run in motion: where it stands, and the one way to take it further."""
+class RunDriver:
+    """The current run and the only way to record facts."""
 
-    def __init__(self, ports: Ports, run: Run) -> None:
+    def __init__(
+        self, ports: Ports, run: Run, origin: Origin, remarks: tuple[str, ...] = ()
+    ) -> None:
         self.ports = ports
         self.run = run
+        self.origin = origin
+        self.remarks = remarks
+        self.has_called = False  # an agent, in this process
 
     def record(self, fact: f.Fact) -> None:
         """Fold a fact into the run and write it down before anything else happens."""
@@ -64,12 +69,16 @@ class Course:
         """An event that changes nothing."""
         self.ports.record.notice(event, self.ports.clock.now())
 
+    def hear(self) -> None:
+        """Fold in what people and signals want; it is on disk before their messages go."""
+        for request in self.ports.mail.take():
+            self.record(request)
+        self.ports.mail.recorded()
+
+    def adopt(self) -> tuple[str, tuple[str, ...]]:
+        """Back to the workspace of an earlier process, with what was edited there by hand."""
+        return self.ports.checkpoint.adopt(self.run.lanes[0].checkpoint)
+
     def iteration(self, lane: int) -> Iteration:
         """The open iteration of this lane."""
-        return open_iteration(self.run.lanes[lane])
-
-
-def open_iteration(lane: Lane) -> Iteration:
-    """The iteration of a lane that has one."""
-    assert lane.iteration is not None
-    return lane.iteration
+        return self.run.open_iteration(lane)

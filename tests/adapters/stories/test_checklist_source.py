@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile
 from untildone.domain.errors import StoriesError, StoryLost
 
 THREE = b"""\

@@ -25,8 +25,8 @@ from tests.fakes.plans import (
     told,
     won,
 )
+from untildone.app.announce import announce
 from untildone.domain.agents.agent import AgentText, AgentTool, Kind, Permissions, Trouble, Usage
-from untildone.domain.reporting.announce import announce
 from untildone.domain.reporting.event import Event, noticed, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.stories.checklists.checklist_file import ChecklistFile
+from untildone.adapters.stories.checklists.checklist_source import ChecklistFile
 from untildone.domain.stories.story import Story
 
 TASKS = """\

@@ -3,8 +3,7 @@
 from msgspec.structs import replace
 
 from tests.fakes.plans import book, story
-from untildone.domain.stories.claims import as_before, open_tasks
-from untildone.domain.stories.story import Task
+from untildone.domain.stories.story import Task, as_before, open_tasks
 
 MIXED = replace(
     story(3), tasks=(Task("3.1", "a", True, 1), Task("3.2", "b", False, 2), Task("", "c", False, 3))

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from untildone.domain.agents.agent import Kind
+from untildone.app.wording import STATE_OF, already_fails, next_command, unmeasured_budgets
+from untildone.domain.agents.agent import Kind, Waiting
 from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
-from untildone.domain.checks.baseline import already_fails
 from untildone.domain.reporting.event import Event, error, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
@@ -18,9 +18,8 @@ from untildone.domain.run.run import (
     StopHow,
     label,
 )
-from untildone.domain.run.spending import blind, forecast, standing
-from untildone.domain.run.waiting import Waiting
-from untildone.domain.stories.parking import STATE_OF, blocked, next_command
+from untildone.domain.run.spending import forecast, standing
+from untildone.domain.stories.parking import blocked
 
 
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
@@ -88,7 +87,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
         case f.AttemptStarted():
             yield _iteration_started(after, fact)
         case f.UsageMeasured():
-            yield from map(warning, (*fact.warnings, *blind(before, after)))
+            yield from map(warning, (*fact.warnings, *unmeasured_budgets(before, after)))
             yield from _judged(before, after, fact.lane)
         case f.Verified():
             yield from _judged(before, after, fact.lane)
@@ -194,8 +193,7 @@ def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
 
 
 def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
-    iteration = run.lanes[fact.lane].iteration
-    assert iteration is not None
+    iteration = run.open_iteration(fact.lane)
     return Event(
         "iteration_started",
         {
@@ -213,7 +211,7 @@ def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
 
 def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
     iteration = after.lanes[lane].iteration
-    already = _open(before, lane).stage is Stage.JUDGED
+    already = before.open_iteration(lane).stage is Stage.JUDGED
     if iteration and iteration.stage is Stage.JUDGED and not iteration.limit and not already:
         yield Event(
             "iteration_ended",
@@ -231,7 +229,7 @@ def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
 
 
 def _saved(before: Run, fact: f.Saved) -> Iterator[Event]:
-    iteration = _open(before, fact.lane)
+    iteration = before.open_iteration(fact.lane)
     yield from map(warning, fact.remarks)
     if fact.commit:
         name = f"iteration-{iteration.n}" if before.plan.plain else iteration.story_id
@@ -240,7 +238,7 @@ def _saved(before: Run, fact: f.Saved) -> Iterator[Event]:
 
 
 def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
-    iteration = _open(before, fact.lane)
+    iteration = before.open_iteration(fact.lane)
     story_id, change = iteration.story_id, after.plan.change_id
     yield from map(warning, fact.remarks)
     yield Event("reverted", {"story_id": story_id, "saved_ref": fact.saved_ref})
@@ -361,12 +359,6 @@ def _is_over(run: Run) -> bool:
     now = run.stop is not None and run.stop.how is StopHow.NOW
     left_open = run.ended and run.choice is None and (run.status is Status.STOPPED or now)
     return run.closed or run.abandoned or left_open
-
-
-def _open(run: Run, lane: int) -> Iteration:
-    iteration = run.lanes[lane].iteration
-    assert iteration is not None
-    return iteration
 
 
 def _story_id(run: Run) -> str:

@@ -1,17 +1,20 @@
-"""What was marked done between two looks at the stories: a claim, until the loop has checked it."""
+"""Which tasks changed between two readings of the stories, and which are gone.
+
+A tick that an agent made is not believed until the loop has checked it (decision 5).
+"""
 
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from untildone.adapters.stories.checklists import checklist, labels
+from untildone.adapters.stories.checklists import naming
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.stories.story import Story, StoryBook, Task
 
 _NAMED_AT_MOST = 10
 
 
-class Claim(Struct, frozen=True):
+class ChangedTask(Struct, frozen=True):
     """A task whose state is another than before, in the story it belongs to."""
 
     story: Story
@@ -61,16 +64,16 @@ def to_finish(story: Story, before: StoryBook) -> list[Task]:
     return [task for task in story.tasks if not task.done or task in opened]
 
 
-def of_others(story: Story, before: StoryBook, now: StoryBook) -> list[Claim]:
-    """Claims in all stories but this one."""
-    return [claim for claim in of_all(before, now) if claim.story.key != story.key]
+def newly_done_in_others(story: Story, before: StoryBook, now: StoryBook) -> list[ChangedTask]:
+    """Tasks ticked since, in all stories but this one."""
+    return [each for each in newly_done(before, now) if each.story.key != story.key]
 
 
-def of_all(before: StoryBook, now: StoryBook) -> list[Claim]:
-    """Claims in every story that both books have."""
+def newly_done(before: StoryBook, now: StoryBook) -> list[ChangedTask]:
+    """Tasks ticked since, in every story that both books have."""
     earlier = {story.key: story for story in before.stories}
     return [
-        Claim(story, task, was)
+        ChangedTask(story, task, was)
         for story in now.stories
         if story.complete and story.key in earlier
         for task, was in _matched(earlier[story.key], story)
@@ -78,11 +81,11 @@ def of_all(before: StoryBook, now: StoryBook) -> list[Claim]:
     ]
 
 
-def undone(story: Story, before: StoryBook, now: StoryBook) -> list[Claim]:
-    """What was done in other stories and is open now: that it is not done is a claim as well."""
+def newly_open_in_others(story: Story, before: StoryBook, now: StoryBook) -> list[ChangedTask]:
+    """Tasks of other stories that were done and are open now: an agent may not reopen them."""
     earlier = {other.key: other for other in before.stories if other.complete}
     return [
-        Claim(other, task, was)
+        ChangedTask(other, task, was)
         for other in now.stories
         if not other.done and other.key in earlier and other.key != story.key
         for task, was in _matched(earlier[other.key], other)
@@ -90,12 +93,12 @@ def undone(story: Story, before: StoryBook, now: StoryBook) -> list[Claim]:
     ]
 
 
-def sentences(
-    story: Story, claims: Sequence[Claim], before: StoryBook, now: StoryBook
+def messages(
+    story: Story, changed: Sequence[ChangedTask], before: StoryBook, now: StoryBook
 ) -> Iterator[str]:
-    """What to tell about claims that were taken back, and about stories that have gone."""
-    for other, again in dict.fromkeys((claim.story.id, claim.was.done) for claim in claims):
-        tasks = [c.task for c in claims if (c.story.id, c.was.done) == (other, again)]
+    """What to tell about ticks that were taken back, and about stories that have gone."""
+    for other, again in dict.fromkeys((each.story.id, each.was.done) for each in changed):
+        tasks = [c.task for c in changed if (c.story.id, c.was.done) == (other, again)]
         what = (
             f"Ticked again in story {other}, where it was unticked "
             if again
@@ -110,26 +113,41 @@ def sentences(
         )
 
 
-def taken_back(claims: Sequence[Claim]) -> tuple[str, ...]:
-    """What to tell about claims of an attempt that failed."""
-    names = dict.fromkeys(claim.story.id for claim in claims)
+def taken_back_message(changed: Sequence[ChangedTask]) -> tuple[str, ...]:
+    """What to tell about ticks of an attempt that failed."""
+    names = dict.fromkeys(each.story.id for each in changed)
     return (f"Open again, marked as done by a failed attempt: {_listed(list(names))}",) * bool(
         names
     )
 
 
+def _by_text(story: Story) -> dict[tuple[str, int], Task]:
+    """The tasks by text and occurrence: how a task is found again after the file was edited.
+
+    An explicit number is part of the text; the ordinal of an unnumbered task is not, because it
+    changes with every line that is put in above it.
+    """
+    found: dict[tuple[str, int], Task] = {}
+    seen: dict[str, int] = {}
+    for task in story.tasks:
+        text = naming.normal(task.text)
+        seen[text] = seen.get(text, 0) + 1
+        found[text, seen[text]] = task
+    return found
+
+
 def _matched(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:
     """A task is found again by text and occurrence; one that was re-worded, by its number."""
-    by_text = checklist.by_text(was)
-    texts_now = checklist.by_text(now)
+    by_text = _by_text(was)
+    texts_now = _by_text(now)
     reworded = {
         task.id: task
         for key, task in by_text.items()
-        if key not in texts_now and checklist.has_number(task)
+        if key not in texts_now and naming.number(task.text)
     }
     for key, task in texts_now.items():
         earlier = by_text.get(key)
-        if earlier is None and checklist.has_number(task):
+        if earlier is None and naming.number(task.text):
             earlier = reworded.get(task.id)
         if earlier is not None:
             yield task, earlier
@@ -138,7 +156,7 @@ def _matched(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:
 def _lost(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple[Story, list[Task]]]:
     """Tasks that were open in other stories and are found neither there nor, still open, elsewhere.
 
-    Ticked where it stood a task is a claim, and is taken back; ticked elsewhere it is lost.
+    A task ticked where it stood is taken back; one ticked elsewhere is lost.
     """
     missing = list(_missing(story, before, now))
     if not missing:
@@ -183,7 +201,7 @@ def _new_open(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple
 
 
 def _bare(task: Task) -> str:
-    return labels.normal(labels.split_number(task.text, letters=True)[1])
+    return naming.normal(naming.split_number(task.text, letters=True)[1])
 
 
 def _gone(before: StoryBook, now: StoryBook) -> list[Story]:
@@ -193,7 +211,7 @@ def _gone(before: StoryBook, now: StoryBook) -> list[Story]:
 
 
 def _names(tasks: list[Task]) -> str:
-    return _listed([task.id if checklist.has_number(task) else f"“{task.text}”" for task in tasks])
+    return _listed([task.id if naming.number(task.text) else f"“{task.text}”" for task in tasks])
 
 
 def _listed(names: list[str]) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.adapters.stories.checklists import labels
+from untildone.adapters.stories.checklists import naming
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ from untildone.adapters.stories.checklists import labels
     ],
 )
 def test_number(text: str, number: str, rest: str) -> None:
-    assert labels.split_number(text, letters=True) == (number, rest)
+    assert naming.split_number(text, letters=True) == (number, rest)
 
 
 def test_letters_are_for_tasks_only() -> None:
-    assert labels.split_number("T001 foo", letters=False) == ("", "T001 foo")
+    assert naming.split_number("T001 foo", letters=False) == ("", "T001 foo")
 
 
 @pytest.mark.parametrize(
@@ -57,23 +57,23 @@ def test_letters_are_for_tasks_only() -> None:
     ],
 )
 def test_slug(text: str, slug: str) -> None:
-    assert labels.slug(text) == slug
+    assert naming.slug(text) == slug
 
 
 def test_text_without_letters_gets_a_name_of_its_own() -> None:
-    assert labels.slug("🎉") != labels.slug("🚀")
-    assert labels.slug("").startswith("story-")
+    assert naming.slug("🎉") != naming.slug("🚀")
+    assert naming.slug("").startswith("story-")
 
 
 def test_long_texts_with_one_beginning_differ() -> None:
-    assert labels.slug("word " * 30 + "a") != labels.slug("word " * 30 + "b")
+    assert naming.slug("word " * 30 + "a") != naming.slug("word " * 30 + "b")
 
 
 @given(st.text() | st.text(alphabet=".-_lock@{~^:?*[\\/ \t\x7fA1é"))
 def test_slug_is_always_a_legal_part_of_a_ref(text: str) -> None:
-    name = labels.slug(text)
+    name = naming.slug(text)
     assert 0 < len(name) <= 60
     assert not re.search(r"[\x00-\x20\x7f~^:?*\[\\/]|\.\.|@\{", name)
     assert not name.startswith((".", "-"))
     assert not name.endswith((".", ".lock"))
-    assert name == labels.slug(text)
+    assert name == naming.slug(text)

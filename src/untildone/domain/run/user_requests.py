@@ -5,24 +5,22 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from untildone.domain.agents.same_failure import gives_up
 from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings
-from untildone.domain.run.run import Iteration, Reason, Run, Status, Tally
-from untildone.domain.stories.guidance import Guidance
-from untildone.domain.stories.parking import Parked, Why
+from untildone.domain.run.run import Reason, Run, Status
+from untildone.domain.stories.parking import Guidance, Parked, Why
 from untildone.domain.stories.story import StoryKey
 
 
-def granted(run: Run, fact: f.Wish, at: datetime) -> Run:
+def apply_user_request(run: Run, fact: f.UserRequest, at: datetime) -> Run:
     """The run with what the person wants of it."""
-    after = _granted(run, fact, at)
+    after = _applied(run, fact, at)
     key = after.undecided
     set_aside = isinstance(fact, f.StoryParked) and fact.key == key
     return replace(after, undecided=None) if set_aside or key not in after.parked else after
 
 
-def _granted(run: Run, fact: f.Wish, at: datetime) -> Run:
+def _applied(run: Run, fact: f.UserRequest, at: datetime) -> Run:
     match fact:
         case f.StoryParked():
             return story_parked(run, fact, at)
@@ -97,33 +95,11 @@ def still_needed(run: Run, key: StoryKey) -> tuple[Guidance, ...]:
     return tuple(piece for piece in run.guidance if run.plan.plain or piece.key != key)
 
 
-def settled(run: Run, iteration: Iteration, tally: Tally, saved_ref: str) -> Run:
-    """What a put-back attempt means for its story: another try, set aside, or the end."""
-    key, since, plan = iteration.story_key, iteration.ended or iteration.started, run.plan
-    if iteration.question:
-        parked = Parked(Why.QUESTION, iteration.question, since, saved_ref)
-        return _to_decide(park(run, key, parked), key)
-    if plan.on_stuck == "park" and gives_up(
-        tally.tried, len(plan.rungs), since_renewal=tally.spent
-    ):
-        return park(run, key, Parked(Why.STUCK, iteration.reason, since, saved_ref))
-    if tally.spent <= plan.limits.max_retries:
-        return run
-    if plan.on_fail in ("skip", "ask"):
-        parked = Parked(Why.FAILED, iteration.reason, since, saved_ref)
-        return _to_decide(park(run, key, parked), key)
-    return run_endings.end(run, Status.STUCK, Reason.MAX_RETRIES)
-
-
-def unattended(key: StoryKey, parked: Parked) -> f.Wish:
+def unattended(key: StoryKey, parked: Parked) -> f.UserRequest:
     """What is done about a story when nobody is there to be asked."""
     if parked.tried:
         return f.GivenUp(key)
     return f.StoryParked(key, parked.why, parked.text, parked.saved_ref)
-
-
-def _to_decide(run: Run, key: StoryKey) -> Run:
-    return replace(run, undecided=key) if run.plan.on_fail == "ask" else run
 
 
 def _given_up(run: Run, key: StoryKey) -> Run:

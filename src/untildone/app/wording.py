@@ -1,0 +1,60 @@
+"""Sentences for people that several events, commands and pages share."""
+
+from untildone.domain.checks.baseline import listed
+from untildone.domain.checks.checks import Failing
+from untildone.domain.costs.budget import kind
+from untildone.domain.run.run import Run
+from untildone.domain.stories.parking import Why
+
+STATE_OF = {
+    Why.QUESTION: "waits for an answer",
+    Why.MARKED: "is marked as one that waits for an answer",
+    Why.FAILED: "has no retry left and was passed over",
+    Why.STUCK: "made no progress and was passed over",
+    Why.SKIPPED: "was skipped on request",
+}
+
+
+def next_command(change: str, story_id: str, why: Why) -> str:
+    """What to type so that the story goes on."""
+    resume = f"`untildone resume {change}`"
+    if why in (Why.QUESTION, Why.MARKED):
+        return f'`untildone guide {change} --story {story_id} "your answer"`, then {resume}'
+    if why is Why.SKIPPED:
+        return f"`untildone retry {change} {story_id}`, then {resume}"
+    return f"{resume} tries it again"
+
+
+def already_fails(found: Failing, *, baseline: bool) -> str:
+    """The sentence for a check that fails before anything was done."""
+    rule = (
+        "only what is newly broken blocks a story"
+        if baseline
+        else "a story is finished only when it passes; `--baseline` lets old failures through"
+    )
+    tests = f", {listed(found.names)}" if found.names else ""
+    return f"already fails before the first story: `{found.command}` ({found.how}{tests}); {rule}"
+
+
+def let_through(now: Failing, old: tuple[str, ...]) -> str:
+    """The sentence for old failures that do not block."""
+    return f"Old failures of `{now.command}` were let through: {listed(old)}"
+
+
+def unmeasured_budgets(before: Run, after: Run) -> tuple[str, ...]:
+    """What to say, once, when a budget cannot be held because the agent does not tell its use."""
+    agent, then, now = after.plan.agent, before.ledger.total, after.ledger.total
+    kinds = {kind(budget.name) for budget in after.plan.budgets}
+    told = []
+    if "tokens" in kinds and now.uncounted and not then.uncounted:
+        told.append(
+            f"{agent} does not say how many tokens it used: such a call does not count against "
+            "the budget of tokens; `--budget iterations=…` and `time=…` always count"
+        )
+    if "cost" in kinds and now.unpriced and not then.unpriced:
+        told.append(
+            f"The cost of this call of {agent} is not known (neither the agent nor the price "
+            "table tells it): it does not count against the budget of cost; "
+            "`--budget tokens=…` or `time=…` does"
+        )
+    return tuple(told)

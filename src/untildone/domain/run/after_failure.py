@@ -1,0 +1,91 @@
+"""What follows a call that did not finish its story: wait, retry, park it, or end the run."""
+
+from msgspec.structs import replace
+
+from untildone.domain.agents.agent import Kind
+from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, gives_up
+from untildone.domain.run import run_endings
+from untildone.domain.run.fact import Reverted
+from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Status, Tally, label
+from untildone.domain.run.user_requests import park
+from untildone.domain.stories.parking import Parked, Why
+
+REASON_IS_PASSED_ON = (Outcome.FAILED, Outcome.VERIFY_FAILED)
+
+
+def reverted(run: Run, fact: Reverted) -> Run:
+    """The attempt is stored and put back: again, or parked, or stuck when its retries are used."""
+    iteration = run.open_iteration(fact.lane)
+    if iteration.limit:
+        return limited(run, fact.lane, iteration)
+    tally = _counted(run.tally(iteration.story_key), iteration, fact)
+    run = replace(
+        run,
+        book=None,
+        iterations=(*run.iterations, replace(iteration, saved_ref=fact.saved_ref)),
+        tallies=run.tallies | {iteration.story_key: tally},
+    ).with_lane(fact.lane, iteration=None, limit_hits=0)
+    if _needs_login(iteration) or iteration.fatal:
+        return run_endings.end(replace(run, error=iteration.reason), Status.STUCK, Reason.ERROR)
+    run = _decided(run, iteration, tally, fact.saved_ref)
+    return run if run.ended else run_endings.stop_now(run)
+
+
+def limited(run: Run, lane: int, iteration: Iteration) -> Run:
+    """A limit or a passing trouble: the call is no attempt, and the lane waits before the next."""
+    usage = iteration.usage
+    if usage and not usage.estimated:  # there is no entry to say that it is a guess
+        run = replace(run, unattempted=run.unattempted.plus(usage))
+    who = label(iteration.agent or run.plan.agent, iteration.model)
+    run = run.with_lane(lane, iteration=None, limit=iteration.limit, limited=who)
+    return run_endings.stop_now(run)
+
+
+def _needs_login(iteration: Iteration) -> bool:
+    return iteration.trouble is not None and iteration.trouble.kind is Kind.NOT_LOGGED_IN
+
+
+def _counted(before: Tally, iteration: Iteration, fact: Reverted) -> Tally:
+    """The story's calls; a retry is used up only by a failure of the agent's own."""
+    calls = before.calls + 1
+    interrupted = iteration.outcome is Outcome.INTERRUPTED
+    if interrupted or iteration.question or _needs_login(iteration):
+        return replace(before, calls=calls)
+    tried = _tried(iteration, fact)
+    remembered = (*before.tried, tried)[-REMEMBERED:]
+    spent = before.spent + 1
+    return replace(before, calls=calls, spent=spent, reason=tried.reason, tried=remembered)
+
+
+def _tried(iteration: Iteration, fact: Reverted) -> Tried:
+    outcome = str(iteration.outcome)
+    return Tried(
+        iteration.attempt,
+        outcome,
+        fingerprint(outcome, iteration.reason),
+        iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else "",
+        fact.saved_ref,
+        fact.tree,
+        iteration.rung,
+    )
+
+
+def _decided(run: Run, iteration: Iteration, tally: Tally, saved_ref: str) -> Run:
+    if iteration.question:
+        return _parked(run, iteration, Why.QUESTION, saved_ref)
+    rungs = len(run.plan.rungs)
+    if run.plan.on_stuck == "park" and gives_up(tally.tried, rungs, since_renewal=tally.spent):
+        return _parked(run, iteration, Why.STUCK, saved_ref)
+    if tally.spent <= run.plan.limits.max_retries:
+        return run
+    if run.plan.on_fail in ("skip", "ask"):
+        return _parked(run, iteration, Why.FAILED, saved_ref)
+    return run_endings.end(run, Status.STUCK, Reason.MAX_RETRIES)
+
+
+def _parked(run: Run, iteration: Iteration, why: Why, saved_ref: str) -> Run:
+    text = iteration.question if why is Why.QUESTION else iteration.reason
+    since = iteration.ended or iteration.started
+    run = park(run, iteration.story_key, Parked(why, text, since, saved_ref))
+    asks = run.plan.on_fail == "ask" and why is not Why.STUCK
+    return replace(run, undecided=iteration.story_key) if asks else run

@@ -1,0 +1,228 @@
+"""The values of the settings: defaults < user file < repository file < environment < flags."""
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from untildone.domain.errors import UserError
+from untildone.settings.setting import INIT_HINT, PREFIX, Setting, near
+from untildone.settings.settings import FILE_NAME, SETTINGS, Settings
+
+# Set by the loop for its agents; a loop started inside an agent must not trip over them.
+RESERVED = {
+    "UNTILDONE_RUN_ID",
+    "UNTILDONE_STORY_ID",
+    "UNTILDONE_ATTEMPT",
+    "UNTILDONE_STATE_FILE",
+    "UNTILDONE_TASKS_FILE",
+    "UNTILDONE_LOOP",
+}
+# In a file this is no empty variable of a script but the default as `init` writes it.
+NO_COMMAND = ("agent_cmd", "")
+
+
+def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
+    """Settings from all layers; the first wrong key or type is an error that names its place."""
+    values: dict[str, object] = {}
+    for path, table in _files(top, environ):
+        text, data = _read(path, table)
+        told = [pair for pair in data.items() if pair != NO_COMMAND]
+        layer = {key: _in_file(key, value, path, text) for key, value in told}
+        _lay(values, layer, str(path))
+    _lay(values, _in_environment(environ), "the environment")
+    given = {key: value for key, value in flags.items() if value is not None}
+    layer = {k: _typed(SETTINGS[k], v, f"--{k.replace('_', '-')}") for k, v in given.items()}
+    _lay(values, layer, "the flags")
+    return Settings(**values)  # type: ignore[arg-type]  # every value went through _typed
+
+
+def _lay(values: dict[str, object], layer: dict[str, object], where: str) -> None:
+    """Put a layer over the others: who names an agent means none of a layer below."""
+    ladder = layer.get("agents")
+    if isinstance(ladder, tuple) and ladder:
+        first = ladder[0].partition(":")[0]
+        if layer.get("agent", first) != first:
+            raise _wrong(where, f"`agent` is not the first of `agents`, which is {first}: name one")
+        layer = layer | {"agent": first}
+    elif "agent_cmd" in layer:
+        layer = layer | {"agents": (), "agent": "command"}
+    elif "agent" in layer:
+        layer = layer | {"agents": ()}
+    for key, value in layer.items():
+        earlier = values.get(key)
+        adds = SETTINGS[key].adds and isinstance(earlier, tuple)
+        values[key] = (*earlier, *value) if adds else value  # type: ignore[misc]  # two tuples
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """The person's own configuration file."""
+    base = environ.get("XDG_CONFIG_HOME") or str(Path(environ.get("HOME", "/")) / ".config")
+    return Path(base) / "untildone" / "config.toml"
+
+
+def _files(top: Path | None, environ: Mapping[str, str]) -> list[tuple[Path, str]]:
+    found = [(user_file(environ), "")]
+    if top:
+        project = top / FILE_NAME
+        found.append((project, "") if project.exists() else (top / "pyproject.toml", "tool"))
+    return [(path, table) for path, table in found if path.exists()]
+
+
+def _read(path: Path, table: str) -> tuple[str, dict[str, object]]:
+    import tomllib  # noqa: PLC0415 - costs start-up time
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"line (\d+)", str(error))
+        raise _wrong(f"{path}:{at[1] if at else 1}", f"this is not valid TOML: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise _wrong(str(path), f"the file cannot be read: {error}") from error
+    if table:
+        data = _table(_table(data, "tool", path), "untildone", path)
+    return text, {key.replace("-", "_"): value for key, value in data.items()}
+
+
+def _table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    value = data.get(name, {})
+    if not isinstance(value, dict):
+        raise _wrong(str(path), f"`{name}` must be a table, not {value!r}")
+    return value
+
+
+def _in_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    layer = {}
+    for name, value in environ.items():
+        if name.startswith(PREFIX) and name not in RESERVED:
+            where = f"environment variable {name}"
+            setting = _known(name.removeprefix(PREFIX).lower(), where)
+            layer[setting.key] = _typed(setting, _from_text(setting, value, where), where)
+    return layer
+
+
+def _in_file(key: str, value: object, path: Path, text: str) -> object:
+    try:
+        return _typed(_known(key, str(path)), value, str(path))
+    except UserError:  # only now the line is needed
+        where = f"{path}:{_line(text, key)}"
+        return _typed(_known(key, where), value, where)
+
+
+def _known(key: str, where: str) -> Setting:
+    if key not in SETTINGS:
+        raise _wrong(where, f"unknown key `{key}`{near(key, list(SETTINGS))}")
+    return SETTINGS[key]
+
+
+def _typed(setting: Setting, value: object, where: str) -> object:
+    kind: type = type(setting.default)
+    if kind is tuple:
+        return _listed(setting, value, where)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not kind:
+        raise _wrong(where, f"`{setting.key}` must be {_TYPE_WORDS[kind]}, not {value!r}")
+    if isinstance(value, str):
+        _refuse_other_words(setting, value, where)
+    elif isinstance(value, int | float):
+        _refuse_out_of_range(setting, value, where)
+    return value
+
+
+def _refuse_other_words(setting: Setting, value: str, where: str) -> None:
+    _refuse_blank(setting, (value,), where)
+    if setting.choices and value not in setting.choices:
+        known = f"`{setting.key}` must be one of {', '.join(setting.words)}"
+        what = f"{known}, not {value!r}{near(value, setting.choices)}"
+        raise _wrong(where, what, setting.hint)
+
+
+def _refuse_out_of_range(setting: Setting, value: float, where: str) -> None:
+    least, above = setting.least, setting.above
+    if least is not None and value < least:
+        raise _wrong(where, f"`{setting.key}` must be at least {least}, not {value}")
+    if above is not None and not above < value < math.inf:
+        raise _wrong(where, f"`{setting.key}` must be more than {above}, not {value}")
+
+
+def _listed(setting: Setting, value: object, where: str) -> tuple[str, ...]:
+    if isinstance(value, dict) and setting.table:
+        value = _pairs(value)
+    listed = (value,) if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
+        raise _wrong(where, f"`{setting.key}` must be a text or a list of texts")
+    texts = tuple(listed)
+    _refuse_blank(setting, texts, where)
+    try:
+        return setting.checked(texts) if setting.checked else texts
+    except ValueError as wrong:
+        raise _wrong(where, str(wrong), setting.hint) from None
+
+
+def _refuse_blank(setting: Setting, texts: tuple[str, ...], where: str) -> None:
+    if not setting.command:
+        return
+    from untildone.domain.checks.checks import parse  # noqa: PLC0415 - costs start-up time
+
+    for text in texts:
+        command = text.partition("=")[2] if setting.table else text
+        if not parse(command).command.strip():
+            raise _wrong(
+                where, f"`{setting.key}` has no command: {text!r}. Name one or leave it out"
+            )
+
+
+def _pairs(table: dict[str, Any]) -> list[object]:
+    """A table as KEY=VALUE texts; a value that is no text stays as it is, and is refused."""
+    rows = ((k, v) for k, vs in table.items() for v in (vs if isinstance(vs, list) else [vs]))
+    return [f"{key}={value}" if isinstance(value, str) else value for key, value in rows]
+
+
+_TYPE_WORDS: dict[type, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def _from_text(setting: Setting, value: str, where: str) -> object:
+    kind: type = type(setting.default)
+    try:
+        if kind is bool:
+            return _TRUTH[value.lower()]
+        return kind(value) if kind in (int, float) else value
+    except (KeyError, ValueError):
+        what = f"`{setting.key}` must be {_TYPE_WORDS[kind]}, not {value!r}"
+        raise _wrong(where, what) from None
+
+
+def _line(text: str, key: str) -> int:
+    names = "|".join(re.escape(name) for name in (key, key.replace("_", "-")))
+    pattern = re.compile(rf"^\s*\[?\"?({names})\"?\s*[=\].]")
+    rows = text.split("\n")
+    header = (n for n, row in enumerate(rows) if row.strip() == "[tool.untildone]")
+    ours = next((n for n in header if _is_whole(rows[:n])), 0)
+    found = (n for n, row in enumerate(rows[ours:], ours) if pattern.match(row))
+    return next((n for n in found if _is_whole(rows[:n])), 0) + 1
+
+
+def _is_whole(rows: list[str]) -> bool:
+    """Whether something new begins after these lines: no text or list is open there."""
+    import tomllib  # noqa: PLC0415 - costs start-up time
+
+    try:
+        tomllib.loads("\n".join(rows))
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _wrong(where: str, what: str, hint: str = INIT_HINT) -> UserError:
+    return UserError(
+        f"Wrong configuration in {where}: {what}", state="Nothing was changed.", hint=hint
+    )

@@ -1,0 +1,320 @@
+"""Every setting, in one place.
+
+A field of `Settings` with its `Setting` is all there is to write: the flags of `run` and `resume`,
+the variable, the file of `init`, its JSON Schema, the table of docs/configuration.md and the part
+of the plan are made of it. `load.py` reads the values.
+"""
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from untildone.domain.agents.agent import Permissions
+from untildone.domain.costs.budget import read
+from untildone.settings.setting import SAME, Setting, near
+
+FILE_NAME = "untildone.toml"
+AGENTS_HINT = "`untildone agents` lists what is installed here"
+BUDGETS_HINT = 'Budgets are written like --budget tokens=2M or budget = ["cost=10", "time=8h"]'
+
+# The agents that are programs: the spec of each is in the module of the same name.
+PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
+AGENTS = (*PROGRAMS, "command", "scripted")
+
+# The story sources in the order in which they are asked, each with the paths that hint at it: its
+# ways are in the module called like it, which is only loaded where one of the paths exists.
+SOURCES: dict[str, tuple[str, ...]] = {
+    "openspec": ("openspec/changes",),
+    "tasks-md": ("tasks.md",),
+    "speckit": ("specs",),
+    "kiro": (".kiro/specs",),
+    "prd-json": (
+        *("prd.json", "scripts/ralph/prd.json", ".ralph/prd.json", "ralph/prd.json"),
+        *("tasks", "feature_list.json", ".agents/tasks"),
+    ),
+    "taskmaster": (".taskmaster/tasks/tasks.json", "tasks/tasks.json"),
+    "backlog-md": ("backlog/tasks", ".backlog/tasks"),
+    "beads": (".beads",),
+    "ralphy": ("tasks.yaml", "tasks.yml", ".ralphy/tasks.yaml", "prd.yaml"),
+    "bmad": ("_bmad-output/implementation-artifacts", "docs/sprint-artifacts", "docs/stories"),
+    "markdown": (
+        *("PRD.md", "TODO.md", "IMPLEMENTATION_PLAN.md"),
+        *("fix_plan.md", "@fix_plan.md", ".ralph"),
+    ),
+    "github": (),
+}
+
+
+def _known_budgets(texts: tuple[str, ...]) -> tuple[str, ...]:
+    read(texts)
+    return texts
+
+
+def _rungs(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The agents of a ladder; several may stand in one text, with commas between them."""
+    rungs = tuple(rung.strip() for text in texts for rung in text.split(","))
+    for rung in rungs:
+        name = rung.partition(":")[0]
+        if name not in AGENTS:
+            raise ValueError(f"`agents` has no agent called {name!r}{near(name, AGENTS)}")
+    return rungs
+
+
+class Settings(Struct, frozen=True):
+    """Everything that can be configured, in the order of `run --help`."""
+
+    source: Annotated[
+        str, Setting(f"Story source: auto, {', '.join(SOURCES)}.", metavar="NAME", plan="")
+    ] = "auto"
+    source_file: Annotated[
+        str,
+        Setting(
+            "The file that holds the stories, whatever its name.",
+            metavar="FILE",
+            from_cwd=True,
+            fixed=True,
+        ),
+    ] = ""
+    granularity: Annotated[
+        str, Setting("Checklists: what one story is.", choices=("group", "task", "change"))
+    ] = "group"
+    archive: Annotated[
+        bool, Setting("OpenSpec: archive the change when all its stories are done.", fixed=True)
+    ] = False
+    agent: Annotated[
+        str,
+        Setting(
+            "Agent: `untildone agents` lists them.",
+            choices=AGENTS,
+            metavar="NAME",
+            hint=AGENTS_HINT,
+        ),
+    ] = "claude"
+    agents: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Ladder that a story climbs when it fails the same way again and again.",
+            metavar="NAME[:MODEL]",
+            checked=_rungs,
+            hint=AGENTS_HINT,
+            plan="ladder",
+        ),
+    ] = ()
+    agent_cmd: Annotated[
+        str, Setting("Any program: prompt on its stdin, plain text on its stdout.", command=True)
+    ] = ""
+    model: Annotated[str, Setting("Model, passed on to the agent.")] = ""
+    permissions: Annotated[
+        str,
+        Setting(
+            "What the agent may do unasked: everything, or edit files.",
+            choices=("full", "edits"),
+            in_plan=Permissions,
+        ),
+    ] = "full"
+    fallback: Annotated[
+        str,
+        Setting(
+            "Another agent that steps in while this one is at a limit, instead of waiting.",
+            metavar="AGENT[:MODEL]",
+        ),
+    ] = ""
+    resume_session: Annotated[
+        bool,
+        Setting(
+            "A retry goes on with the agent's own conversation.",
+            unset="fresh",
+            spelling="--resume-session/--fresh-session",
+        ),
+    ] = False
+    script: Annotated[str, Setting("Script file of the scripted agent.")] = ""
+    max_retries: Annotated[
+        int,
+        Setting(
+            "Retries after the first attempt of a story; 0 means one call.",
+            least=0,
+            limit="max_retries",
+        ),
+    ] = 3
+    on_stuck: Annotated[
+        str,
+        Setting(
+            "After the third identical failure: go on with the retries, or skip the story.",
+            choices=("retry", "park"),
+        ),
+    ] = "retry"
+    on_fail: Annotated[
+        str,
+        Setting(
+            "Retries of a story used up: end the run, go on with the others, or ask you.",
+            choices=("stop", "skip", "ask"),
+        ),
+    ] = "stop"
+    max_iterations: Annotated[
+        int,
+        Setting(
+            "Cap over the whole run.",
+            unset="open stories x (1 + max-retries), plain loop 10",
+            least=0,
+            plan="",
+        ),
+    ] = 0
+    done: Annotated[
+        str,
+        Setting(
+            "Done criterion.",
+            unset="tasks if there is a tasks.md, else manual",
+            choices=("", "tasks", "manual", "promise"),
+            plan="",
+        ),
+    ] = ""
+    stall_threshold: Annotated[
+        int,
+        Setting(
+            "Plain loop: iterations in a row without a commit.", least=1, limit="stall_threshold"
+        ),
+    ] = 2
+    timeout: Annotated[
+        float, Setting("Hard limit of an iteration, minutes.", above=0, limit="timeout_min")
+    ] = 45.0
+    idle_timeout: Annotated[
+        float,
+        Setting("Idle timeout of an iteration, minutes.", above=0, limit="idle_timeout_min"),
+    ] = 15.0
+    verify: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Check to run after COMPLETE. `warn: CMD` blocks nothing, `off: CMD` is not run, "
+            "`auto`: what the project has.",
+            metavar="CMD",
+            command=True,
+        ),
+    ] = ()
+    story_verify: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Check of one story only. So is a line Verify: `CMD` in its text.",
+            metavar="ID=CMD",
+            command=True,
+            table=True,
+        ),
+    ] = ()
+    protect: Annotated[
+        tuple[str, ...],
+        Setting("Files that no attempt may change, move or delete.", metavar="GLOB"),
+    ] = ()
+    protect_checks: Annotated[bool, Setting("Protect the files that the checks run.")] = True
+    clean_room: Annotated[
+        bool, Setting("Run the checks in a fresh checkout of what would be committed.")
+    ] = False
+    evidence: Annotated[
+        bool, Setting("COMPLETE without a change outside the task list is a failed attempt.")
+    ] = False
+    allow_empty_story: Annotated[
+        tuple[str, ...],
+        Setting(
+            "With --evidence: a story that may change nothing; * or no ID: every story.",
+            metavar="ID",
+            bare="*",
+        ),
+    ] = ()
+    verify_start: Annotated[
+        bool, Setting("Try the checks before the first story and say which already fail.")
+    ] = True
+    baseline: Annotated[
+        bool, Setting("Let failures through that were there before the run; new ones block.")
+    ] = False
+    verify_timeout: Annotated[
+        float,
+        Setting(
+            "Limit of a check, minutes.", unset="--timeout", least=0, limit="verify_timeout_min"
+        ),
+    ] = 0.0
+    budget: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Pause when it is used up: tokens=2M, cost=10, time=8h, iterations=20; "
+            "story-tokens=200k and so on for each story.",
+            metavar="NAME=AMOUNT",
+            adds=True,
+            checked=_known_budgets,
+            hint=BUDGETS_HINT,
+            plan="",
+        ),
+    ] = ()
+    checkpoint: Annotated[
+        str,
+        Setting(
+            "Where the work happens and how it is put back.",
+            choices=("branch", "stash", "worktree"),
+            fixed=True,
+        ),
+    ] = "branch"
+    on_complete: Annotated[
+        str,
+        Setting(
+            "Completion choice.",
+            unset="ask on a terminal, otherwise keep",
+            choices=("", "ask", "cleanup", "keep"),
+        ),
+    ] = ""
+    sandbox: Annotated[
+        str,
+        Setting(
+            "Bubblewrap around agents and checks; auto: if it works here.",
+            choices=("auto", "bwrap", "off"),
+        ),
+    ] = "off"
+    sandbox_network: Annotated[bool, Setting("Network inside the sandbox.")] = True
+    sandbox_writable: Annotated[
+        tuple[str, ...],
+        Setting("One more path that may be written inside the sandbox.", metavar="PATH"),
+    ] = ()
+    max_file_mb: Annotated[
+        float, Setting("Largest new file that git takes, in MiB.", above=0, limit="max_file_mb")
+    ] = 50.0
+    usage_cmd: Annotated[str, Setting("Command that prints the tokens used since a time.")] = ""
+    prompt_template: Annotated[str, Setting("File with your own prompt template.", fixed=True)] = ""
+    repeat_limit: Annotated[
+        int,
+        Setting(
+            "Times of one line in a row that end a call; 0: never.",
+            least=0,
+            flag=False,
+            limit="repeat_limit",
+        ),
+    ] = 500
+    learnings: Annotated[
+        str,
+        Setting(
+            "Where the learnings of the calls are kept; off: nowhere.",
+            unset="in the git folder",
+            metavar="FILE",
+            off="Tell the agent of no file for learnings.",
+            plan="",
+        ),
+    ] = ""
+    keep_days: Annotated[
+        int,
+        Setting(
+            "How long `gc` keeps what ended runs have stored, in days.",
+            least=0,
+            flag=False,
+            plan="",
+        ),
+    ] = 30
+
+
+def described(settings: type = Settings) -> dict[str, Setting]:
+    """Every setting by its key, with its default."""
+    defaults = settings()
+    found = {}
+    for key, hint in settings.__annotations__.items():
+        told: Setting = hint.__metadata__[0]
+        same = "" if told.limit else key
+        plan = same if told.plan == SAME else told.plan
+        found[key] = told._replace(key=key, default=getattr(defaults, key), plan=plan)
+    return found
+
+
+SETTINGS = described()
