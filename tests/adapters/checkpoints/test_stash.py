@@ -1,5 +1,6 @@
 """The stash variant at instants that only a crash shows; the rest is tested from outside."""
 
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -160,3 +161,40 @@ def test_an_ordinary_story_costs_three_git_processes(
     assert asked == ["update-ref", "add", "update-ref"]
     assert repo.sh("stash", "list") == ""
     repo.sh("fsck", "--strict")
+
+
+def split_by_git(repo: Worktree, checkpoint: str) -> tuple[list[str], list[str]]:
+    """The files of a checkpoint that are staged, and those that are not."""
+    staged = set(repo.sh("ls-files").splitlines())
+    rows = repo.sh("ls-tree", "-r", checkpoint).splitlines()
+    tracked = [row for row in rows if row.partition("\t")[2] in staged]
+    return tracked, [row for row in rows if row not in tracked]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_entries_hold_tracked_and_new_files_in_every_story(repo: Worktree, seed: int) -> None:
+    drawn = random.Random(seed)
+    names = ["a.txt", "d/b.txt", "d/e/c.txt", "new.txt", "d/new.txt", "n/m/new.txt", "n/x"]
+    repo.write("d/b.txt", "b\n")
+    repo.write("d/e/c.txt", "c\n")
+    repo.sh("add", "-A")
+    repo.sh("commit", "-qm", "more")
+    checkpoint, _, last = opened(repo)
+    for k in range(2, 9):
+        for name in drawn.sample(names, 3):
+            if drawn.random() < 0.4:
+                (repo.top / name).unlink(missing_ok=True)
+            else:
+                repo.write(name, f"{k}\n")
+        message = MESSAGE.replace("Story: 1", f"Story: {k - 1}")
+        last = checkpoint.save(0, last, message, only_changes=True).checkpoint
+        if drawn.random() < 0.3:
+            repo.sh("reflog", "expire", "--expire=now", "--all")
+            repo.sh("gc", "-q", "--prune=now")
+        checkpoint.ensure_at(last, str(k))
+        tracked, new = split_by_git(repo, last)
+        assert repo.sh("ls-tree", "-r", "stash@{0}").splitlines() == tracked
+        if new:
+            assert repo.sh("ls-tree", "-r", "stash@{0}^3").splitlines() == new
+        assert len(repo.sh("rev-list", "--parents", "-n1", "stash@{0}").split()) == 3 + bool(new)
+        repo.sh("fsck", "--strict")

@@ -1,7 +1,7 @@
 """Entries `ralph:CHANGE:STORY` in the user's stash list, made without touching the tree."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
@@ -12,7 +12,7 @@ from untildone.adapters.checkpoints.outside.refs_and_settings import (
 )
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.git.object_files import content, ref_in_file
-from untildone.adapters.git.trees import Trees, empty_tree
+from untildone.adapters.git.trees import Entry, Trees, empty_tree
 from untildone.domain.run.run import Origin
 
 MARK = "Untildone-Checkpoint: "
@@ -151,17 +151,21 @@ class StashEntries:
         last = self._last
         if not (last and last.staged == staged and self._is_stored(last)):
             last = Split(staged, staged, staged, "")
-        tracked, untracked = last.tracked, last.untracked
-        changes = [(d.path, d.new) for d in self._trees.diff(last.tree, tree)]
-        known = {path for path, _ in changes if self._trees.entry(staged, path)}
-        mine = [change for change in changes if change[0] in known]
-        new = [change for change in changes if change[0] not in known]
-        tracked = self._trees.changed(tracked, mine) if mine else tracked
-        untracked = self._trees.changed(untracked, new) if new else untracked
-        if untracked == empty_tree(len(tree)):
-            untracked = ""
-        self._last = Split(staged, tree, tracked, untracked)
-        return tracked, untracked
+        changes = {d.path: d.new for d in self._trees.diff(last.tree, tree)}
+        tracked = {path for path in changes if self._trees.entry(staged, path)}
+        self._last = Split(
+            staged,
+            tree,
+            self._changed(last.tracked, changes, tracked),
+            self._changed(last.untracked, changes, changes.keys() - tracked),
+        )
+        nothing = self._last.untracked == empty_tree(len(tree))
+        return self._last.tracked, "" if nothing else self._last.untracked
+
+    def _changed(
+        self, tree: str, changes: Mapping[bytes, Entry | None], paths: Collection[bytes]
+    ) -> str:
+        return self._trees.changed(tree, ((p, changes[p]) for p in paths)) if paths else tree
 
     def _is_stored(self, split: Split) -> bool:
         """Whether its trees are there yet: the entry was dropped, and somebody may run `git gc`."""

@@ -70,13 +70,8 @@ class Trees:
         while level:
             self._read({name for _, *names in level for name in names if name})
             unlike = [pair for folder in level for pair in self._unlike(*folder)]
-            level = [
-                (d.path + b"/", _tree_in(d.old), _tree_in(d.new))
-                for d in unlike
-                if _tree_in(d.old) or _tree_in(d.new)
-            ]
-            files = (Difference(d.path, _file_in(d.old), _file_in(d.new)) for d in unlike)
-            found += [difference for difference in files if difference.old or difference.new]
+            level = [folders for pair in unlike if (folders := _folders_in(pair))]
+            found += [files for pair in unlike if (files := _files_in(pair))]
         return sorted(found, key=lambda difference: difference.path)
 
     def entry(self, tree: str, path: bytes) -> Entry | None:
@@ -196,6 +191,18 @@ def _named(entries: dict[bytes, Entry], bodies: dict[str, bytes]) -> str:
     tree = object_name("tree", body, 2 * len(ordered[0][1][1]))
     bodies[tree] = body
     return tree
+
+
+def _folders_in(pair: Difference) -> tuple[bytes, str, str] | None:
+    """Path and trees of what is a folder on one side at least."""
+    old, new = _tree_in(pair.old), _tree_in(pair.new)
+    return (pair.path + b"/", old, new) if old or new else None
+
+
+def _files_in(pair: Difference) -> Difference | None:
+    """What is a file on one side at least."""
+    old, new = _file_in(pair.old), _file_in(pair.new)
+    return Difference(pair.path, old, new) if old or new else None
 
 
 def _tree_in(entry: Entry | None) -> str:
