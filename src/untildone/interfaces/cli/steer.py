@@ -9,7 +9,7 @@ from untildone.commands import steer
 from untildone.commands.steer import Heard
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Run
-from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.render import first_line
 from untildone.wiring.worktrees import here_for
 
