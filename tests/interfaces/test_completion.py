@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, Bench
+from tests.e2e.bench import Bench
+from tests.e2e.command import COMMAND
 
 pytestmark = pytest.mark.e2e
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, Bench, Json
+from tests.e2e.bench import Bench
+from tests.e2e.command import COMMAND, Json
 
 pytestmark = pytest.mark.e2e
 CHANGE = "better-greetings"

@@ -8,7 +8,9 @@ from datetime import datetime
 
 import pytest
 
-from tests.e2e.bench_repo import Bench, Json, Result, until
+from tests.e2e.bench import Bench
+from tests.e2e.command import Json, Result
+from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.e2e
 DAY = 24 * 3600

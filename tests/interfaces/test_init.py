@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bench_repo import Bench
+from tests.e2e.bench import Bench
 from untildone.settings.load import load
 from untildone.settings.settings import SETTINGS, Settings
 

@@ -50,7 +50,7 @@ def kept(repository: Repository, change: str, ref: str) -> tuple[Flag, ...]:
         return ()
     folder = kept_of(runs, label, repository.git().message(ref))
     guard = Guard.of(repository.needed(change).plan.limits.max_file_mb)
-    return tuple(guard.look(folder, path) or sized(folder, path) for path in kept_files(folder))
+    return tuple(guard.check(folder, path) or sized(folder, path) for path in kept_files(folder))
 
 
 def kept_rows(repository: Repository, change: str, ref: str) -> list[dict[str, object]]:
@@ -65,7 +65,7 @@ def bring_back(repository: Repository, change: str, name: str) -> str:
     existing(git, change, name)
     repository.lock.take(change)
     run = repository.needed(change)
-    return build_closing(repository, run.plan).bring_back(_folder(change) + name)
+    return build_closing(repository, run.plan).restore_attempt(_folder(change) + name)
 
 
 def existing(git: Git, change: str, name: str) -> str:

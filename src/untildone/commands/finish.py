@@ -51,7 +51,7 @@ def person_done(process: LoopProcess, run: Run) -> Ended:
 
 def restore(process: LoopProcess, run: Run) -> tuple[str, ...]:
     """Everything back as it was before the run; returns where the present state is stored."""
-    from untildone.adapters.checkpoints.stash import forget
+    from untildone.adapters.checkpoints.stash import remove_traces
     from untildone.adapters.checkpoints.worktree import WorktreeCheckpoint
 
     process.take_over(run.plan.change_id)
@@ -72,7 +72,7 @@ def restore(process: LoopProcess, run: Run) -> tuple[str, ...]:
         closing, branch = build_closing(repo, run.plan), run.plan.checkpoint != "stash"
         stored = closing.restore(run.origin, run.backup_ref, branch=branch)
     if run.plan.checkpoint == "stash":
-        forget(repo.git(), run.plan.change_id, run.plan.run_id)
+        remove_traces(repo.git(), run.plan.change_id, run.plan.run_id)
     if not run.abandoned:
         loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
     process.remove_worktree(loop.run)
