@@ -41,7 +41,7 @@ def report(
     """What happened in a run, on one page: outcome, attempts, checks, cost, what is saved where.
 
     CHANGE is a change (its newest run) or the id of a run; without it, the newest run here. The
-    page goes to standard output unless a file is named. What looks like a secret is blotted out.
+    page goes to standard output unless a file is named. What looks like a secret is redacted.
     """
     if bundle:
         _bundle(change, bundle)

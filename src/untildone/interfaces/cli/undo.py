@@ -39,7 +39,7 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
     """Take back the newest change that untildone made here: refs, HEAD, index and files.
 
     Works for a start, a checkpoint, a put-back, cleanup, keep, restore, `attempts --restore` and
-    for undo itself, so that a second undo does it again. Edits that you made since are kept.
+    for undo itself, so that a second undo is a redo. Edits that you made since are kept.
     CHANGE names a run that has a worktree of its own.
     """
     repository = here_for(change) if change else here()
@@ -54,5 +54,7 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
     if as_json:
         click.echo(json.dumps({"undone": to_builtins(taken)}, ensure_ascii=False))
     else:
-        click.echo(f"Taken back: {taken.name} of {taken.change}. `untildone undo` does it again.")
+        click.echo(
+            f"Taken back: {taken.name} of {taken.change}. A second `untildone undo` redoes it."
+        )
     return 0
