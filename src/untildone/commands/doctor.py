@@ -78,7 +78,7 @@ def examine(folder: Path) -> list[Row]:
     return rows
 
 
-def mend(repository: Repository, abandon: str) -> list[str]:
+def fix_leftovers(repository: Repository, abandon: str) -> list[str]:
     """Clear away this tool's own leftovers; returns one sentence for each thing that was done."""
     repository.lock.take("doctor")
     try:

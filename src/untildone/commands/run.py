@@ -22,7 +22,7 @@ from untildone.app.bus import Bus, Observer
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
-from untildone.commands.control import for_people, live, post
+from untildone.commands.control import live, post, refuse_agent
 from untildone.commands.plan import Prepared, Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
     Asking,
@@ -357,7 +357,7 @@ def raise_budget(repository: Repository, change: str, flags: Flags) -> str:
     if others or not (more or paused):
         return ""
     state = live(repository, change)
-    for_people(state.get("run_id"))
+    refuse_agent(state.get("run_id"))
     run = repository.needed(str(state["change_id"]))
     refuse_spent(run, more, repository.place.top)
     if not more:

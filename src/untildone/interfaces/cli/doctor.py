@@ -31,7 +31,7 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
     """
     if abandon and not fix:
         raise click.UsageError(f"`--abandon` needs `--fix`: doctor --fix --abandon {abandon}")
-    done = checkup.mend(here(), abandon or "") if fix else []
+    done = checkup.fix_leftovers(here(), abandon or "") if fix else []
     rows = checkup.examine(Path.cwd())
     healthy = all(row.level != "bad" for row in rows)
     if as_json:
