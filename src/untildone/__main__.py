@@ -14,7 +14,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.write(f"untildone {__version__}\n")
         return 0
     if args in (["--help"], ["-h"]):
-        from untildone.interfaces.cli.overview import overview
+        from untildone.interfaces.cli.command_table import overview
 
         sys.stdout.write(overview())
         return 0
