@@ -12,6 +12,7 @@ from pathlib import Path
 from bench import (
     checkpoint,
     growth,
+    other_loops,
     output,
     overhead,
     parsing,
@@ -31,6 +32,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], list[Result]]] = {
     "loop_overhead": overhead.loop_overhead,
     "list_growth": growth.list_growth,
     "stash": overhead.stash,
+    "other_loops": other_loops.other_loops,
     "checkpoint_100k": checkpoint.checkpoint_100k,
     "late_iterations": growth.late_iterations,
     "memory": growth.memory,
