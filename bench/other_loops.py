@@ -113,7 +113,7 @@ def _run(scene: Scene, command: Command) -> Spent:
     lines = len(scene.git("show", "HEAD:notes.txt").splitlines())
     commits = int(scene.git("rev-list", "--count", "HEAD")) - 1  # the first one is of the scene
     if lines != STORIES or commits < STORIES:
-        raise BenchError(f"{lines} of {STORIES} stories are committed, in {commits} commits")
+        raise BenchError(f"stories committed: {lines} of {STORIES}, commits: {commits}")
     return spent
 
 
