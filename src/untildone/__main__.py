@@ -22,9 +22,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     import gc
 
+    gc.set_threshold(_FEWER_COLLECTIONS)  # before the imports: they make most of the objects
     from untildone.interfaces.cli.main import main as cli
 
-    gc.set_threshold(_FEWER_COLLECTIONS)
     return cli(args)
 
 

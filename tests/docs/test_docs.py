@@ -222,7 +222,7 @@ def test_lines_that_the_page_calls_tasks_are_tasks() -> None:
 
 def test_readme_and_architecture_are_short() -> None:
     assert len(text_of(README).splitlines()) < 150
-    assert len(text_of(ROOT / "ARCHITECTURE.md").splitlines()) < 90
+    assert len(text_of(ROOT / "ARCHITECTURE.md").splitlines()) < 100
 
 
 def test_readme_names_every_command() -> None:

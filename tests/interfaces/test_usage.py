@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from tests.adapters.sessions.test_formats import goose, lines, put
+from tests.adapters.sessions.test_session_files import goose, lines, put
 from tests.adapters.worktree import made
 from untildone.commands.usage import span
 from untildone.domain.errors import UserError

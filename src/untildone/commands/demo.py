@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from untildone.adapters.git.git import Git
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.commands.plan import Wanted
 from untildone.commands.run import Ended, LoopProcess, start
 from untildone.domain.errors import UserError
@@ -101,7 +101,7 @@ def _empty(folder: Path) -> Path:
 
 def _made(folder: Path, *, fast: bool) -> Repository:
     source = resources.files("untildone").joinpath("demo")
-    git = Git(Processes(Wake().fd), folder)
+    git = Git(Processes(WakePipe().fd), folder)
     # An empty template: hooks and excludes of the person's own template have no place here.
     git.do("init", "-q", "--template=", "-b", "main")
     # Only in this repository, so that the demo needs no identity and leaves the person's alone.

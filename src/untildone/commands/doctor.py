@@ -11,7 +11,7 @@ from msgspec import Struct
 from untildone.adapters.git.git import FALLBACK_IDENTITY, Git
 from untildone.adapters.git.repository import STATE_FILE, preflight
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.commands import gc
@@ -33,7 +33,7 @@ from untildone.domain.plain_text import amount
 from untildone.domain.run.run import Run, Status
 from untildone.settings.load import load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings
-from untildone.wiring.agents import dialect, installed, program
+from untildone.wiring.agents import agent_program, installed, known_program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.sandbox import INSTALL
 from untildone.wiring.sources import changes, kind, looked_for
@@ -55,7 +55,7 @@ class Row(Struct, frozen=True):
 
 def examine(folder: Path) -> list[Row]:
     """Everything worth knowing, changing nothing."""
-    processes = Processes(Wake().fd)
+    processes = Processes(WakePipe().fd)
     git = Git(processes, folder)
     rows = [_git_version(git), _identity(git)]
     repository, top, settings = None, None, Settings()
@@ -133,12 +133,12 @@ def _worktree(repository: Repository) -> Row:
 def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row]:
     wanted = settings.agent
     for name in PROGRAMS:
-        agent = program(name)
+        agent = known_program(name)
         if agent.path() or name == wanted:
             yield _agent(look(processes, agent, settings, top))
     if wanted not in PROGRAMS:
         try:
-            dialect(wanted, settings.agent_cmd, settings.script, top).check()
+            agent_program(wanted, settings.agent_cmd, settings.script, top).check()
             yield Row(f"agent {wanted}", OK, "The configured agent was found.")
         except UserError as error:
             yield _complaint(f"agent {wanted}", error)

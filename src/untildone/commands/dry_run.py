@@ -30,8 +30,8 @@ from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.stories.story import StoryBook
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents, dialect
-from untildone.wiring.learnings import notebook_of
+from untildone.wiring.agents import agent_program, check_agents
+from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
 from untildone.wiring.sources import source_of
@@ -118,14 +118,14 @@ def _rehearsed(repo: Repository, dry: DryRun, run: Run, now: datetime) -> DryRun
     source = source_of(plan, top)
     if dry.idle:
         return replace(dry, book=source.load() if source else None)
-    template, notebook = template_of(top, plan.prompt_template), notebook_of(plan, top)
-    notes = notebook.look() if notebook else Notes()
+    template, learnings = template_of(top, plan.prompt_template), learnings_file_of(plan, top)
+    notes = learnings.look() if learnings else Notes()
     told = rehearse(run, dry.origin, source, now, template, notes)
     dry = replace(dry, told=told, book=told.run.book)
     if told.call is None:
         return dry
     intent = intent_of(told.run, told.call, told.prompt, Place(str(top), SCRATCH), now)
-    agent = dialect(intent.agent, plan.agent_cmd, plan.script, top)
+    agent = agent_program(intent.agent, plan.agent_cmd, plan.script, top)
     return replace(dry, intent=intent, invocation=agent.invocation(intent))
 
 

@@ -10,9 +10,9 @@ from datetime import datetime
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from untildone.adapters.checks.clean_room import NOTE, sweep
+from untildone.adapters.checks.clean_checkout import NOTE, remove_noted
 from untildone.adapters.git.repository import STATE_FILE, exclude_own_files, move_stale_locks
-from untildone.adapters.process.warden import Warden
+from untildone.adapters.process.watchdog import Watchdog
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.run_folder import change_of
@@ -45,7 +45,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents, droppings
+from untildone.wiring.agents import check_agents, leftover_files
 from untildone.wiring.build import build_checkpoint, build_ports
 from untildone.wiring.repository import Repository, read_state, this_process
 from untildone.wiring.sandbox import settled
@@ -77,7 +77,7 @@ class LoopProcess(Struct):
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
     _bus: Bus = field(default_factory=Bus)
-    _warden: Warden | None = None
+    _watchdog: Watchdog | None = None
 
     @contextlib.contextmanager
     def corrects_error_state(self) -> Iterator[None]:
@@ -146,7 +146,7 @@ class LoopProcess(Struct):
             )
         folder = repo.folder(run.plan.run_id).path
         if not over:
-            sweep(folder / NOTE)
+            remove_noted(folder / NOTE)
         # After a choice that was refused, or keep, a dead git may have left its locks, too.
         for lock in move_stale_locks(repo.place, folder / "aside", index=not over):
             self.warn(f"Moved a lock aside that a killed git command had left: {lock}")
@@ -154,11 +154,11 @@ class LoopProcess(Struct):
     def guard(self, plan: Plan) -> None:
         """From here on agents may be called.
 
-        Before `loop`, whose windows have threads: a warden is forked. A sandbox needs none, it ends
-        with this process.
+        Before `loop`, whose windows have threads: a watchdog is forked. A sandbox needs none, it
+        ends with this process.
         """
         if not plan.contained:
-            self._warden = self.repository.post_warden()
+            self._watchdog = self.repository.start_watchdog()
 
     def loop(
         self,
@@ -192,9 +192,9 @@ class LoopProcess(Struct):
             run = self._cut_short(loop)
         finally:
             self._bus.flush()
-            if self._warden:
-                self._warden.dismiss()
-                self._warden = None
+            if self._watchdog:
+                self._watchdog.stop()
+                self._watchdog = None
         self.remove_worktree(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
@@ -279,7 +279,7 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
     run = begin(started, repo.clock.now())
     try:
         repo.folder(plan.run_id).make()
-        exclude_own_files(repo.place, (*droppings(plan), EXCLUDE_LINE))
+        exclude_own_files(repo.place, (*leftover_files(plan), EXCLUDE_LINE))
         loop = process.loop(run, origin, remarks=prepared.warnings)
         loop.record(started)
     except OSError as error:

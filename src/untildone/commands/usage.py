@@ -10,9 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from untildone.adapters.records.run_folder import run_ids
-from untildone.adapters.sessions.formats import entries
-from untildone.adapters.sessions.places import FILES
 from untildone.adapters.sessions.prices import Prices, load
+from untildone.adapters.sessions.session_files import FILES, entries
 from untildone.domain.costs.call_prices import Spent, Sum, add, grouped, once
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Iteration, Run

@@ -265,7 +265,7 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
     return Origin(branch, commit)
 
 
-def exclude_own_files(place: Place, droppings: Iterable[str] = ()) -> None:
+def exclude_own_files(place: Place, leftover_files: Iterable[str] = ()) -> None:
     """Keep the state file, and what an agent drops, out of every commit.
 
     Through info/exclude: `.gitignore` is the user's.
@@ -273,7 +273,7 @@ def exclude_own_files(place: Place, droppings: Iterable[str] = ()) -> None:
     path = place.common_dir / "info" / "exclude"
     path.parent.mkdir(parents=True, exist_ok=True)
     text = path.read_bytes() if path.exists() else b""
-    wanted = [line.encode() for line in (EXCLUDE_LINE, *droppings)]
+    wanted = [line.encode() for line in (EXCLUDE_LINE, *leftover_files)]
     missing = [line for line in wanted if line not in text.splitlines()]
     if not missing:
         return

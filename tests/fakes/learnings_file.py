@@ -3,7 +3,7 @@
 from untildone.domain.agents.learnings import Notes
 
 
-class FakeNotebook:
+class FakeLearningsFile:
     """Holds a text; tests change it as an agent would."""
 
     def __init__(self, text: str = "") -> None:

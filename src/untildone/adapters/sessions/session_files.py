@@ -1,8 +1,13 @@
-"""Where the agents of this machine keep their sessions; looked at before every call."""
+"""Where the agents of this machine keep their sessions, and the model calls in such a file."""
 
 import os
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from untildone.domain.costs.call_prices import Spent
 
 
 def _home() -> Path:
@@ -74,3 +79,14 @@ def size(path: str) -> int:
         return os.stat(path).st_size  # noqa: PTH116 - of thousands, before every call
     except OSError:
         return 0
+
+
+def entries(agent: str, path: Path) -> "Iterator[Spent]":
+    """The model calls of an agent's file; one that cannot be read is an OSError.
+
+    The module of a format is loaded here, because most calls need none of them.
+    """
+    read: Callable[[Path], Iterator[Spent]] = import_module(
+        f"untildone.adapters.sessions.{agent}"
+    ).entries
+    return read(path)

@@ -5,7 +5,7 @@ import select
 from collections.abc import Sequence
 
 
-class Wake:
+class WakePipe:
     """A self-pipe; `fd` becomes readable when somebody called `set`."""
 
     def __init__(self) -> None:
@@ -14,7 +14,7 @@ class Wake:
         os.set_blocking(self._write_fd, False)
 
     def set(self) -> None:
-        """Wake whoever waits; safe in a signal handler."""
+        """WakePipe whoever waits; safe in a signal handler."""
         try:
             os.write(self._write_fd, b"!")
         except BlockingIOError:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.sessions.formats import entries
-from untildone.adapters.sessions.places import FILES
+from untildone.adapters.sessions.session_files import FILES, entries
 from untildone.domain.agents.agent import Usage
 from untildone.domain.costs.call_prices import Spent, Sum, add, once
 

@@ -11,10 +11,10 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.domain.errors import StepError
 
-NOTE = "clean-room"
+NOTE = "clean-room"  # as earlier releases called it: theirs must be found, too
 
 
-class CleanRoom:
+class CleanCheckout:
     """A folder with the files of one tree and a git folder of its own, which no worktree list has.
 
     Its path is noted before it is made, so that a later process can remove what a killed one left.
@@ -48,12 +48,12 @@ class CleanRoom:
         return str(folder)
 
     def remove(self) -> None:
-        """Leave no trace of it."""
-        sweep(self._note)
+        """Delete the checkout."""
+        remove_noted(self._note)
 
 
-def sweep(note: Path) -> None:
-    """Remove the room that is noted here; one that is not ours is left alone."""
+def remove_noted(note: Path) -> None:
+    """Remove the checkout that is noted here; one that is not ours is left alone."""
     try:
         folder = Path(os.fsdecode(note.read_bytes()))
         ours = folder.lstat()

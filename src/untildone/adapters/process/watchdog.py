@@ -1,4 +1,4 @@
-"""A process that waits beside the loop and ends the loop's programs if the loop is killed.
+"""A process beside the loop that ends the loop's programs if the loop is killed.
 
 After `kill -9` or the kernel's out-of-memory killer nothing of the loop can run any more, and its
 agent would go on, at the user's cost, with nobody to check what it does.
@@ -16,48 +16,50 @@ from untildone.adapters.process.orphans import Mark, end_leftovers
 ONCE_MORE_S = 0.1
 
 
-class Warden:
-    """The other process; it acts when the line to it is cut, and is gone before that in order."""
+class Watchdog:
+    """The other process; it acts when the pipe to it is closed without `stop`."""
 
-    def __init__(self, pid: int, line: int) -> None:
+    def __init__(self, pid: int, pipe: int) -> None:
         self.pid = pid
-        self._line = line
+        self._pipe = pipe
 
-    def dismiss(self) -> None:
-        """The loop ends in order: end it, whatever it does; it is gone when this returns."""
+    def stop(self) -> None:
+        """The loop ends in order; the watchdog is gone when this returns."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        os.close(self._line)
+        os.close(self._pipe)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
 
-def post(note: Path, mark: Mark, report: Path) -> Warden | None:
-    """Start one, before this process has threads; None where there is no room for another.
+def start(note: Path, mark: Mark, report: Path) -> Watchdog | None:
+    """Start one; None if the system has no process left for it.
+
+    A fork is only safe while this process has one thread.
 
     If the loop dies, it ends the noted agent and all that carries the mark, and leaves a report.
     """
-    hears, line = os.pipe()
+    pipe_end, pipe = os.pipe()
     loop = os.getpid()
     try:
         pid = os.fork()
     except OSError:
-        os.close(hears)
-        os.close(line)
+        os.close(pipe_end)
+        os.close(pipe)
         return None
     if pid:
-        os.close(hears)
-        return Warden(pid, line)
+        os.close(pipe_end)
+        return Watchdog(pid, pipe)
     try:
-        _let_go(hears)
-        os.read(hears, 1)  # nobody ever writes: it returns when the loop is no more
+        _detach(pipe_end)
+        os.read(pipe_end, 1)  # nobody ever writes: it returns when the loop is no more
         _end_all(note, mark, report, loop)
     finally:
         os._exit(0)
 
 
-def read_report(path: Path) -> tuple[str, ...]:
-    """The programs that a warden has ended since this was asked last."""
+def read_ended(path: Path) -> tuple[str, ...]:
+    """The programs that a watchdog has ended since the last call."""
     try:
         told = json.loads(path.read_text())
         path.unlink()
@@ -66,8 +68,8 @@ def read_report(path: Path) -> tuple[str, ...]:
     return tuple(map(str, told)) if isinstance(told, list) else ()
 
 
-def _let_go(hears: int) -> None:
-    """Hold nothing of the loop's: not its terminal, lock, output or folder."""
+def _detach(pipe_end: int) -> None:
+    """Keep nothing of the loop's open: not its terminal, lock, output or folder."""
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
@@ -77,7 +79,7 @@ def _let_go(hears: int) -> None:
         os.dup2(nothing, standard)
     # By their names: the limit may be a billion, and each number a call of its own.
     for fd in map(int, os.listdir("/dev/fd")):  # noqa: PTH208
-        if fd > 2 and fd != hears:
+        if fd > 2 and fd != pipe_end:
             with contextlib.suppress(OSError):
                 os.close(fd)
     os.chdir("/")

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.agents.command import Command
-from untildone.adapters.agents.program import Program
-from untildone.adapters.agents.scripted import Scripted
+from tests.adapters.agents.events import EVENTS
+from untildone.adapters.agents.command import CommandProgram
+from untildone.adapters.agents.program import KnownProgram
+from untildone.adapters.agents.scripted import ScriptedProgram
 from untildone.domain.agents.agent import AgentText, AgentTool, Intent, Reading
 from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing
-from untildone.ports import Dialect
+from untildone.ports import AgentProgram
 from untildone.settings.settings import PROGRAMS
-from untildone.wiring.agents import program
+from untildone.wiring.agents import known_program
 
-Make = Callable[[Path, str], Dialect]
+Make = Callable[[Path, str], AgentProgram]
 
 
 def _program(path: Path, body: str) -> str:
@@ -27,102 +28,36 @@ def _program(path: Path, body: str) -> str:
     return str(path)
 
 
-def _claude_events(text: str) -> list[object]:
-    message = {"id": "m", "content": [{"type": "text", "text": text}]}
-    return [
-        {"type": "assistant", "message": message},
-        {"type": "result", "subtype": "success", "is_error": False},
-    ]
-
-
-def _codex_events(text: str) -> list[object]:
-    item = {"id": "item_0", "type": "agent_message", "text": text}
-    return [{"type": "item.completed", "item": item}, {"type": "turn.completed", "usage": {}}]
-
-
-def _gemini_events(text: str) -> list[object]:
-    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
-    message = {"type": "message", "role": "assistant", "delta": True}
-    said: list[object] = [{**message, "content": piece} for piece in pieces]
-    return [*said, {"type": "result", "status": "success"}]
-
-
-def _goose_events(text: str) -> list[object]:
-    pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
-    message = {"id": "m", "role": "assistant", "metadata": {"inference": {"provider": "x"}}}
-    said: list[object] = [
-        {"type": "message", "message": {**message, "content": [{"type": "text", "text": piece}]}}
-        for piece in pieces
-    ]
-    return [*said, {"type": "complete"}]
-
-
-def _pi_events(text: str) -> list[object]:
-    content = [{"type": "text", "text": text}]
-    message = {"role": "assistant", "content": content, "stopReason": "stop"}
-    return [
-        {"type": "message_end", "message": message},
-        {"type": "agent_end", "messages": [message]},
-    ]
-
-
-def _opencode_events(text: str) -> list[object]:
-    return [
-        {"type": "text", "part": {"messageID": "m", "text": text}},
-        {"type": "step_finish", "part": {"messageID": "m", "reason": "stop"}},
-    ]
-
-
-def _aider_events(text: str) -> list[object]:
-    def logged(event: str, **properties: object) -> object:
-        return {"event": event, "properties": properties, "user_id": "u"}
-
-    return [
-        *(logged("launched"), "Aider v1", logged("message_send_starting"), text, ""),
-        *("Tokens: 3 sent, 2 received.", logged("message_send", prompt_tokens=3)),
-        logged("exit", reason="x"),
-    ]
-
-
-# The events (or lines of plain text) in which a program says a text and ends well.
-EVENTS: dict[str, Callable[[str], list[object]]] = {
-    "claude": _claude_events,
-    "codex": _codex_events,
-    "gemini": _gemini_events,
-    "qwen": _claude_events,
-    "goose": _goose_events,
-    "pi": _pi_events,
-    "opencode": _opencode_events,
-    "aider": _aider_events,
-}
-
-
 def _prints(name: str) -> Make:
-    def make(folder: Path, text: str) -> Dialect:
+    def make(folder: Path, text: str) -> AgentProgram:
         stream = folder / "stream"
         lines = (e if isinstance(e, str) else json.dumps(e) for e in EVENTS[name](text))
         stream.write_text("".join(f"{line}\n" for line in lines))
         fake = _program(folder / name, f"cat > prompt; cat '{stream}'")
-        return Program(program(name).ways, fake)
+        return KnownProgram(known_program(name).spec, fake)
 
     return make
 
 
-def command(folder: Path, text: str) -> Dialect:
+def command(folder: Path, text: str) -> AgentProgram:
     (folder / "text").write_text(text)
-    return Command(_program(folder / "agent", f"cat > prompt; cat '{folder}/text'") + " --flag")
+    return CommandProgram(
+        _program(folder / "agent", f"cat > prompt; cat '{folder}/text'") + " --flag"
+    )
 
 
-def scripted(folder: Path, text: str) -> Dialect:
+def scripted(folder: Path, text: str) -> AgentProgram:
     path = folder / "script.toml"
     path.write_text(f"[default]\nsteps = [{{say = {json.dumps(text)}}}]\n")
-    return Scripted(str(path))
+    return ScriptedProgram(str(path))
 
 
-def missing(folder: Path) -> list[Dialect]:
+def missing(folder: Path) -> list[AgentProgram]:
     nowhere = str(folder / "nowhere")
-    programs: list[Dialect] = [Program(program(name).ways, nowhere) for name in PROGRAMS]
-    return [*programs, Command(nowhere), Scripted(nowhere)]
+    programs: list[AgentProgram] = [
+        KnownProgram(known_program(name).spec, nowhere) for name in PROGRAMS
+    ]
+    return [*programs, CommandProgram(nowhere), ScriptedProgram(nowhere)]
 
 
 MAKERS: dict[str, Make] = {
@@ -138,17 +73,17 @@ def make(request: pytest.FixtureRequest) -> Make:
     return MAKERS[request.param]
 
 
-def run(dialect: Dialect, folder: Path, size: int = 65_536) -> tuple[str, Reading]:
+def run(program: AgentProgram, folder: Path, size: int = 65_536) -> tuple[str, Reading]:
     """Call the program as the loop does; what the notices say, and the reading."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     intent = Intent(PROMPT, str(work), str(folder), story_id="1", attempt=2)
-    call = dialect.invocation(intent)
+    call = program.invocation(intent)
     env = {k: v for k, v in os.environ.items() if k not in call.unset} | dict(call.env)
     done = subprocess.run(
         call.argv, input=call.stdin, cwd=work, env=env, capture_output=True, check=False
     )
-    reader = dialect.reader(intent)
+    reader = program.reader(intent)
     said = ""
     for at in range(0, len(done.stdout), size):
         for notice in reader.feed(done.stdout[at : at + size]):
@@ -165,9 +100,9 @@ def test_a_program_that_is_there_passes_the_check(make: Make, tmp_path: Path) ->
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    for dialect in missing(tmp_path):
+    for program in missing(tmp_path):
         with pytest.raises(AgentMissing, match="nowhere") as error:
-            dialect.check()
+            program.check()
         assert error.value.hint
 
 
@@ -202,9 +137,9 @@ def test_the_whole_prompt_is_on_standard_input(make: Make, tmp_path: Path) -> No
 
 def test_the_same_intent_gives_the_same_call(make: Make, tmp_path: Path) -> None:
     intent = Intent("p", str(tmp_path), str(tmp_path), "1", 1, "m")
-    dialect = make(tmp_path, "")
-    assert dialect.invocation(intent) == dialect.invocation(intent)
-    assert dialect.reader(intent) is not dialect.reader(intent)
+    program = make(tmp_path, "")
+    assert program.invocation(intent) == program.invocation(intent)
+    assert program.reader(intent) is not program.reader(intent)
 
 
 NOISE = {"bytes": b"\x00\xff" * 50_000, "{": b"{" * 100_000, "lines": b"\n" * 100_000, "": b""}

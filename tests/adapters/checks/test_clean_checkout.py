@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.checks.clean_room import NOTE, CleanRoom, sweep
+from untildone.adapters.checks.clean_checkout import NOTE, CleanCheckout, remove_noted
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Processes
@@ -21,7 +21,7 @@ class Scene:
         for folder in (self.top, self.run, temporary):
             folder.mkdir()
         monkeypatch.setattr("tempfile.tempdir", str(temporary))
-        self.room = temporary / "untildone-room-r1"
+        self.checkout = temporary / "untildone-room-r1"
         self.git("init", "-q")
         (self.top / "a").mkdir()
         (self.top / "a/b.txt").write_text("b")
@@ -38,7 +38,7 @@ class Scene:
         self.commit = own.resolve("HEAD")
         self.tree = own.tree_of("HEAD")
         place = Place(self.top, self.top / ".git", self.top / ".git")
-        self.clean = CleanRoom(own, place, self.run)
+        self.clean = CleanCheckout(own, place, self.run)
 
     def git(self, *args: str, cwd: Path | None = None) -> str:
         done = subprocess.run(["git", *args], cwd=cwd or self.top, check=True, capture_output=True)
@@ -55,38 +55,40 @@ def scene(processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_files_of_the_tree_and_nothing_else(scene: Scene) -> None:
     index = (scene.top / ".git/index").read_bytes()
-    assert scene.make() == str(scene.room)
-    found = sorted(p.relative_to(scene.room) for p in scene.room.rglob("*") if p.is_file())
+    assert scene.make() == str(scene.checkout)
+    found = sorted(p.relative_to(scene.checkout) for p in scene.checkout.rglob("*") if p.is_file())
     files = [str(path) for path in found if path.parts[0] != ".git"]
     assert files == [".gitignore", "a/b.txt", "run.sh"]
-    assert os.access(scene.room / "run.sh", os.X_OK)
-    assert scene.git("status", "--porcelain", cwd=scene.room) == ""
-    assert scene.git("log", "--format=%s", cwd=scene.room) == "what is checked\nx\n"
-    assert scene.git("rev-parse", "--show-toplevel", cwd=scene.room).strip() == str(scene.room)
+    assert os.access(scene.checkout / "run.sh", os.X_OK)
+    assert scene.git("status", "--porcelain", cwd=scene.checkout) == ""
+    assert scene.git("log", "--format=%s", cwd=scene.checkout) == "what is checked\nx\n"
+    assert scene.git("rev-parse", "--show-toplevel", cwd=scene.checkout).strip() == str(
+        scene.checkout
+    )
     assert len(scene.git("worktree", "list").splitlines()) == 1
     assert (scene.top / ".git/index").read_bytes() == index
     scene.clean.remove()
-    assert not scene.room.exists()
+    assert not scene.checkout.exists()
     assert not (scene.run / NOTE).exists()
 
 
 def test_what_a_killed_loop_left_is_removed(scene: Scene) -> None:
     scene.make()
-    (scene.room / "a").chmod(0o500)
-    sweep(scene.run / NOTE)
-    assert not scene.room.exists()
-    sweep(scene.run / NOTE)
+    (scene.checkout / "a").chmod(0o500)
+    remove_noted(scene.run / NOTE)
+    assert not scene.checkout.exists()
+    remove_noted(scene.run / NOTE)
     scene.make()
     scene.make()
-    assert (scene.room / "run.sh").exists()
+    assert (scene.checkout / "run.sh").exists()
 
 
 def test_what_is_not_ours_stays(scene: Scene) -> None:
     target = scene.run / "precious"
     target.mkdir()
-    scene.room.symlink_to(target)
+    scene.checkout.symlink_to(target)
     with pytest.raises(StepError, match="The clean room cannot be made"):
         scene.make()
     scene.clean.remove()
     assert target.is_dir()
-    assert scene.room.is_symlink()
+    assert scene.checkout.is_symlink()

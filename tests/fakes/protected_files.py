@@ -1,11 +1,11 @@
-"""A sentry that sees what a test lets it see, and a room for checks."""
+"""Protected files that are found changed when a test wants it."""
 
 from collections.abc import Sequence
 
 from untildone.domain.checks.protection import Violation
 
 
-class FakeSentry:
+class FakeProtectedFiles:
     """`found` is what each look finds, in order; nothing after that."""
 
     def __init__(self, *found: tuple[Violation, ...]) -> None:
@@ -19,17 +19,3 @@ class FakeSentry:
     def violations(self) -> tuple[Violation, ...]:
         self.looks += 1
         return self._found.pop(0) if self._found else ()
-
-
-class FakeRoom:
-    """Remembers what was checked out in it."""
-
-    def __init__(self) -> None:
-        self.calls: list[object] = []
-
-    def make(self, tree: str, parent: str) -> str:
-        self.calls.append((tree, parent))
-        return "room"
-
-    def remove(self) -> None:
-        self.calls.append("removed")
