@@ -352,9 +352,9 @@ def raise_budget(repository: Repository, change: str, flags: Flags) -> str:
     if state is None:
         return ""
     more = given_budgets(flags)
-    others = any(value not in (None, ()) for name, value in flags.items() if name != "budget")
+    given = {name for name, value in flags.items() if value not in (None, ())}
     paused = state.get("phase") == PAUSED
-    if others or not (more or paused):
+    if given - {"budget"} or not (more or paused):
         return ""
     state = live(repository, change)
     refuse_agent(state.get("run_id"))
@@ -362,8 +362,9 @@ def raise_budget(repository: Repository, change: str, flags: Flags) -> str:
     refuse_spent(run, more, repository.place.top)
     if not more:
         return ""  # somebody else was quicker
-    post(repository, state, {"kind": "budget", "budget": ",".join(b.written for b in more)})
-    words = ", ".join(budget.written for budget in more)
+    texts = [budget.written for budget in more]
+    post(repository, state, {"kind": "budget", "budget": ",".join(texts)})
+    words = ", ".join(texts)
     if not paused:
         return f"The loop over {run.plan.change_id} holds to {words} after the current call."
     if _leaves_pause(repository):
