@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.template_folder import copy_of
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import discover, exclude_own_files
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.run_folder import RunFolder
 from untildone.domain.run.fact import Opened
 from untildone.domain.run.run import Origin
@@ -111,10 +112,15 @@ class Worktree:
 def made(folder: Path) -> Worktree:
     """A new repository in a folder."""
     top = folder / "repo"
-    top.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    copy_of(_fill, top)
+    shell_git(top, "update-index", "-q", "--refresh")
+    processes = Processes(WakePipe().fd)
+    return Worktree(top, processes, discover(processes, top))
+
+
+def _fill(top: Path) -> None:
     shell_git(top, "init", "-q", "-b", "feature/x")
     (top / "a.txt").write_text("a\n")
     shell_git(top, "add", "-A")
     shell_git(top, "commit", "-q", "-m", "base")
-    processes = Processes(Wake().fd)
-    return Worktree(top, processes, discover(processes, top))

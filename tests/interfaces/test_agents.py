@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
-from tests.e2e.bench_repo import Bench, Json, Result
+from tests.e2e.bench import Bench, new_bench
 from untildone.commands import agents as wiring
 from untildone.interfaces.cli.main import cli
 from untildone.settings.settings import PROGRAMS
+from untildone.wiring.agents import known_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.e2e.command import Json, Result
 
 pytestmark = pytest.mark.e2e
 VERSION = "#!/bin/sh\necho '{0}'\n"
@@ -27,7 +28,7 @@ VERSION = "#!/bin/sh\necho '{0}'\n"
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     """A machine without any agent: on PATH are git and what the test puts there."""
-    made = Bench(Path(tempfile.gettempdir()).resolve() / f"ud{secrets.token_hex(6)}")
+    made = new_bench()
     (made.bin / "git").symlink_to(shutil.which("git") or "/usr/bin/git")
     yield made
     made.close()
@@ -98,7 +99,8 @@ def test_a_program_that_hangs_is_ended(
         os.kill(int(mark.read_text()), 0)
 
 
-LOGINS = {
+# What shows a login, as its users know it; of other agents it is taken from their specs.
+KNOWN_LOGINS = {
     "claude": (".claude/.credentials.json", "ANTHROPIC_API_KEY"),
     "codex": (".codex/auth.json", "CODEX_API_KEY"),
     "gemini": (".gemini/oauth_creds.json", "GEMINI_API_KEY"),
@@ -110,20 +112,32 @@ LOGINS = {
 }
 
 
+def logins() -> dict[str, tuple[str, str]]:
+    """A file and a variable that each show a login, of every agent that has both."""
+    specs = {name: known_program(name).spec.login for name in PROGRAMS}
+    shown = {
+        name: (login.files[0].default.removeprefix("~/"), login.variables[0])
+        for name, login in specs.items()
+        if login and login.files and login.variables
+    }
+    return shown | KNOWN_LOGINS
+
+
 def test_a_login_is_seen_by_its_file_or_its_variable(bench: Bench) -> None:
-    assert set(LOGINS) == set(PROGRAMS)
-    for name in PROGRAMS:
+    shown = logins()
+    for name in shown:
         bench.program(name, VERSION.format("1.0"))
-    assert {row["logged_in"] for row in found(bench).values()} == {False}
-    assert ask(bench, "agents").ok().stdout.count("NO LOGIN FOUND") == len(PROGRAMS)
-    for name, (_, variable) in LOGINS.items():
+    before = found(bench)
+    assert {before[name]["logged_in"] for name in shown} == {False}
+    assert ask(bench, "agents").ok().stdout.count("NO LOGIN FOUND") == len(shown)
+    for name, (_, variable) in shown.items():
         assert found(bench, env={variable: "k"})[name]["logged_in"] is True, name
         assert found(bench, env={variable: ""})[name]["logged_in"] is False, name
-    for file, _ in LOGINS.values():
+    for file, _ in shown.values():
         path = bench.home / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    rows = found(bench)
+    rows = {name: row for name, row in found(bench).items() if name in shown}
     assert {row["logged_in"] for row in rows.values()} == {True}
     text = ask(bench, "agents").ok().stdout
     # A key may be wrong: how to log in is said in any case.
