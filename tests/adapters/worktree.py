@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.template_folder import copy_of
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.git.git import Git
@@ -111,10 +112,15 @@ class Worktree:
 def made(folder: Path) -> Worktree:
     """A new repository in a folder."""
     top = folder / "repo"
-    top.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    copy_of(_fill, top)
+    shell_git(top, "update-index", "-q", "--refresh")
+    processes = Processes(WakePipe().fd)
+    return Worktree(top, processes, discover(processes, top))
+
+
+def _fill(top: Path) -> None:
     shell_git(top, "init", "-q", "-b", "feature/x")
     (top / "a.txt").write_text("a\n")
     shell_git(top, "add", "-A")
     shell_git(top, "commit", "-q", "-m", "base")
-    processes = Processes(WakePipe().fd)
-    return Worktree(top, processes, discover(processes, top))

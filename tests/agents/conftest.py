@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +11,7 @@ from tests.agents.install import EVERY_PUSH, pins
 from tests.agents.loopback import only_loopback
 from tests.agents.programs import PROGRAMS
 from tests.agents.scene import Scene
-from tests.e2e.bench_repo import Bench
+from tests.e2e.bench import new_bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,14 +22,13 @@ if TYPE_CHECKING:
 @pytest.fixture
 def make_scene() -> Iterator[MakeScene]:
     """Builds the scene of one program, out of reach of any network where the machine allows it."""
-    root = Path(tempfile.gettempdir()).resolve() / f"ud{secrets.token_hex(6)}"
     made: list[Scene] = []
 
     def make(name: str, *about: Any, **more: Any) -> Scene:
         if why := pins()[name].missing():
             needed = os.environ.get("CI") == "true" and name in EVERY_PUSH
             pytest.fail(why) if needed else pytest.skip(why)
-        made.append(Scene(Bench(root), PROGRAMS[name], *about, **more))
+        made.append(Scene(new_bench(installed=True), PROGRAMS[name], *about, **more))
         made[-1].server.__enter__()
         return made[-1]
 

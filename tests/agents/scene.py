@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.agents.install import pins
-from tests.e2e.bench_repo import until
+from tests.e2e.waiting import until
 from tests.modelserver.script import COMPLETE, BadDay, Day, Run, Script, Story, Tokens, Write
 from tests.modelserver.server import ModelServer
 
 if TYPE_CHECKING:
     from tests.agents.programs import Program
-    from tests.e2e.bench_repo import Bench, Json, Live, Result
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json, Live, Result
 
 PATIENCE = 100.0
 CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")

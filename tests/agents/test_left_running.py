@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.agents.rows import programs_with_tools
-from tests.e2e.bench_repo import until
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
     from tests.agents.conftest import MakeScene

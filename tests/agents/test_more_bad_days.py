@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.agents.programs import PROGRAMS
-from tests.e2e.bench_repo import until
+from tests.e2e.waiting import until
 from tests.modelserver.script import Day
 
 if TYPE_CHECKING:
     from tests.agents.conftest import MakeScene
     from tests.agents.scene import Scene
-    from tests.e2e.bench_repo import Live
+    from tests.e2e.command import Live
 
 pytestmark = [pytest.mark.e2e, pytest.mark.agent, pytest.mark.full]
 

@@ -1,25 +1,26 @@
 """A scripted coding agent: logs what it sees outside the repository, then plays a plan.
 
-Copied by `bench_repo.Bench` with ROOT filled in; under the name `claude` it speaks stream-json.
-Run with `python -IS`: standard library only.
+`bench.Bench` makes programs of it; under the name `claude` it speaks stream-json.
+It is started thousands of times, with `python -IS`: what most calls do without is imported late.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import marshal
 import os
-import re
-import signal
-import subprocess
 import sys
 import time
+
+try:
+    from _sha1 import sha1  # type: ignore[import-not-found]  # `hashlib` loads OpenSSL
+except ImportError:
+    from hashlib import sha1
 
 TYPE_CHECKING = False  # `typing` itself would cost start-up time
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-ROOT = "@ROOT@"
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
 CLAUDE = os.path.basename(sys.argv[0]) == "claude"
 TASKS = "openspec/changes/demo/tasks.md"
 DEFAULT: list[list[Any]] = [
@@ -32,13 +33,39 @@ USAGE = {
     "cache_read_input_tokens": 600,
     "output_tokens": 90,
 }
+SIGPIPE, SIGXFSZ = 13, 25  # `signal` would cost start-up time; Python ignores them, programs do not
 
 
-def git(*args: str) -> str:
-    """Ask git something without taking its locks; the answer without the last newline."""
+def spawn(*argv: str, stdout: int, env: dict[str, str] | None = None) -> int:
+    """Start a program as `subprocess` does."""
+    return os.posix_spawnp(
+        argv[0],
+        argv,
+        os.environ if env is None else env,
+        file_actions=[(os.POSIX_SPAWN_DUP2, stdout, 1)],
+        setsigdef=[SIGPIPE, SIGXFSZ],
+    )
+
+
+def call(*argv: str) -> None:
+    """Run a program to its end; what it prints is not the agent's word."""
+    os.waitpid(spawn(*argv, stdout=2), 0)
+
+
+def git(*questions: str) -> list[list[str]]:
+    """Ask git some things at once, without taking its locks; the lines of each answer."""
     env = dict(os.environ, GIT_OPTIONAL_LOCKS="0")
-    done = subprocess.run(["git", *args], capture_output=True, env=env, check=False)
-    return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+    asked = []
+    for question in questions:
+        hears, says = os.pipe()
+        asked.append((spawn("git", *question.split(), stdout=says, env=env), hears))
+        os.close(says)
+    answers = []
+    for pid, hears in asked:
+        with open(hears, "rb") as file:
+            answers.append(file.read().decode("utf-8", "surrogateescape").rstrip("\n"))
+        os.waitpid(pid, 0)
+    return [answer.split("\n") for answer in answers]
 
 
 def listing() -> dict[str, str]:
@@ -59,7 +86,7 @@ def listing() -> dict[str, str]:
                 found[path[2:]] = "special"  # a FIFO: reading it would never end
                 continue
             with open(path, "rb") as file:
-                digest = hashlib.sha1(file.read(), usedforsecurity=False).hexdigest()
+                digest = sha1(file.read(), usedforsecurity=False).hexdigest()
             found[path[2:]] = ("exec:" if os.access(path, os.X_OK) else "file:") + digest
     return found
 
@@ -73,10 +100,12 @@ def read(path: str) -> str | None:
         return None
 
 
-def put(path: str, text: str) -> None:
+def put(path: str, content: str | bytes) -> None:
     """Write a file so that a reader never sees half of it."""
-    with open(path + ".tmp", "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
+    if isinstance(content, str):
+        content = content.encode("utf-8", "surrogateescape")
+    with open(path + ".tmp", "wb") as file:
+        file.write(content)
     os.rename(path + ".tmp", path)
 
 
@@ -116,17 +145,24 @@ class Agent:
         wanted = "--version" not in sys.argv
         data = sys.stdin.buffer.read() if wanted else b""
         self.prompt = data.decode("utf-8", "surrogateescape")
+        names, commit, status, stash = git(
+            "rev-parse HEAD --abbrev-ref HEAD",
+            "log -1 --format=%P%n%s",
+            "status --porcelain",
+            "stash list",
+        )
+        parents, subject = commit if len(commit) == 2 else ("", "")
         facts = {
             "n": self.n,
             "argv": sys.argv,
             "stdin": self.prompt,
             "cwd": os.getcwd(),
-            "branch": git("rev-parse", "--abbrev-ref", "HEAD"),
-            "head": git("rev-parse", "HEAD"),
-            "parent": git("rev-parse", "-q", "--verify", "HEAD^"),
-            "subject": git("log", "-1", "--format=%s"),
-            "status": git("status", "--porcelain"),
-            "stash": git("stash", "list"),
+            "branch": names[-1],
+            "head": names[0],
+            "parent": parents.partition(" ")[0],
+            "subject": subject,
+            "status": "\n".join(status),
+            "stash": "\n".join(stash),
             "env": {k: v for k, v in os.environ.items() if is_agent_variable(k)},
             "files": listing(),
             "state": read(".claude/loop-state.json"),
@@ -134,12 +170,15 @@ class Agent:
             "pgid": os.getpgid(0),
             "time": time.time(),
         }
-        put(f"{ROOT}/calls/{self.n}.json", json.dumps(facts))
+        put(f"{ROOT}/calls/{self.n}.call", marshal.dumps(facts))
 
     def play(self) -> NoReturn:
         """Act as the plan says, then end well."""
-        plan = json.loads(read(f"{ROOT}/plan.json") or "{}")
-        actions = plan.get(str(self.n), plan.get("default", DEFAULT))
+        actions = DEFAULT
+        if os.path.exists(f"{ROOT}/plan"):
+            with open(f"{ROOT}/plan", "rb") as file:
+                plan = marshal.load(file)  # noqa: S302 - the test has written it
+            actions = plan.get(self.n, plan[0])
         if CLAUDE:
             self.emit(
                 {
@@ -183,6 +222,8 @@ class Agent:
 
     def emit(self, event: dict[str, Any]) -> None:
         """One stream-json line."""
+        import json
+
         event.setdefault("session_id", self.session)
         event.setdefault("parent_tool_use_id", None)
         event.setdefault("uuid", f"u-{self.n}-{time.time_ns()}")
@@ -274,6 +315,8 @@ class Agent:
         os.symlink(target, path)
 
     def do_tick(self, story: str, path: str = TASKS) -> None:
+        import re
+
         text = read(path) or ""
         put(path, re.sub(rf"(?m)^(\s*[-*] )\[ \] ({re.escape(story)}\.)", r"\1[x] \2", text))
 
@@ -281,12 +324,12 @@ class Agent:
         put(path, (read(path) or "").replace("[ ]", "[x]"))
 
     def do_sh(self, command: str) -> None:
-        subprocess.run(command, shell=True, check=False, stdout=2)
+        call("/bin/sh", "-c", command)
 
     # git
 
     def do_git(self, *args: str) -> None:
-        subprocess.run(["git", *args], check=False, stdout=2)
+        call("git", *args)
 
     def do_commit(self, message: str) -> None:
         self.do_git("add", "-A")
@@ -324,6 +367,8 @@ class Agent:
             time.sleep(0.01)
 
     def do_child(self, kind: str) -> None:
+        import subprocess
+
         code = "import time; time.sleep(600)"
         if kind == "stubborn":
             code = (
@@ -342,6 +387,8 @@ class Agent:
             child.stdout.readline()
 
     def do_ignore_signals(self) -> None:
+        import signal
+
         for number_ in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number_, signal.SIG_IGN)
 
@@ -412,6 +459,9 @@ class Agent:
 
     def do_session(self, size: int, where: str = "own") -> None:
         """Grow a session file by exactly so many bytes; no usage numbers inside."""
+        import json
+        import re
+
         slug = re.sub(r"[^a-zA-Z0-9]", "-", os.getcwd())
         name = self.session
         if where == "foreign":
@@ -428,7 +478,8 @@ class Agent:
         put(f"{ROOT}/meter", value)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """One call of the agent."""
     if "--version" in sys.argv:
         sys.stdout.write("2.1.325 (Claude Code)\n")
         sys.exit(0)

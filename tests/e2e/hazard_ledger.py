@@ -7,12 +7,14 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from tests.e2e.bench_repo import DONE, fails
+from tests.e2e.agent_calls import DONE, fails
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.bench_repo import Actions, Bench, Json, Result
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json, Result
 
 Treasure = set[tuple[str, str]]
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.e2e.bench_repo import until
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench, Call, Json, Live
+    from tests.e2e.agent_calls import Actions, Call
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json, Live
 
 STASH = ("--checkpoint", "stash")
 WORK = "refs/ralph/work/demo"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, TASKS, Result, tasks_text
+from tests.e2e.change import TASKS, tasks_text
+from tests.e2e.command import COMMAND, Result
 from untildone.adapters.records.journal import Journal
 from untildone.domain.run.fact import ChoiceMade
 from untildone.domain.run.run import Choice
@@ -23,7 +24,8 @@ from untildone.domain.run.run import Choice
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.e2e.bench_repo import Bench, Json
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json
 
 pytestmark = pytest.mark.e2e
 

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from tests.e2e.bench_repo import STORIES, fails, until
+from tests.e2e.agent_calls import fails
+from tests.e2e.change import STORIES
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench, Json, Terminal
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json, Terminal
 
 # What the fake `claude` reports for each call: 2400 + 90 tokens, 0.01252 USD.
 PER_CALL = 2490

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, tasks_text, until
+from tests.e2e.agent_calls import COMPLETE, DONE
+from tests.e2e.change import TASKS, tasks_text
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

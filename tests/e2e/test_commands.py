@@ -15,21 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.bench_repo import (
-    COMMAND,
-    COMPLETE,
-    DONE,
-    STORIES,
-    TASKS,
-    Bench,
-    failed,
-    fails,
-    tasks_text,
-    until,
-)
+from tests.e2e.agent_calls import COMPLETE, DONE, failed, fails
+from tests.e2e.change import STORIES, TASKS, tasks_text
+from tests.e2e.command import COMMAND
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Json
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json
 
 pytestmark = pytest.mark.e2e
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, TASKS, fails, tasks_text
+from tests.e2e.agent_calls import COMPLETE, fails
+from tests.e2e.change import TASKS, tasks_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.bench_repo import Bench
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

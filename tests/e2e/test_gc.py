@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, Bench, fails, tasks_text
+from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.change import tasks_text
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Json
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json
 
 pytestmark = pytest.mark.e2e
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, Actions, Bench, fails
+from tests.e2e.agent_calls import DONE, Actions, fails
+from tests.e2e.bench import Bench
 
 SECRET = "TOKEN=keep-me-out-of-git\n"
 BIG = "dd if=/dev/urandom of={name} bs=1024 count=1500 status=none"

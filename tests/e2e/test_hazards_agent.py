@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, until
+from tests.e2e.agent_calls import DONE
+from tests.e2e.change import TASKS
 from tests.e2e.hazard_ledger import (
     COMPLETES,
     FAILS,
@@ -19,11 +20,13 @@ from tests.e2e.hazard_ledger import (
     users_bytes,
     warnings,
 )
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, DONE, Live, fails
+from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.command import COMMAND, Live
 from tests.e2e.hazard_ledger import (
     FAILS,
     assert_nothing_lost,
@@ -20,7 +21,8 @@ from tests.e2e.hazard_ledger import (
 )
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench, Result
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Result
 
 pytestmark = pytest.mark.e2e
 

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS
+from tests.e2e.agent_calls import DONE
+from tests.e2e.change import TASKS
 from tests.e2e.hazard_ledger import COMPLETES, assert_nothing_lost, users_bytes
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench, Live
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Live
 
 pytestmark = pytest.mark.e2e
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, fails, until
+from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.change import TASKS
 from tests.e2e.hazard_ledger import (
     COMPLETES,
     FAILS,
@@ -21,12 +22,15 @@ from tests.e2e.hazard_ledger import (
     users_bytes,
     warnings,
 )
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.e2e.bench_repo import Actions, Bench, Json
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json
 
 pytestmark = pytest.mark.e2e
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import until
 from tests.e2e.hazard_ledger import (
     COMPLETES,
     FAILS,
@@ -15,9 +14,11 @@ from tests.e2e.hazard_ledger import (
     users_bytes,
     warnings,
 )
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, failed, fails
+from tests.e2e.agent_calls import DONE, failed, fails
 from tests.e2e.hazard_ledger import assert_nothing_lost, digest, kept_bytes, users_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.bench_repo import Bench
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, fails, tasks_text
+from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.change import TASKS, tasks_text
 from tests.e2e.hazard_ledger import FAILS, assert_nothing_lost, index_of, users_bytes
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

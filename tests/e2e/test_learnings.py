@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, failed, tasks_text
+from tests.e2e.agent_calls import COMPLETE, DONE, failed
+from tests.e2e.change import TASKS, tasks_text
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

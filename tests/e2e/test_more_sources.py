@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, Bench, failed
+from tests.e2e.agent_calls import COMPLETE, failed
+from tests.e2e.bench import Bench
 from tests.fakes.trackers import BD, GH, Tracker, bead, issue
 
 pytestmark = pytest.mark.e2e

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, COMPLETE, DONE, TASKS, Result, failed, tasks_text
+from tests.e2e.agent_calls import COMPLETE, DONE, failed
+from tests.e2e.change import TASKS, tasks_text
+from tests.e2e.command import COMMAND, Result
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -6,10 +6,14 @@ import json
 import signal
 import time
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, Bench, fails
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, COMPLETE, TASKS, Bench, fails, tasks_text, until
+from tests.e2e.agent_calls import COMPLETE, fails
+from tests.e2e.change import TASKS, tasks_text
+from tests.e2e.command import COMMAND
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.e2e.bench_repo import Live, Result
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Live, Result
 
 pytestmark = pytest.mark.e2e
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, until
+from tests.e2e.agent_calls import COMPLETE
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 
@@ -185,7 +187,7 @@ def test_cap_is_seen_before_the_next_call_starts(bench: Bench) -> None:
     bench.plan({}, default=WORK)
     live = bench.begin("polish", "--task", "P", "--max-iterations", "1", "--on-complete", "ask")
     live.wait_event("complete")
-    assert not (bench.root / "calls" / "2.json").exists()
+    assert not (bench.root / "calls" / "2.call").exists()
     bench.run("finish", "polish", "keep").ok()
     live.wait().ok(3)
     until(lambda: not bench.processes(), 2)

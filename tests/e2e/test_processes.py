@@ -7,11 +7,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, Actions, Bench, Live, until
+from tests.e2e.agent_calls import COMPLETE, DONE, Actions
+from tests.e2e.bench import new_bench
 from tests.e2e.needs import needs_bwrap
+from tests.e2e.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Live
 
 pytestmark = pytest.mark.e2e
 
@@ -19,6 +28,14 @@ ESCAPEES = Path(__file__).parent / "escapees.py"
 COUNT = 7
 RESUME = ("resume", "demo", "--json")
 WRITER = "while True: open('noise.txt', 'a').write('x')"
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """In a folder that a sandbox shows: it has a `/dev` of its own."""
+    made = new_bench("/tmp")
+    yield made
+    made.close()
 
 
 def let_loose(bench: Bench) -> Actions:
@@ -70,6 +87,7 @@ def test_none_outlives_a_loop_that_is_told_to_end(
 
 def test_none_outlives_a_killed_loop_and_the_next_start_names_them(bench: Bench) -> None:
     live = loose_loop(bench)
+    watchdog = live.watchdog()
     stranger = subprocess.Popen(
         [sys.executable, "-IS", "-c", "import time; time.sleep(60)"], start_new_session=True
     )
@@ -77,6 +95,7 @@ def test_none_outlives_a_killed_loop_and_the_next_start_names_them(bench: Bench)
         live.signal(signal.SIGKILL)
         live.wait()
         none_lives(bench)
+        until(lambda: not Path(f"/proc/{watchdog}").exists(), what="the end of the watchdog")
         bench.plan()
         result = bench.run(*RESUME).ok()
         assert stranger.poll() is None
@@ -90,7 +109,7 @@ def test_none_outlives_a_killed_loop_and_the_next_start_names_them(bench: Bench)
     assert "left running" not in bench.run("status").ok().stderr
 
 
-def test_without_a_warden_the_next_start_ends_and_names_them(bench: Bench) -> None:
+def test_without_a_watchdog_the_next_start_ends_and_names_them(bench: Bench) -> None:
     live = loose_loop(bench)
     live.kill_unguarded()
     assert len(bench.processes()) >= COUNT

@@ -11,13 +11,14 @@ import pytest
 
 from tests.agents.install import pins
 from tests.agents.loopback import only_loopback
-from tests.e2e.bench_repo import COMPLETE, failed
+from tests.e2e.agent_calls import COMPLETE, failed
 from tests.e2e.fake_github import REMOTE, FakeGitHub, Ticket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.e2e.bench_repo import Bench, Result
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Result
 
     Start = Callable[..., "Scene"]
 
@@ -77,6 +78,7 @@ def start(request: pytest.FixtureRequest, bench: Bench) -> Iterator[Start]:
         made[-1].github.__enter__()
         return made[-1]
 
+    bench.installed = True  # a process that was there before is not enclosed
     with only_loopback():
         yield make
         for scene in made:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import tarfile
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, Bench, fails
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, fails
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
 from tests.interfaces.test_report import parsed, widths
 from untildone.interfaces.report.svg import LENGTH
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, STORIES, TASKS, failed, fails, tasks_text, until
+from tests.e2e.agent_calls import COMPLETE, DONE, failed, fails
+from tests.e2e.change import STORIES, TASKS, tasks_text
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

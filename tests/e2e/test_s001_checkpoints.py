@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, fails, until
+from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.change import TASKS
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, fails, tasks_text, until
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
+from tests.e2e.change import TASKS, tasks_text
 from tests.e2e.stash_bench import (
     STASH,
     WORK,
@@ -21,9 +22,11 @@ from tests.e2e.stash_bench import (
     names,
     users_view,
 )
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, fails
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
+from tests.e2e.change import TASKS
 from tests.e2e.stash_bench import (
     STASH,
     WORK,
@@ -23,7 +24,9 @@ from tests.e2e.stash_bench import (
 )
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench, Json, Result
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json, Result
 
 pytestmark = pytest.mark.e2e
 

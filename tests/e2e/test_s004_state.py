@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 import jsonschema.validators
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, STATUSES, TASKS, Poller, failed, fails, until
+from tests.e2e.agent_calls import COMPLETE, DONE, failed, fails
+from tests.e2e.change import TASKS
+from tests.e2e.state_poller import Poller
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench, Json, Terminal
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json, Terminal
 
 pytestmark = pytest.mark.e2e
+
+STATUSES = {"starting", "running", "done", "stuck", "stalled", "stopped"}
 
 REQUIRED: dict[str, type | tuple[type, ...]] = {
     "change_id": str,

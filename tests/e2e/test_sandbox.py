@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, Actions, Bench, Result
+from tests.e2e.agent_calls import COMPLETE, Actions
+from tests.e2e.bench import Bench, new_bench
 from tests.e2e.needs import needs_bwrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.e2e.command import Result
 
 pytestmark = pytest.mark.e2e
 
@@ -28,7 +31,7 @@ CONNECT = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.ar
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     """Not below /tmp, which is writable in the sandbox."""
-    made = Bench(Path("/var/tmp").resolve() / f"ud{secrets.token_hex(6)}")
+    made = new_bench("/var/tmp")
     made.only_stories(1)
     yield made
     made.close()

@@ -4,7 +4,9 @@ import shutil
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, Bench
+from tests.e2e.agent_calls import DONE
+from tests.e2e.bench import Bench
+from tests.e2e.change import TASKS
 
 pytestmark = pytest.mark.e2e
 

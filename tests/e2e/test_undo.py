@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, Bench, fails
+from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.change import TASKS
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Json
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Json
 
 pytestmark = pytest.mark.e2e
 

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, fails
+from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.change import TASKS
 from tests.e2e.users_tree import begin, finish, linked, loop, users_own
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import DONE, TASKS, fails, until
+from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.change import TASKS
 from tests.e2e.users_tree import begin, finish, linked, loop, put_away, users_own
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Actions, Bench, Live, Result
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Live, Result
 
 pytestmark = pytest.mark.e2e
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, fails
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
+from tests.e2e.change import TASKS
 from tests.e2e.users_tree import begin, finish, linked, loop, put_away, users_own
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench
+    from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.e2e.bench_repo import Bench, Live, Result
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Live, Result
 
 VARIANT = ("--checkpoint", "worktree")
 GIT_FILES = ("HEAD", "index", "config", "logs/HEAD", "logs/refs/stash")

@@ -22,7 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.e2e.bench_repo import Bench
+from tests.e2e.bench import Bench
 from tests.golden import by_hand, plain
 from tests.golden.scenarios import SCENARIOS
 from untildone import __version__

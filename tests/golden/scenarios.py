@@ -6,13 +6,17 @@ import json
 import signal
 from typing import TYPE_CHECKING
 
-from tests.e2e.bench_repo import COMPLETE, DONE, TASKS, fails, tasks_text, until
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
+from tests.e2e.change import TASKS, tasks_text
 from tests.e2e.stash_bench import make_dirty
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.e2e.bench_repo import Actions, Bench, Live, Terminal
+    from tests.e2e.agent_calls import Actions
+    from tests.e2e.bench import Bench
+    from tests.e2e.command import Live, Terminal
 
 CLAUDE = ("--agent", "claude")
 KEEP = ("--on-complete", "keep")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
-from tests.e2e.bench_repo import Bench, Json, Result
+from tests.e2e.bench import Bench, new_bench
 from untildone.commands import agents as wiring
 from untildone.interfaces.cli.main import cli
 from untildone.settings.settings import PROGRAMS
@@ -20,6 +17,9 @@ from untildone.wiring.agents import known_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.e2e.command import Json, Result
 
 pytestmark = pytest.mark.e2e
 VERSION = "#!/bin/sh\necho '{0}'\n"
@@ -28,7 +28,7 @@ VERSION = "#!/bin/sh\necho '{0}'\n"
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     """A machine without any agent: on PATH are git and what the test puts there."""
-    made = Bench(Path(tempfile.gettempdir()).resolve() / f"ud{secrets.token_hex(6)}")
+    made = new_bench()
     (made.bin / "git").symlink_to(shutil.which("git") or "/usr/bin/git")
     yield made
     made.close()

@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.plans import NOW, PLAIN, PLAN, at
-from untildone.commands.diff_sizes import Size
-from untildone.commands.run_account import Stored, Told
+from untildone.commands.run_account import Size, Stored, Told
 from untildone.domain.agents.agent import Usage
 from untildone.domain.reporting.account import Account, Call, CheckRun, Pause, StoryAccount
 from untildone.domain.run.run import Plan, Run, Status

@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shutil
 import subprocess
-import tempfile
 import time
 import tomllib
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench_repo import COMMAND, Bench, Json, Result, until
+from tests.e2e.bench import Bench, new_bench
+from tests.e2e.command import COMMAND, Json, Result
+from tests.e2e.waiting import until
 from untildone.settings.load import load
 from untildone.settings.settings import SETTINGS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 CHANGE = "better-greetings"
@@ -31,7 +31,7 @@ DAY = 24 * 3600
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    made = Bench(Path(tempfile.gettempdir()).resolve() / f"ud{secrets.token_hex(6)}")
+    made = new_bench()
     yield made
     made.close()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bench_repo import Bench
+from tests.e2e.bench import Bench
 from tests.torture import checks
 from tests.torture.checks import Start
 from tests.torture.kill_points import PLAN, STORIES, final_state

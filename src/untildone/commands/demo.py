@@ -15,9 +15,8 @@ from msgspec import Struct
 from untildone.adapters.git.git import Git
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
-from untildone.commands.drive import Ended
 from untildone.commands.plan import Wanted
-from untildone.commands.run import Session
+from untildone.commands.run import Driver, Ended, start
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Run
@@ -53,9 +52,9 @@ def project(keep: Path | None, *, fast: bool) -> Iterator[Repository]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def play(session: Session, on_complete: str) -> Ended:
+def play(driver: Driver, on_complete: str) -> Ended:
     """`untildone run` with flags; the person's own settings stay out of it."""
-    place = session.repository.place
+    place = driver.repository.place
     flags: dict[str, object] = {
         "agent": "scripted",
         "script": str(place.git_dir / SCRIPT),
@@ -63,7 +62,7 @@ def play(session: Session, on_complete: str) -> Ended:
         "on_complete": on_complete,
     }
     nobody = {"HOME": str(place.git_dir), "XDG_CONFIG_HOME": str(place.git_dir)}
-    return session.start(load(place.top, nobody, flags), flags, Wanted(CHANGE))
+    return start(driver, load(place.top, nobody, flags), flags, Wanted(CHANGE))
 
 
 def summary(repository: Repository, run: Run) -> Summary:

@@ -7,11 +7,9 @@ from msgspec.structs import replace
 
 from untildone.app.brief import Place, intent_of
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
-from untildone.commands.flagged_files import Asking
-from untildone.commands.plan import Wanted, given_budgets, pick_change
-from untildone.commands.plan_checks import with_detected
-from untildone.commands.raise_budget import refuse_spent
+from untildone.commands.plan import Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
+    Asking,
     all_done,
     branch_of_run,
     cut_short_closing,
@@ -20,6 +18,7 @@ from untildone.commands.start_checks import (
     plan_to_go_on,
     ready,
     refuse_ended,
+    refuse_spent,
     refuse_unfinished,
     run_of_branch,
 )
@@ -37,7 +36,7 @@ from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
 from untildone.wiring.sources import source_of
 from untildone.wiring.user_files import template_of
-from untildone.wiring.worktrees import holder
+from untildone.wiring.worktrees import worktree_running
 
 SCRATCH = "(a private folder)"
 
@@ -66,21 +65,21 @@ def dry_run(
 ) -> DryRun:
     """Look, and touch nothing: no lock, no file, no ref, no object."""
     change = pick_change(repo, wanted)
-    repo = holder(repo, change, tidy=False)
+    repo = worktree_running(repo, change, tidy=False)
     refusal = repo.lock.refusal()
     newest = repo.latest()
     if newest and cut_short_closing(newest) and not refusal:
         idle = f"The {newest.choice} of `{newest.plan.change_id}` was cut short: it comes first."
         return DryRun(newest.plan, _origin(newest), going_on=True, idle=idle)
-    branch = branch_of_run(repo)
+    branch = branch_of_run(repo, newest)
     if goes_on(repo, branch, change):
-        run = run_of_branch(repo, change, wanted.task)
+        run = run_of_branch(repo, newest, change, wanted.task)
         if not refusal:
             refuse_spent(run, given_budgets(flags), repo.place.top)
         found = _going_on(repo, run, settings, flags)
     else:
         if not refusal:
-            refuse_unfinished(repo, branch)
+            refuse_unfinished(repo, newest, branch)
         found = _starting(repo, settings, wanted, change)
     return replace(found, refusal=refusal)
 

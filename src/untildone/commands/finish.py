@@ -1,8 +1,7 @@
 """After the loop: the completion choice, the word of the person, everything back as it was."""
 
 from untildone.adapters.git.own_worktree import user_of
-from untildone.commands.doctor.leftover_worktrees import sweep
-from untildone.commands.drive import Driver, Ended
+from untildone.commands.run import Driver, Ended
 from untildone.domain.errors import UserError
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Choice, Run, Stop, StopHow
@@ -15,8 +14,10 @@ def finish(driver: Driver, run: Run, choice: Choice) -> Ended:
     """The completion choice after the fact."""
     driver.take_over(run.plan.change_id)
     if run.plan.checkpoint == "worktree" and run.closed and run.choice is choice:
-        # Carried out, by us or by one that died before it could say so, or put all away.
-        for said in sweep(driver.repository):
+        from untildone.commands.leftovers import remove_worktrees
+
+        # Carried out, by us or by one that died before it could say so, or remove everything.
+        for said in remove_worktrees(driver.repository):
             driver.warn(said)
         return Ended(0, run)
     if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
@@ -50,7 +51,7 @@ def person_done(driver: Driver, run: Run) -> Ended:
 
 def restore(driver: Driver, run: Run) -> tuple[str, ...]:
     """Everything back as it was before the run; returns where the present state is stored."""
-    from untildone.adapters.checkpoints.stash import forget
+    from untildone.adapters.checkpoints.stash import remove_traces
     from untildone.adapters.checkpoints.worktree import WorktreeCheckpoint
 
     driver.take_over(run.plan.change_id)
@@ -71,10 +72,10 @@ def restore(driver: Driver, run: Run) -> tuple[str, ...]:
         closing, branch = build_closing(repo, run.plan), run.plan.checkpoint != "stash"
         stored = closing.restore(run.origin, run.backup_ref, branch=branch)
     if run.plan.checkpoint == "stash":
-        forget(repo.git(), run.plan.change_id, run.plan.run_id)
+        remove_traces(repo.git(), run.plan.change_id, run.plan.run_id)
     if not run.abandoned:
         loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
-    driver.put_away(loop.run)
+    driver.remove_worktree(loop.run)
     return stored
 
 

@@ -52,7 +52,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
             repo.inbox.ends_call,
         ),
         source=source_of(plan, top),
-        checkpoint=_checkpoint(repo, plan, origin),
+        checkpoint=build_checkpoint(repo, plan, origin),
         verifier=ShellChecks(repo.processes, environment, top, stop_now),
         clean_checkout=CleanCheckout(repo.git(stop_now), repo.place, folder.path),
         protected_files=ProtectedFiles(repo.git(stop_now), top, folder.path / "protected.json"),
@@ -71,7 +71,8 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     )
 
 
-def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
+def build_checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
+    """Where the work of a run is kept."""
     if plan.checkpoint == "stash":
         from untildone.adapters.checkpoints.stash import StashCheckpoint
 

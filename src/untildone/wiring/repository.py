@@ -70,10 +70,13 @@ class Repository(Struct, frozen=True):
 
     def latest(self, change: str = "") -> Run | None:
         """The newest run of a change, or of any change."""
-        for run_id in run_ids(self.home):
-            if not change or change_of(self.home, run_id) == change:
-                return self.replay(run_id)
-        return None
+        run_id = self.newest(change)
+        return self.replay(run_id) if run_id else None
+
+    def newest(self, change: str = "") -> str:
+        """The id of that run; empty if there is none."""
+        ids = run_ids(self.home)
+        return next((id for id in ids if not change or change_of(self.home, id) == change), "")
 
     def needed(self, change: str) -> Run:
         """The newest run of a change; none is a UserError that names those there are."""
@@ -164,6 +167,19 @@ def at(place: Place, wake: WakePipe | None = None) -> Repository:
     wake, root = wake or WakePipe(), home(place)
     inbox, lock = Inbox(root / "inbox", wake), WorktreeLock(root / "lock")
     return Repository(place, root, inbox, Processes(wake.fd), lock, SystemClock())
+
+
+def homes(repository: Repository) -> list[Path]:
+    """Our folders in all worktrees of this repository, this one first."""
+    common = repository.place.common_dir
+    found = [home(repository.place), common / "untildone"]
+    found += sorted((common / "worktrees").glob("*/untildone"))
+    return list(dict.fromkeys(found))
+
+
+def replayed(root: Path, run_id: str) -> Run | None:
+    """A run from its journal in one of our folders."""
+    return replay(journals.replayed(RunFolder(root, run_id).journal))
 
 
 def read_state(path: Path) -> dict[str, object] | None:

@@ -10,9 +10,9 @@ from click.shell_completion import ShellComplete, get_completion_class
 from msgspec import to_builtins
 
 from untildone.commands import demo as demo_project
-from untildone.commands.doctor import doctor as checkup
+from untildone.commands import doctor as checkup
 from untildone.interfaces import render
-from untildone.interfaces.cli.loop import QUIET_VIEW, session_for
+from untildone.interfaces.cli.driver import View, driver_for
 from untildone.interfaces.cli.names import change_names
 from untildone.interfaces.windows import terminal
 from untildone.wiring.repository import here
@@ -89,8 +89,7 @@ def demo(keep: Path | None, fast: bool) -> int:  # noqa: FBT001 - click
     with demo_project.project(keep, fast=fast) as repository:
         click.echo(f"A throw-away repository, a change of four stories: {repository.place.top}")
         click.echo(f"$ untildone run {demo_project.CHANGE} --verify '{demo_project.CHECK}'")
-        session = session_for(repository, on_complete, QUIET_VIEW)
-        ended = demo_project.play(session, on_complete)
+        ended = demo_project.play(driver_for(repository, View()), on_complete)
         if ended.exit_code or ended.run is None:
             return ended.exit_code
         _sum_up(demo_project.summary(repository, ended.run), str(ended.run.choice), keep)

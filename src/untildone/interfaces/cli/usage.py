@@ -36,7 +36,7 @@ a + is at least so much.
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def usage(since: str, until: str, by: str | None, timezone: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Tokens and cost of the agents on this machine and of the runs in this repository."""
-    from untildone.commands.time_span import span
+    from untildone.commands.usage import span
     from untildone.commands.usage import usage as report
 
     found = report(span(since, until, timezone), by or "")

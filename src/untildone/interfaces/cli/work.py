@@ -8,12 +8,12 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
-from untildone.commands import attempt_details, finish
 from untildone.commands import attempts as saved_attempts
+from untildone.commands import finish
 from untildone.commands.undo import operations
 from untildone.commands.undo import undo as take_back
 from untildone.domain.plain_text import amount, plain
-from untildone.interfaces.cli.loop import session_for
+from untildone.interfaces.cli.driver import View, driver_for
 from untildone.interfaces.cli.names import change_names
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for
@@ -59,10 +59,10 @@ def attempts(
         raise click.UsageError("`--diff` prints a patch; `--json` goes with `--show`.")
     repository = here_for(change)
     if show:
-        _show(attempt_details.details(repository, change, show), change, as_json=as_json)
+        _show(saved_attempts.details(repository, change, show), change, as_json=as_json)
         return 0
     if diff:
-        _print_patch(attempt_details.patch(repository, change, diff, other))
+        _print_patch(saved_attempts.patch(repository, change, diff, other))
         return 0
     if restore:
         stored = saved_attempts.bring_back(repository, change, restore)
@@ -135,9 +135,9 @@ def restore(change: str) -> int:
     What is there now is stored under refs/ralph/archive first.
     """
     repository = here_for(change)
-    session = session_for(repository)
-    with session.honest():
-        stored = finish.restore(session, repository.needed(change))
+    driver = driver_for(repository, View(), may_ask=False)
+    with driver.corrects_error_state():
+        stored = finish.restore(driver, repository.needed(change))
     click.echo("Everything is as it was before the run. What was there is stored as:")
     for ref in stored:
         click.echo(f"  {ref}")

@@ -1,8 +1,6 @@
 """The report for scripts: one object with everything, nothing left out."""
 
-from untildone.commands.diff_sizes import Size
-from untildone.commands.plain_data import as_data
-from untildone.commands.run_account import Told
+from untildone.commands.run_account import Size, Told, as_data
 from untildone.domain.reporting.account import Call, StoryAccount, Totals, total
 from untildone.interfaces.report import words
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from untildone.app.wording import STATE_OF, next_command
-from untildone.commands.diff_sizes import Size
-from untildone.commands.run_account import Told
+from untildone.commands.run_account import Size, Told
 from untildone.domain.reporting.account import Call, CheckRun, StoryAccount, total
 from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows

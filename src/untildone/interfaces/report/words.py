@@ -1,7 +1,6 @@
 """Numbers and outcomes of a report in words."""
 
-from untildone.commands.diff_sizes import Size
-from untildone.commands.run_account import Told
+from untildone.commands.run_account import Size, Told
 from untildone.domain.agents.agent import Usage
 from untildone.domain.reporting.account import Account, Totals
 from untildone.domain.run.run import Run, Status

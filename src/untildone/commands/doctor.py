@@ -14,10 +14,16 @@ from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
-from untildone.commands import disk_usage, gc
+from untildone.commands import gc
 from untildone.commands.agents import Found, look
-from untildone.commands.doctor import (
+from untildone.commands.leftovers import (
+    end_processes,
+    end_processes_in_worktrees,
     leftover_worktrees,
+    move_index_lock,
+    remove_stash_leftovers,
+    remove_worktrees,
+    run_of_lock,
     stale_index_lock,
     stash_leftovers,
     stray_processes,
@@ -31,7 +37,7 @@ from untildone.wiring.agents import agent_program, installed, known_program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.sandbox import INSTALL
 from untildone.wiring.sources import changes, kind, looked_for
-from untildone.wiring.worktrees import holder
+from untildone.wiring.worktrees import worktree_running
 
 OLDEST_GIT = (2, 38)
 MUCH = 1024**3
@@ -76,21 +82,21 @@ def mend(repository: Repository, abandon: str) -> list[str]:
     """Clear away this tool's own leftovers; returns one sentence for each thing that was done."""
     repository.lock.take("doctor")
     try:
-        holding = holder(repository, abandon) if abandon else repository
+        holding = worktree_running(repository, abandon) if abandon else repository
         run = _resumable(holding, abandon) if abandon else None
         said = [
             *_clear(repository),
-            *stale_index_lock.move(repository),
+            *move_index_lock(repository),
             *_rewrite_state(repository),
         ]
-        said += stray_processes.end_in_worktrees(repository)
+        said += end_processes_in_worktrees(repository)
         if run and holding is not repository:
             holding.lock.take("doctor")
         if run:
             said.append(_give_up(holding, run))
         if run and holding is not repository:
             holding.lock.release()
-        said += [*stash_leftovers.clear(repository), *leftover_worktrees.sweep(repository)]
+        said += [*remove_stash_leftovers(repository), *remove_worktrees(repository)]
     finally:
         repository.lock.release()
     return said
@@ -200,14 +206,14 @@ def _leftovers(repository: Repository) -> Iterator[Row]:
 
 def _stored(repository: Repository, days: int) -> Iterator[Row]:
     folder = repository.home / "runs"
-    weighs = f"{amount(disk_usage.of_folder(folder))} in {folder}"
+    weighs = f"{amount(gc.bytes_of_folder(folder))} in {folder}"
     yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({weighs})")
     git = repository.git()
     refs = git.refs("refs/ralph/")
     counts = Counter(name.split("/")[2] for name in refs)
     kinds = ("attempts", "backup", "archive", "moved", *(["work"] if counts["work"] else []))
     listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)
-    size = disk_usage.of_objects(git, {ref.commit for ref in refs.values()})
+    size = gc.bytes_of_objects(git, {ref.commit for ref in refs.values()})
     text = f"Refs below refs/ralph that keep work safe: {listed} ({amount(size)})"
     much = (size or 0) > MUCH
     yield Row("saved work", WARN, text, "untildone gc") if much else Row("saved work", OK, text)
@@ -220,7 +226,7 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
 
 def _of_dead_loops(repository: Repository) -> Iterator[Row]:
     fix = "untildone doctor --fix"
-    for run_id, count in stray_processes.everywhere(repository).items():
+    for run_id, count in stray_processes(repository).items():
         text = f"Processes that a killed loop left running ({run_id}): {count}"
         yield Row("processes", WARN, text, fix)
     if not _state_is_right(repository):
@@ -230,15 +236,13 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
     if drafts:
         text = f"Temporary files and messages that nobody will read: {len(drafts)}"
         yield Row("temporary files", WARN, text, fix)
-    for left in stash_leftovers.leftovers(repository):
+    for left in stash_leftovers(repository):
         yield Row("stash", WARN, f"Left by a run that has ended, {left}", fix)
-    lock = stale_index_lock.find(repository)
+    lock = stale_index_lock(repository)
     if lock:
         by_hand = f"Make sure that no git command is at work, then: rm {lock}"
         text = f"An old lock keeps git from working: {lock}"
-        yield Row(
-            "index.lock", BAD, text, fix if stale_index_lock.owner(repository, lock) else by_hand
-        )
+        yield Row("index.lock", BAD, text, fix if run_of_lock(repository, lock) else by_hand)
     changes = {change_of(repository.home, run_id) for run_id in run_ids(repository.home)}
     for change in sorted(changes - {""}):
         run = repository.latest(change)
@@ -246,7 +250,7 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
             word = run.status if run.ended else "cut short"
             text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
-    for text, fix in leftover_worktrees.found(repository):
+    for text, fix in leftover_worktrees(repository):
         yield Row("worktree of a run", WARN, text, fix)
 
 
@@ -256,7 +260,7 @@ def _drafts(repository: Repository) -> list[Path]:
 
 
 def _clear(repository: Repository) -> Iterator[str]:
-    yield from stray_processes.end(repository)
+    yield from end_processes(repository)
     for path in _drafts(repository):
         path.unlink(missing_ok=True)
         yield f"A file that nobody will read was removed: {path}"
