@@ -67,10 +67,9 @@ class SessionWatch:
                 yield from session
 
     def _read(self) -> "Iterator[Spent]":
-        grown = {path for path, _ in self._grown()}
         for agent in self._agents:
             for path in FILES[agent]():
-                if path in grown or _is_database(path):
+                if _is_database(path) or size(path) > self._sizes.get(path, 0):
                     with contextlib.suppress(OSError):
                         yield from entries(agent, Path(path))
 
