@@ -30,8 +30,8 @@ DAY = 24 * 3600
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    made = new_bench()
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    made = new_bench(installed=request.config.getoption("installed"))
     yield made
     made.close()
 
