@@ -63,15 +63,15 @@ class OutputReader(Protocol):
         """The output is over; `exit_code` is None when the process was killed by us."""
 
 
-class Dialect(Protocol):
-    """How one agent program is called and understood."""
+class AgentProgram(Protocol):
+    """How one agent program is called and its output read."""
 
     @property
     def name(self) -> str:
         """The name that `--agent` takes."""
 
     @property
-    def greets(self) -> bool:
+    def prints_before_model(self) -> bool:
         """Whether the program prints something before it asks its model for the first time."""
 
     def check(self) -> None:
@@ -145,24 +145,24 @@ class Verifier(Protocol):
         """Run one check to its end, in the worktree or in another folder, for so long at most."""
 
 
-class Room(Protocol):
-    """Where checks see only what would be committed."""
+class CleanCheckout(Protocol):
+    """A folder in which checks see only what would be committed."""
 
     def make(self, tree: str, parent: str) -> str:
-        """Check the tree out as a commit on `parent`; returns where."""
+        """Check the tree out as a commit on `parent`; returns the folder."""
 
     def remove(self) -> None:
-        """Leave no trace of it."""
+        """Delete the checkout."""
 
 
-class Sentry(Protocol):
-    """Watches over files that an attempt may not change."""
+class ProtectedFiles(Protocol):
+    """The files that an attempt may not change."""
 
     def note(self, checkpoint: str, patterns: Sequence[str], files: Sequence[str]) -> None:
-        """Remember the files that fit, as they are before an attempt; `files` only if they are."""
+        """Remember the contents of these files; names that do not exist are skipped."""
 
     def violations(self) -> tuple[Violation, ...]:
-        """What was done since then to what is protected."""
+        """The protected files that differ from what was noted."""
 
 
 class Meter(Protocol):
@@ -239,7 +239,7 @@ class Folder(Protocol):
         """Store the prompt of iteration `n` beside its log."""
 
 
-class Notebook(Protocol):
+class LearningsFile(Protocol):
     """The file for learnings: never committed, never put back."""
 
     def open(self) -> Notes:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.adapters.worktree import Worktree, made
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 
 
 @pytest.fixture
@@ -15,10 +15,10 @@ def repo(tmp_path: Path) -> Worktree:
 
 
 @pytest.fixture
-def wake() -> Wake:
-    return Wake()
+def wake() -> WakePipe:
+    return WakePipe()
 
 
 @pytest.fixture
-def processes(wake: Wake) -> Processes:
+def processes(wake: WakePipe) -> Processes:
     return Processes(wake.fd)

@@ -8,7 +8,7 @@ from tests.e2e.needs import needs_bwrap
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
-from untildone.adapters.sandbox import Containment, Sandbox, sandbox_for, trouble
+from untildone.adapters.sandbox import RunEnvironment, Sandbox, sandbox_for, trouble
 from untildone.domain.agents.agent import Ending
 
 
@@ -19,7 +19,7 @@ def mounts(words: tuple[str, ...], kind: str) -> list[str]:
 def test_later_mounts_cover_earlier_ones(tmp_path: Path) -> None:
     box = Sandbox(("/w",), ("/w/.git/config",))
     own = tmp_path / "own"
-    words = box.enclose(("agent", "-x"), "/w", (str(own),), "/w/.git/scratch")
+    words = box.wrap(("agent", "-x"), "/w", (str(own),), "/w/.git/scratch")
     assert words[0] == "bwrap"
     assert words[-5:] == ("--chdir", "/w", "--", "agent", "-x")
     assert mounts(words, "--ro-bind") == ["/"]
@@ -30,8 +30,8 @@ def test_later_mounts_cover_earlier_ones(tmp_path: Path) -> None:
 
 
 def test_the_network_is_a_choice() -> None:
-    assert "--unshare-net" not in Sandbox().enclose(("x",), "/")
-    assert "--unshare-net" in Sandbox(network=False).enclose(("x",), "/")
+    assert "--unshare-net" not in Sandbox().wrap(("x",), "/")
+    assert "--unshare-net" in Sandbox(network=False).wrap(("x",), "/")
 
 
 def test_what_a_worktree_opens_and_protects(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_a_linked_worktree_protects_the_others(tmp_path: Path) -> None:
 
 
 def test_containment_without_a_sandbox_marks_and_sweeps(tmp_path: Path) -> None:
-    held = Containment({"MARK": "r1"}).around(Command(("x",), tmp_path, {"A": "b"}))
-    assert held == Command(("x",), tmp_path, {"A": "b", "MARK": "r1"}, sweep=True)
+    held = RunEnvironment({"MARK": "r1"}).applied_to(Command(("x",), tmp_path, {"A": "b"}))
+    assert held == Command(("x",), tmp_path, {"A": "b", "MARK": "r1"}, end_descendants=True)
 
 
 def test_why_it_cannot_be_used(processes: Processes, tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_why_it_cannot_be_used(processes: Processes, tmp_path: Path) -> None:
 def test_one_inside_that_cleans_up_on_term_may(processes: Processes, tmp_path: Path) -> None:
     script = "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.02; done"
     said: list[bytes] = []
-    box = Containment({}, Sandbox((str(tmp_path),)))
+    box = RunEnvironment({}, Sandbox((str(tmp_path),)))
     call = Command(("/bin/sh", "-c", script), tmp_path, dict(os.environ), timeout_s=0.5)
-    ended = processes.run(box.around(call), said.append, lambda: False)
+    ended = processes.run(box.applied_to(call), said.append, lambda: False)
     assert (ended.ending, ended.exit_code) == (Ending.TIMEOUT, 7)
     assert b"".join(said) == b"up\nbye\n"
 

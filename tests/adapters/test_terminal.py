@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.inbox import Inbox
 from untildone.adapters.terminal import Person
 from untildone.domain.costs.budget import Budget
@@ -21,7 +21,7 @@ AGAIN = "Please type cleanup or keep (or c, k): "
 
 
 @pytest.fixture
-def inbox(tmp_path: Path, wake: Wake) -> Inbox:
+def inbox(tmp_path: Path, wake: WakePipe) -> Inbox:
     return Inbox(tmp_path, wake)
 
 

@@ -13,7 +13,7 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import discover, exclude_own_files
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.run_folder import RunFolder
 from untildone.domain.run.fact import Opened
 from untildone.domain.run.run import Origin
@@ -115,7 +115,7 @@ def made(folder: Path) -> Worktree:
     folder.mkdir(parents=True, exist_ok=True)
     copy_of(_fill, top)
     shell_git(top, "update-index", "-q", "--refresh")
-    processes = Processes(Wake().fd)
+    processes = Processes(WakePipe().fd)
     return Worktree(top, processes, discover(processes, top))
 
 

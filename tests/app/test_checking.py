@@ -17,7 +17,7 @@ from tests.fakes.plans import (
     measured,
     told,
 )
-from tests.fakes.sentry import FakeSentry
+from tests.fakes.protected_files import FakeProtectedFiles
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.domain.checks.checks import Failing
@@ -174,13 +174,15 @@ TAMPERED = (Violation("check.sh", "changed"),)
 
 
 def test_no_check_runs_after_a_protected_file_was_changed() -> None:
-    loop = FakeLoop((COMPLETE,) * 3, plan=GUARDED, sentry=FakeSentry(TAMPERED))
+    loop = FakeLoop((COMPLETE,) * 3, plan=GUARDED, protected_files=FakeProtectedFiles(TAMPERED))
     run = loop.drive()
     assert outcomes(loop) == [Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE]
     assert "- check.sh (changed)" in run.iterations[0].reason
     assert "- check.sh (changed)" in loop.agent.prompts[1]
     assert len(loop.verifier.calls) == 2
-    assert loop.sentry.noted == [(at, ("tests/**",), ("check.sh",)) for at in ("c0", "c0", "c1")]
+    assert loop.protected_files.noted == [
+        (at, ("tests/**",), ("check.sh",)) for at in ("c0", "c0", "c1")
+    ]
     (said,) = warnings(loop)
     assert "`--no-protect-checks` allows that" in str(said)
     assert "# Protected files" in loop.agent.prompts[0]
@@ -189,7 +191,9 @@ def test_no_check_runs_after_a_protected_file_was_changed() -> None:
 
 def test_protection_needs_no_check() -> None:
     plan = replace(PLAN, protect=("a",))
-    loop = FakeLoop((COMPLETE,) * 3, plan=plan, sentry=FakeSentry((Violation("a", "deleted"),)))
+    loop = FakeLoop(
+        (COMPLETE,) * 3, plan=plan, protected_files=FakeProtectedFiles((Violation("a", "deleted"),))
+    )
     loop.drive()
     assert outcomes(loop)[:2] == [Outcome.VERIFY_FAILED, Outcome.COMPLETE]
     assert warnings(loop) == []
@@ -199,25 +203,25 @@ def test_the_files_of_a_storys_own_check_are_protected() -> None:
     plan = replace(PLAN, story_verify=("2=sh two.sh",))
     loop = FakeLoop((COMPLETE,) * 2, plan=plan)
     loop.drive()
-    assert loop.sentry.noted == [("c1", (), ("two.sh",))]
+    assert loop.protected_files.noted == [("c1", (), ("two.sh",))]
     loop = FakeLoop((COMPLETE,) * 2, plan=replace(plan, protect_checks=False))
     loop.drive()
-    assert loop.sentry.noted == []
+    assert loop.protected_files.noted == []
 
 
 def test_without_protection_nothing_is_looked_at() -> None:
     loop = FakeLoop((COMPLETE,) * 2)
     loop.drive()
-    assert (loop.sentry.noted, loop.sentry.looks) == ([], 0)
+    assert (loop.protected_files.noted, loop.protected_files.looks) == ([], 0)
 
 
 def test_a_plain_loop_compares_with_its_first_files() -> None:
     plan = replace(PLAIN, done=Done.PROMISE, protect=("a",))
-    sentry = FakeSentry((Violation("a", "changed"),))
-    loop = FakeLoop((COMPLETE,) * 2, plan=plan, source=None, sentry=sentry)
+    protected_files = FakeProtectedFiles((Violation("a", "changed"),))
+    loop = FakeLoop((COMPLETE,) * 2, plan=plan, source=None, protected_files=protected_files)
     assert loop.drive().status is Status.DONE
     assert outcomes(loop) == [Outcome.VERIFY_FAILED, Outcome.COMPLETE]
-    assert len(sentry.noted) == 1
+    assert len(protected_files.noted) == 1
 
 
 EVIDENCE = replace(PLAN, evidence=True)
@@ -257,15 +261,15 @@ def test_checks_of_a_plain_loop_do_not_count_because_a_file_is_protected() -> No
     plan = replace(PLAIN, verify=("sh a.sh",), check_files=("a.sh",), limits=ONE_CALL)
     loop = FakeLoop((COMPLETE,), plan=plan, source=None)
     loop.drive()
-    assert (loop.sentry.looks, loop.verifier.calls) == (1, [])
+    assert (loop.protected_files.looks, loop.verifier.calls) == (1, [])
 
 
 def test_checks_in_a_clean_room() -> None:
     plan = replace(PLAN, verify=("a", "b"), clean_room=True, verify_start=True)
     loop = loop_of(plan, a=["", "no"])
     loop.drive()
-    assert set(loop.verifier.folders) == {"room"}
-    assert loop.room.calls == [
+    assert set(loop.verifier.folders) == {"checkout"}
+    assert loop.clean_checkout.calls == [
         *(("tree", "c0"), "removed"),
         *(("tree", "c0"), "removed"),
         *(("tree", "c0"), "removed"),
@@ -282,4 +286,4 @@ def test_a_clean_room_is_left_when_a_check_breaks_down() -> None:
     plan = replace(PLAN, verify=("a",), clean_room=True)
     loop = FakeLoop((COMPLETE,), plan=plan, verifier=verifier)
     assert loop.drive().status is Status.STUCK
-    assert loop.room.calls[-1] == "removed"
+    assert loop.clean_checkout.calls[-1] == "removed"

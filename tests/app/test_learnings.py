@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE, SILENT, failed
+from tests.fakes.learnings_file import FakeLearningsFile
 from tests.fakes.loop import FakeLoop
-from tests.fakes.notebook import FakeNotebook
 from tests.fakes.plans import LIMITS, PLAIN, PLAN
 from untildone.domain.agents.agent import AgentReport
 from untildone.domain.run.run import Done
@@ -17,15 +17,15 @@ def writes(loop: FakeLoop, text: str, then: AgentReport) -> None:
     """The next call adds to the notes."""
 
     def call(notify: Notify) -> AgentReport:
-        assert loop.notebook is not None
-        loop.notebook.text += text
+        assert loop.learnings is not None
+        loop.learnings.text += text
         return then
 
     loop.agent.replies.append(call)
 
 
 def test_a_story_is_shown_what_was_known_at_its_first_call_until_there_is_a_reason() -> None:
-    loop = FakeLoop((), plan=MORE, notebook=FakeNotebook("old\n"))
+    loop = FakeLoop((), plan=MORE, learnings=FakeLearningsFile("old\n"))
     writes(loop, "one\n", SILENT)
     writes(loop, "two\n", failed("no net"))
     writes(loop, "three\n", SILENT)
@@ -36,13 +36,13 @@ def test_a_story_is_shown_what_was_known_at_its_first_call_until_there_is_a_reas
     shown = [[word for word in words if f"{word}\n" in prompt] for prompt in loop.agent.prompts]
     assert shown == [["old"], ["old"], ["old", "one", "two"], ["old"], words]
     assert loop.agent.prompts[0] == loop.agent.prompts[1] == loop.agent.prompts[3]
-    assert loop.notebook is not None
-    assert [text.count("\n") for text in loop.notebook.kept] == [2, 3, 4, 5, 6]
+    assert loop.learnings is not None
+    assert [text.count("\n") for text in loop.learnings.kept] == [2, 3, 4, 5, 6]
 
 
 def test_the_plain_loop_has_the_same_prompt_every_time() -> None:
     plan = replace(PLAIN, done=Done.PROMISE)
-    loop = FakeLoop((), plan=plan, source=None, notebook=FakeNotebook())
+    loop = FakeLoop((), plan=plan, source=None, learnings=FakeLearningsFile())
     writes(loop, "one\n", SILENT)
     writes(loop, "two\n", COMPLETE)
     run = loop.drive()

@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 
-SLOW = {"asyncio", "click", "dataclasses", "json", "msgspec", "pathlib", "re", "rich", "subprocess"}
+SLOW = {"asyncio", "click", "dataclasses", "json", "msgspec", "pathlib", "re", "rich"}
+SLOW |= {"subprocess", "yaml"}
 
 
 def imported(*arguments: str) -> set[str]:

@@ -3,7 +3,7 @@
 `python -m tests.docs.pages` writes them again; a test compares. In a page, what stands between
 `<!-- made: NAME -->` and `<!-- end: NAME -->` is made; everything else is written by hand. The
 words in the last column of a made table may be written by hand too and stay; those of a new
-setting are its help.
+setting are its help. An agent without a section gets one.
 """
 
 import json
@@ -18,13 +18,13 @@ from typing import Any
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import Place
+from untildone.adapters.agents.program import HomePath
 from untildone.domain.agents.agent import Intent, Invocation, Permissions, Session
+from untildone.interfaces.cli.command_table import COMMANDS
 from untildone.interfaces.cli.init import meaning
 from untildone.interfaces.cli.main import cli
-from untildone.interfaces.cli.overview import COMMANDS
 from untildone.settings.settings import PROGRAMS, SETTINGS
-from untildone.wiring.agents import program
+from untildone.wiring.agents import known_program
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -98,27 +98,27 @@ def iteration_table(block: str) -> str:
 def agent_table(name: str, block: str) -> str:
     """How an agent is called, where it writes and what shows a login."""
     del block
-    agent = program(name)
-    ways, asked = agent.ways, Intent("", "WORKTREE", "SCRATCH")
+    agent = known_program(name)
+    spec, asked = agent.spec, Intent("", "WORKTREE", "SCRATCH")
     full = agent.invocation(asked)
     going_on = agent.invocation(replace(asked, model="MODEL", resume=Session("ID")))
-    rows = [["install", f"`{ways.install}`"], ["call", _call(full)]]
-    if Permissions.EDITS in ways.grants:
+    rows = [["install", f"`{spec.install}`"], ["call", _call(full)]]
+    if Permissions.EDITS in spec.grants:
         edits = agent.invocation(replace(asked, permissions=Permissions.EDITS))
         added = {k: v for k, v in edits.env.items() if full.env.get(k) != v}
         rows.append(["with `--permissions edits`", _call(edits, added)])
     else:
         rows.append(["with `--permissions edits`", "refused"])
     rows.append(["with a model, going on with a conversation", _call(going_on)])
-    env = [f"{k}={v}" for k, v in full.env.items() if k not in ways.root_env]
+    env = [f"{k}={v}" for k, v in full.env.items() if k not in spec.root_env]
     rows.append(["environment", _words(env)])
-    if ways.root_env:
-        rows.append(["as root also", _words(f"{k}={v}" for k, v in ways.root_env.items())])
-    rows.append(["taken out of its environment", _words(ways.unset)])
-    rows.append(["its own files", ", ".join(map(_place, ways.places))])
-    if ways.login:
-        rows.append(["log in", ways.login.how])
-        seen = [*map(_words, [ways.login.variables]), *map(_place, ways.login.files)]
+    if spec.root_env:
+        rows.append(["as root also", _words(f"{k}={v}" for k, v in spec.root_env.items())])
+    rows.append(["taken out of its environment", _words(spec.unset)])
+    rows.append(["its own files", ", ".join(map(_place, spec.writable))])
+    if spec.login:
+        rows.append(["log in", spec.login.how])
+        seen = [*map(_words, [spec.login.variables]), *map(_place, spec.login.files)]
         rows.append(["a login is seen by", ", ".join(seen)])
     lines = [f"| {what} | {words or '–'} |" for what, words in rows]
     return "\n".join(["| | |", "| --- | --- |", *lines]) + "\n"
@@ -130,9 +130,9 @@ def _call(call: Invocation, env: Mapping[str, str] | None = None) -> str:
     return f"`{' '.join([*given, words])}`"
 
 
-def _place(place: Place) -> str:
+def _place(place: HomePath) -> str:
     moved = "/".join(filter(None, (f"${place.variable}", place.below)))
-    return f"`{place.usual}`" + (f" or `{moved}`" if place.variable else "")
+    return f"`{place.default}`" + (f" or `{moved}`" if place.variable else "")
 
 
 def _words(words: Iterable[str]) -> str:
@@ -178,7 +178,8 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "iteration": iteration_table,
     **{f"agent-{name}": partial(agent_table, name) for name in PROGRAMS},
 }
-PAGES = ("agents.md", "cli.md", "configuration.md", "state-file.md")
+AGENTS_PAGE = "agents.md"
+PAGES = (AGENTS_PAGE, "cli.md", "configuration.md", "state-file.md")
 
 
 def made(text: str) -> str:
@@ -186,7 +187,18 @@ def made(text: str) -> str:
     return _BLOCK.sub(lambda m: m[1] + MAKERS[m[2]](m[0]) + m[3], text)
 
 
+def with_new_agents(text: str) -> str:
+    """The page of the agents with an empty section for each that has none yet."""
+    for name in PROGRAMS:
+        marks = f"<!-- made: agent-{name} -->\n<!-- end: agent-{name} -->"
+        if f"<!-- made: agent-{name} -->" not in text:
+            text = f"{text.rstrip()}\n\n## {name}\n\n{marks}\n"
+    return text
+
+
 if __name__ == "__main__":
     for name in PAGES:
         page = DOCS / name
-        page.write_text(made(page.read_text(encoding="utf-8")), encoding="utf-8")
+        text = page.read_text(encoding="utf-8")
+        text = with_new_agents(text) if name == AGENTS_PAGE else text
+        page.write_text(made(text), encoding="utf-8")

@@ -20,6 +20,8 @@ TESTS = (
     "tests/conftest.py",
     "tests/contracts/test_story_source.py",
     "tests/fakes/source.py",
+    "tests/fakes/story_files.py",
+    "tests/fakes/trackers.py",
 )
 VALUES = (Kind, Found, Options, Rules, Story, Task, StoryBook, Remark, StoryContext)
 

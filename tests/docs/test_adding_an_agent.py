@@ -12,19 +12,15 @@ import pytest
 from msgspec.structs import fields
 
 from tests.docs.pages import DOCS, ROOT
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
 from untildone.domain.agents.agent import Kind, Reading, Session, Trouble, Usage
 
 PAGE = (DOCS / "adding-an-agent.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^<!-- (file|edit): (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _REFERENCE = re.compile(r"^### `(\w+)`\n(.*?)(?=^###|\Z)", re.MULTILINE | re.DOTALL)
-TESTS = (
-    "tests/adapters/agents/streams.py",
-    "tests/adapters/agents/test_broken_streams.py",
-    "tests/conftest.py",
-    "tests/contracts/test_dialect.py",
-)
-VALUES = (Ways, Grant, Place, Login, Reading, Usage, Session, Trouble)
+# The rest of the tests takes longer to collect than these to run.
+SUITES = ("tests/adapters/agents", "tests/contracts", "tests/test_settings.py")
+VALUES = (AgentSpec, Grant, HomePath, Login, Reading, Usage, Session, Trouble)
 
 
 def edited(text: str, diff: str) -> str:
@@ -38,13 +34,13 @@ def edited(text: str, diff: str) -> str:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The source and some tests, with everything that the page adds."""
+    """The source, the tests and the documents, with everything that the page adds."""
     top = tmp_path / "untildone"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src", top / "src", ignore=ignored)
-    for name in (*TESTS, "pyproject.toml"):
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, top / name)
+    ignored = shutil.ignore_patterns("__pycache__", ".*")
+    for name in ("src", "tests", "docs"):
+        shutil.copytree(ROOT / name, top / name, ignore=ignored)
+    for path in (*ROOT.glob("*.md"), ROOT / "pyproject.toml"):
+        shutil.copy(path, top)
     for how, name, code in _BLOCK.findall(PAGE):
         path = top / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,12 +71,16 @@ def call(copy: Path, *words: str, cwd: Path | None = None) -> str:
 
 
 def test_the_tests_of_the_page_pass_and_the_suites_take_it_in(copy: Path) -> None:
-    said = call(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", "-k", "acme", "tests")
+    said = call(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", "-k", "acme", *SUITES)
     assert set(re.findall(r"^PASSED tests/(\S+?)::", said, re.MULTILINE)) == {
         "adapters/agents/test_acme.py",
         "adapters/agents/test_broken_streams.py",
-        "contracts/test_dialect.py",
+        "contracts/test_agent_program.py",
     }
+    call(copy, "tests.docs.pages")
+    # Of the documents, only those that name every agent; the rest is tested where it stands.
+    names = "made_pages or no_row_of_a_made_table or agents_page"
+    call(copy, "pytest", "-q", "-p", "no:cacheprovider", "-k", names, "tests/docs/test_docs.py")
     added = [name for _, name, _ in _BLOCK.findall(PAGE) if name.endswith(".py")]
     call(copy, "ruff", "check", "-q", "--no-cache", *added)
     call(copy, "ruff", "format", "-q", "--no-cache", "--check", *added)

@@ -166,7 +166,7 @@ class Live:
         with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as file:
             file.write(words)
 
-    def warden(self) -> int:
+    def watchdog(self) -> int:
         """The process that ends the loop's programs; its command line is the loop's."""
         lines = dict(command_lines())
         below = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
@@ -174,8 +174,8 @@ class Live:
         return found
 
     def kill_unguarded(self) -> None:
-        """SIGKILL for the warden and then for the loop."""
-        os.kill(self.warden(), signal.SIGKILL)
+        """SIGKILL for the watchdog and then for the loop."""
+        os.kill(self.watchdog(), signal.SIGKILL)
         self.signal(signal.SIGKILL)
         self.wait()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tests.e2e.bench import Bench
 
 
+ROW = re.compile(r"test_S\d+(_[A-Z]\d+)*")
 VARIANT = {"checkpoint", "variant"}
 
 
@@ -34,8 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         on_push = (turn + turn // len(same)) % len(same)
         for item in same[:on_push] + same[on_push + 1 :]:
             item.add_marker("full")
-    rows = (item for item in items if item.name.startswith("test_S0"))
-    for item in {item.nodeid.partition("[")[0]: item for item in rows}.values():
+    rows = ((row[0], item) for item in items if (row := ROW.match(item.name)))
+    for item in dict(rows).values():
         item.add_marker("installed")
 
 

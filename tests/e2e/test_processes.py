@@ -87,7 +87,7 @@ def test_none_outlives_a_loop_that_is_told_to_end(
 
 def test_none_outlives_a_killed_loop_and_the_next_start_names_them(bench: Bench) -> None:
     live = loose_loop(bench)
-    warden = live.warden()
+    watchdog = live.watchdog()
     stranger = subprocess.Popen(
         [sys.executable, "-IS", "-c", "import time; time.sleep(60)"], start_new_session=True
     )
@@ -95,7 +95,7 @@ def test_none_outlives_a_killed_loop_and_the_next_start_names_them(bench: Bench)
         live.signal(signal.SIGKILL)
         live.wait()
         none_lives(bench)
-        until(lambda: not Path(f"/proc/{warden}").exists(), what="the end of the warden")
+        until(lambda: not Path(f"/proc/{watchdog}").exists(), what="the end of the watchdog")
         bench.plan()
         result = bench.run(*RESUME).ok()
         assert stranger.poll() is None
@@ -109,7 +109,7 @@ def test_none_outlives_a_killed_loop_and_the_next_start_names_them(bench: Bench)
     assert "left running" not in bench.run("status").ok().stderr
 
 
-def test_without_a_warden_the_next_start_ends_and_names_them(bench: Bench) -> None:
+def test_without_a_watchdog_the_next_start_ends_and_names_them(bench: Bench) -> None:
     live = loose_loop(bench)
     live.kill_unguarded()
     assert len(bench.processes()) >= COUNT

@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 
 from tests.fakes.agent import FakeAgent, Reply
 from tests.fakes.checkpoint import FakeCheckpoint
+from tests.fakes.clean_checkout import FakeCleanCheckout
 from tests.fakes.clock import FakeClock
 from tests.fakes.folder import FakeFolder
 from tests.fakes.human import FakeHuman
+from tests.fakes.learnings_file import FakeLearningsFile
 from tests.fakes.mail import FakeMail
 from tests.fakes.meter import FakeMeter
-from tests.fakes.notebook import FakeNotebook
 from tests.fakes.plans import ORIGIN, PLAN
+from tests.fakes.protected_files import FakeProtectedFiles
 from tests.fakes.record import FakeRecord
-from tests.fakes.sentry import FakeRoom, FakeSentry
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.app.orchestrator import drive
@@ -36,15 +37,15 @@ class FakeLoop:
     source: FakeSource | None = field(default_factory=lambda: FakeSource(STORIES))
     checkpoint: FakeCheckpoint = field(default_factory=FakeCheckpoint)
     verifier: FakeVerifier = field(default_factory=FakeVerifier)
-    room: FakeRoom = field(default_factory=FakeRoom)
-    sentry: FakeSentry = field(default_factory=FakeSentry)
+    clean_checkout: FakeCleanCheckout = field(default_factory=FakeCleanCheckout)
+    protected_files: FakeProtectedFiles = field(default_factory=FakeProtectedFiles)
     meter: FakeMeter = field(default_factory=FakeMeter)
     mail: FakeMail = field(default_factory=FakeMail)
     record: FakeRecord = field(default_factory=FakeRecord)
     folder: FakeFolder = field(default_factory=FakeFolder)
     clock: FakeClock = field(default_factory=FakeClock)
     template: str = ""
-    notebook: FakeNotebook | None = None
+    learnings: FakeLearningsFile | None = None
     archive: Callable[[], str] | None = None
 
     def __post_init__(self) -> None:
@@ -58,8 +59,8 @@ class FakeLoop:
             source=self.source,
             checkpoint=self.checkpoint,
             verifier=self.verifier,
-            sentry=self.sentry,
-            room=self.room,
+            protected_files=self.protected_files,
+            clean_checkout=self.clean_checkout,
             meter=self.meter,
             mail=self.mail,
             human=self.human,
@@ -68,7 +69,7 @@ class FakeLoop:
             clock=self.clock,
             cwd="/work",
             template=self.template,
-            notebook=self.notebook,
+            learnings=self.learnings,
             archive=self.archive,
         )
         return RunDriver(ports, run or begin(Started(self.plan), self.clock.now()), ORIGIN)

@@ -48,16 +48,20 @@ class FakeSource:
         book = self.load()
         if book.find(story.key) is None:
             raise StoryLost(f"{PATH}: the story is not there any more: {story.id}")
+        left = {task.id for now in book.stories for task in now.tasks}
+        others = [other for other in before.stories if other.key != story.key]
+        if gone := [other.id for other in others if _open(other) - left]:
+            raise StoryLost(f"{PATH}: open work of other stories is gone: {', '.join(gone)}")
         remarks = []
         for now in book.stories:
             earlier = before.find(now.key)
             for task in now.tasks:
-                was_open = earlier is not None and task.id in _open(earlier)
-                if now.key == story.key and not task.done:
+                if now.key == story.key:
                     self._set(task, "x")
-                elif now.key != story.key and task.done and was_open:
-                    self._set(task, " ")
-                    remarks.append(f"A box of another story was taken back: {task.id}")
+                elif earlier and task.done == (task.id in _open(earlier)):
+                    self._set(task, " " if task.done else "x")
+                    how = "taken back" if task.done else "ticked again"
+                    remarks.append(f"A box of another story was {how}: {task.id}")
         return tuple(remarks)
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from tests.adapters.sessions.test_formats import lines, put
+from tests.adapters.sessions.test_session_files import lines, put
 from tests.interfaces import ccusage
 from untildone.adapters.sessions.prices import load
 from untildone.interfaces.cli.main import cli

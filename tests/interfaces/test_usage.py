@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from tests.adapters.sessions.test_formats import goose, lines, put
+from tests.adapters.sessions.test_session_files import goose, lines, put
 from tests.adapters.worktree import made
-from untildone.commands.time_span import span
+from untildone.commands.usage import span
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.main import cli
 

@@ -106,7 +106,9 @@ _MASKS = (
 )
 # A state in YAML that goes on below its line cannot be told from other text by a pattern.
 _FOLDED_STATE = re.compile(
-    rb"(?m)^[ \t-]*(?:" + _KEYS + rb")[ \t]*:[^\n]*\n(?:[ \t\r]*\n)*[ \t]+[^\s:]+(?![^\n]*:)"
+    rb"(?m)^[ \t-]*(?:" + _KEYS + rb")[ \t]*:"
+    rb"(?:[^\n]*\n(?:[ \t\r]*\n)*[ \t]+[^\s:]+(?![^\n]*:)|[ \t]*(?:'[^'\n]*|\"[^\"\n]*)\n)"
+    rb"|[{,][ \t]*[\"']?(?:" + _KEYS + rb")[\"']?[ \t]*+:[^,}\n]*+\n"
 )
 _BAD_ID = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|^[/.]|[/.]$|\.lock$|^$|[\ud800-\udfff]")
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.fakes.story_files import SAMPLES, Row
+
 CORPUS = Path(__file__).parents[1] / "corpus"
 
 
@@ -224,3 +226,16 @@ BESIDE: dict[str, dict[str, bytes]] = {
     "bmad": {f"{_SPRINT}/sprint-status.yaml": _TRACKING[0]},
     "bmad/tracking": {f"{_SPRINT}/1-2-log-in.md": _BMAD[0]},
 }
+
+
+def _add_sample(name: str) -> None:
+    """A source without realistic files is tried with those of the contract."""
+    rows = (Row("Log in"), Row("Log out", done=True), Row("Pay"))
+    first, *others = [(path, text.encode()) for path, text in SAMPLES[name].files(rows).items()]
+    PLACES[name] = (SAMPLES[name].change, first[0])
+    SEEDS[name] = (first[1],)
+    BESIDE[name] = dict(others)
+
+
+for _name in SAMPLES.keys() - SEEDS.keys():
+    _add_sample(_name)

@@ -34,7 +34,7 @@ class Sandbox(Struct, frozen=True):
     protected: tuple[str, ...] = ()
     network: bool = True
 
-    def enclose(
+    def wrap(
         self, argv: Sequence[str], cwd: str, writable: Sequence[str] = (), scratch: str = ""
     ) -> tuple[str, ...]:
         """The call of bubblewrap that runs `argv` inside.
@@ -46,7 +46,7 @@ class Sandbox(Struct, frozen=True):
         if not self.network:
             words.append("--unshare-net")
         words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        # Later mounts cover earlier ones. A missing path is passed over: a mount point that
+        # Later mounts cover earlier ones. A missing path is skipped: a mount point that
         # bubblewrap makes for itself would stay behind as an empty file.
         words += _mounts("--bind-try", [*self.writable, *map(_real, writable)])
         words += _mounts("--ro-bind-try", self.protected)
@@ -54,19 +54,21 @@ class Sandbox(Struct, frozen=True):
         return (*words, "--chdir", cwd, "--", *argv)
 
 
-class Containment(Struct, frozen=True):
-    """What holds the programs of a run: the marks a later loop knows them by, maybe a sandbox."""
+class RunEnvironment(Struct, frozen=True):
+    """What every program of a run gets: marks that a later loop knows it by, maybe a sandbox."""
 
     marks: Mapping[str, str]
     sandbox: Sandbox | None = None
 
-    def around(self, command: Command, writable: Sequence[str] = (), scratch: str = "") -> Command:
-        """The command with its marks, inside the sandbox if there is one, swept at its end."""
-        held = replace(command, env={**(command.env or {}), **self.marks}, sweep=True)
+    def applied_to(
+        self, command: Command, writable: Sequence[str] = (), scratch: str = ""
+    ) -> Command:
+        """The command with its marks, inside the sandbox if there is one."""
+        marked = replace(command, env={**(command.env or {}), **self.marks}, end_descendants=True)
         if self.sandbox is None:
-            return held
-        argv = self.sandbox.enclose(command.argv, str(command.cwd), writable, scratch)
-        return replace(held, argv=argv, enclosed=True)
+            return marked
+        argv = self.sandbox.wrap(command.argv, str(command.cwd), writable, scratch)
+        return replace(marked, argv=argv, sandboxed=True)
 
 
 def sandbox_for(
@@ -87,7 +89,7 @@ def cache_folder(environ: Mapping[str, str]) -> str:
 
 def trouble(processes: Processes, folder: Path) -> str:
     """Why bubblewrap cannot be used on this machine, or nothing."""
-    call = Sandbox(network=False).enclose(("true",), "/")
+    call = Sandbox(network=False).wrap(("true",), "/")
     answer = processes.capture(Command(call, folder, timeout_s=PROBE_WAIT_S), lambda: False)
     if answer.ok:
         return ""

@@ -31,14 +31,14 @@ def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
     _note_protected_files(driver, lane.checkpoint, own_checks)
     _note_open_tasks(driver)
     ports.meter.start()
-    notes = ports.notebook.open() if ports.notebook else Notes()
+    notes = ports.learnings.open() if ports.learnings else Notes()
     intent = _intent(driver, step, notes)
     log_file = ports.folder.log_file(step.n)
     driver.record(_started(driver.run, step, intent, log_file, own_checks, notes))
     driver.has_called = True
     report = ports.agent.run(intent, driver.run.plan.limits, log_file, _notifier(driver))
-    if ports.notebook:
-        ports.notebook.keep()
+    if ports.learnings:
+        ports.learnings.keep()
     for denied in report.reading.denied:
         driver.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
     commits = ports.checkpoint.commits(lane.checkpoint)
@@ -58,7 +58,7 @@ def _note_protected_files(driver: RunDriver, checkpoint: str, own_checks: tuple[
     # A plain loop keeps what an iteration did: its files are compared with the first ones.
     first = not (plan.plain and driver.has_called)
     if first and (files or plan.protect):
-        driver.ports.sentry.note(checkpoint, plan.protect, files)
+        driver.ports.protected_files.note(checkpoint, plan.protect, files)
 
 
 def _intent(driver: RunDriver, step: s.RunAttempt, notes: Notes) -> Intent:

@@ -12,15 +12,15 @@ from untildone.domain.run.run import Iteration, Origin, Run
 from untildone.ports import (
     Agent,
     Checkpoint,
+    CleanCheckout,
     Clock,
     Folder,
     Human,
+    LearningsFile,
     Mail,
     Meter,
-    Notebook,
+    ProtectedFiles,
     Record,
-    Room,
-    Sentry,
     StorySource,
     Verifier,
 )
@@ -33,8 +33,8 @@ class Ports(Struct, frozen=True):
     source: StorySource | None
     checkpoint: Checkpoint
     verifier: Verifier
-    sentry: Sentry
-    room: Room
+    protected_files: ProtectedFiles
+    clean_checkout: CleanCheckout
     meter: Meter
     mail: Mail
     human: Human
@@ -43,7 +43,7 @@ class Ports(Struct, frozen=True):
     clock: Clock
     cwd: str
     template: str = ""
-    notebook: Notebook | None = None
+    learnings: LearningsFile | None = None
     archive: Callable[[], str] | None = None
 
 

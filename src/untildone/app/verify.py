@@ -85,9 +85,9 @@ def _place(driver: RunDriver, checkpoint: str) -> Iterator[str]:
         return
     tree = ports.checkpoint.pending(checkpoint).tree
     try:
-        yield ports.room.make(tree, checkpoint)
+        yield ports.clean_checkout.make(tree, checkpoint)
     finally:
-        ports.room.remove()
+        ports.clean_checkout.remove()
 
 
 def _tampered(driver: RunDriver, iteration: Iteration) -> str:
@@ -95,7 +95,7 @@ def _tampered(driver: RunDriver, iteration: Iteration) -> str:
     plan = driver.run.plan
     if not (plan.protected or iteration.checks):
         return ""
-    found = driver.ports.sentry.violations()
+    found = driver.ports.protected_files.violations()
     if not found:
         return ""
     if any(violation.path in plan.check_files for violation in found):

@@ -4,11 +4,13 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from untildone.domain.agents.agent import Usage
 from untildone.domain.run.machine import awaits_person, tries_checks
 from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status
 from untildone.domain.run.spending import forecast, standing
 
 SCHEMA_VERSION = 1
+NOT_USED = Usage()
 KNOWN_FIELDS = (
     "change_id",
     "status",
@@ -56,33 +58,33 @@ KNOWN_FIELDS = (
 
 def entry(iteration: Iteration) -> dict[str, object]:
     """An iteration as the state file shows it; some fields only when they say something."""
-    usage = iteration.usage
+    usage = iteration.usage or NOT_USED
     fields: dict[str, object] = {
         "n": iteration.n,
         "started": iteration.started,
         "ended": iteration.ended,
         "done_check": iteration.done_check,
         "commits": iteration.commits,
-        "tokens_used": usage.total if usage else 0,
+        "tokens_used": usage.total,
         "story_id": iteration.story_id,
         "attempt": iteration.attempt,
         "outcome": iteration.outcome,
         "outcome_class": iteration.outcome_class,
         "reason": iteration.reason,
-        "input_tokens": usage.input_tokens if usage else 0,
-        "output_tokens": usage.output_tokens if usage else 0,
-        "cache_read_tokens": usage.cache_read_tokens if usage else 0,
-        "cache_write_tokens": usage.cache_write_tokens if usage else 0,
-        "reasoning_tokens": usage.reasoning_tokens if usage else 0,
-        "cost_usd": usage.cost_usd if usage else None,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cost_usd": usage.cost_usd,
         "agent": iteration.agent,
-        "model": (usage.model if usage else "") or iteration.model,
+        "model": usage.model or iteration.model,
         "log_file": iteration.log_file,
         "saved_ref": iteration.saved_ref,
     }
     if iteration.timed_out:
         fields["timed_out"] = True
-    if usage and usage.estimated:
+    if usage.estimated:
         fields["tokens_estimated"] = True
     return codec_ready(fields)
 
@@ -167,10 +169,8 @@ def parked(run: Run) -> list[dict[str, object]]:
 def phase(run: Run) -> str:
     """The finer word for where a run stands."""
     lane = run.lanes[0]
-    if run.closed or run.abandoned:
-        return "ended"
-    if run.ended:
-        return "stopped" if run.status is Status.STOPPED else "awaiting_choice"
+    if run.closed or run.abandoned or run.ended:
+        return _end_phase(run)
     if run.origin is None:
         return "opening"
     if lane.iteration:
@@ -184,6 +184,12 @@ def phase(run: Run) -> str:
     if awaits_person(run):
         return "awaiting_person"
     return "verifying" if tries_checks(run) else "choosing_story"
+
+
+def _end_phase(run: Run) -> str:
+    if run.closed or run.abandoned:
+        return "ended"
+    return "stopped" if run.status is Status.STOPPED else "awaiting_choice"
 
 
 def _over(run: Run) -> dict[str, object] | None:

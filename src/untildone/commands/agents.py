@@ -5,15 +5,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.agents.program import Program
+from untildone.adapters.agents.program import KnownProgram
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.domain.agents.agent import Ending, Intent, Permissions
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.settings.settings import PROGRAMS, Settings
-from untildone.wiring.agents import program
+from untildone.wiring.agents import known_program
 
 VERSION_WAIT_S = 10
 
@@ -40,16 +40,16 @@ class Found(Struct, frozen=True):
 
 def agents(settings: Settings, folder: Path) -> Iterator[Found]:
     """Every agent that is a program, one by one as the versions come in."""
-    processes = Processes(Wake().fd)
+    processes = Processes(WakePipe().fd)
     for name in PROGRAMS:
-        yield look(processes, program(name), settings, folder)
+        yield look(processes, known_program(name), settings, folder)
 
 
-def look(processes: Processes, agent: Program, settings: Settings, folder: Path) -> Found:
+def look(processes: Processes, agent: KnownProgram, settings: Settings, folder: Path) -> Found:
     """One agent, asked for its version if it is installed."""
-    ways, path = agent.ways, agent.path()
+    spec, path = agent.spec, agent.path()
     version, why = _version(processes, path, folder) if path else ("", "not installed")
-    chosen = ways.name == settings.agent
+    chosen = spec.name == settings.agent
     intent = Intent(
         prompt="",
         cwd=str(folder),
@@ -62,13 +62,13 @@ def look(processes: Processes, agent: Program, settings: Settings, folder: Path)
     except UserError:
         call = None
     return Found(
-        name=ways.name,
+        name=spec.name,
         path=path,
         version=version,
         why=why,
         logged_in=agent.logged_in(),
-        login=ways.login.how if ways.login else "",
-        install=ways.install,
+        login=spec.login.how if spec.login else "",
+        install=spec.install,
         permissions=settings.permissions,
         call=call.argv if call else (),
         environment=dict(call.env) if call else {},
@@ -77,7 +77,7 @@ def look(processes: Processes, agent: Program, settings: Settings, folder: Path)
 
 
 def _version(processes: Processes, path: str, folder: Path) -> tuple[str, str]:
-    asked = Command((path, "--version"), folder, timeout_s=VERSION_WAIT_S, sweep=True)
+    asked = Command((path, "--version"), folder, timeout_s=VERSION_WAIT_S, end_descendants=True)
     answer = processes.capture(asked, lambda: False)
     said = plain(answer.stdout.decode(errors="replace")).strip().partition("\n")[0][:80]
     if answer.ok and said:

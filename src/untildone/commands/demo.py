@@ -14,10 +14,9 @@ from msgspec import Struct
 
 from untildone.adapters.git.git import Git
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
-from untildone.commands.drive import Ended
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.commands.plan import Wanted
-from untildone.commands.run import Session
+from untildone.commands.run import Ended, LoopProcess, start
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Run
@@ -53,9 +52,9 @@ def project(keep: Path | None, *, fast: bool) -> Iterator[Repository]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def play(session: Session, on_complete: str) -> Ended:
+def play(process: LoopProcess, on_complete: str) -> Ended:
     """`untildone run` with flags; the person's own settings stay out of it."""
-    place = session.repository.place
+    place = process.repository.place
     flags: dict[str, object] = {
         "agent": "scripted",
         "script": str(place.git_dir / SCRIPT),
@@ -63,7 +62,7 @@ def play(session: Session, on_complete: str) -> Ended:
         "on_complete": on_complete,
     }
     nobody = {"HOME": str(place.git_dir), "XDG_CONFIG_HOME": str(place.git_dir)}
-    return session.start(load(place.top, nobody, flags), flags, Wanted(CHANGE))
+    return start(process, load(place.top, nobody, flags), flags, Wanted(CHANGE))
 
 
 def summary(repository: Repository, run: Run) -> Summary:
@@ -102,7 +101,7 @@ def _empty(folder: Path) -> Path:
 
 def _made(folder: Path, *, fast: bool) -> Repository:
     source = resources.files("untildone").joinpath("demo")
-    git = Git(Processes(Wake().fd), folder)
+    git = Git(Processes(WakePipe().fd), folder)
     # An empty template: hooks and excludes of the person's own template have no place here.
     git.do("init", "-q", "--template=", "-b", "main")
     # Only in this repository, so that the demo needs no identity and leaves the person's alone.

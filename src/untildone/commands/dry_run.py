@@ -7,11 +7,9 @@ from msgspec.structs import replace
 
 from untildone.app.brief import Place, intent_of
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
-from untildone.commands.flagged_files import Asking
-from untildone.commands.plan import Wanted, given_budgets, pick_change
-from untildone.commands.plan_checks import with_detected
-from untildone.commands.raise_budget import refuse_spent
+from untildone.commands.plan import Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
+    Asking,
     all_done,
     branch_of_run,
     cut_short_closing,
@@ -20,6 +18,7 @@ from untildone.commands.start_checks import (
     plan_to_go_on,
     ready,
     refuse_ended,
+    refuse_spent,
     refuse_unfinished,
     run_of_branch,
 )
@@ -31,13 +30,13 @@ from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.stories.story import StoryBook
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents, dialect
-from untildone.wiring.learnings import notebook_of
+from untildone.wiring.agents import agent_program, check_agents
+from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
 from untildone.wiring.sources import source_of
 from untildone.wiring.user_files import template_of
-from untildone.wiring.worktrees import holder
+from untildone.wiring.worktrees import worktree_running
 
 SCRATCH = "(a private folder)"
 
@@ -66,21 +65,21 @@ def dry_run(
 ) -> DryRun:
     """Look, and touch nothing: no lock, no file, no ref, no object."""
     change = pick_change(repo, wanted)
-    repo = holder(repo, change, tidy=False)
+    repo = worktree_running(repo, change, tidy=False)
     refusal = repo.lock.refusal()
     newest = repo.latest()
     if newest and cut_short_closing(newest) and not refusal:
         idle = f"The {newest.choice} of `{newest.plan.change_id}` was cut short: it comes first."
         return DryRun(newest.plan, _origin(newest), going_on=True, idle=idle)
-    branch = branch_of_run(repo)
+    branch = branch_of_run(repo, newest)
     if goes_on(repo, branch, change):
-        run = run_of_branch(repo, change, wanted.task)
+        run = run_of_branch(repo, newest, change, wanted.task)
         if not refusal:
             refuse_spent(run, given_budgets(flags), repo.place.top)
         found = _going_on(repo, run, settings, flags)
     else:
         if not refusal:
-            refuse_unfinished(repo, branch)
+            refuse_unfinished(repo, newest, branch)
         found = _starting(repo, settings, wanted, change)
     return replace(found, refusal=refusal)
 
@@ -119,14 +118,14 @@ def _rehearsed(repo: Repository, dry: DryRun, run: Run, now: datetime) -> DryRun
     source = source_of(plan, top)
     if dry.idle:
         return replace(dry, book=source.load() if source else None)
-    template, notebook = template_of(top, plan.prompt_template), notebook_of(plan, top)
-    notes = notebook.look() if notebook else Notes()
+    template, learnings = template_of(top, plan.prompt_template), learnings_file_of(plan, top)
+    notes = learnings.look() if learnings else Notes()
     told = rehearse(run, dry.origin, source, now, template, notes)
     dry = replace(dry, told=told, book=told.run.book)
     if told.call is None:
         return dry
     intent = intent_of(told.run, told.call, told.prompt, Place(str(top), SCRATCH), now)
-    agent = dialect(intent.agent, plan.agent_cmd, plan.script, top)
+    agent = agent_program(intent.agent, plan.agent_cmd, plan.script, top)
     return replace(dry, intent=intent, invocation=agent.invocation(intent))
 
 

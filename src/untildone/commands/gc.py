@@ -3,7 +3,7 @@
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,15 +13,13 @@ from msgspec import Struct
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import run_ids
-from untildone.commands import disk_usage
 from untildone.commands.control import for_people
-from untildone.commands.status import homes, replayed
 from untildone.domain.errors import UserError
 from untildone.domain.run import retention
 from untildone.domain.run.retention import Recorded, Rule, SavedRef
 from untildone.domain.run.run import Run
 from untildone.settings.load import load
-from untildone.wiring.repository import Repository
+from untildone.wiring.repository import Repository, homes, replayed
 
 LONGEST_DAYS = 100_000
 REMOVED = "removed"
@@ -99,9 +97,9 @@ def find(repository: Repository, wanted: Rule, busy: frozenset[Path]) -> Old:
     staying = [ref.commit for ref in refs if ref.name not in gone]
     old = [known[run.run_id] for run in retention.old_runs(records, wanted)]
     return Old(
-        tuple(OldRun(run, folder, disk_usage.of_folder(folder)) for run, folder in old),
+        tuple(OldRun(run, folder, bytes_of_folder(folder)) for run, folder in old),
         leaving,
-        disk_usage.of_objects(git, [ref.commit for ref in leaving], staying) if leaving else 0,
+        bytes_of_objects(git, [ref.commit for ref in leaving], staying) if leaving else 0,
     )
 
 
@@ -182,3 +180,28 @@ def _delete(folder: Path) -> None:
             if not inside.is_symlink():
                 inside.chmod(stat.S_IRWXU)
     shutil.rmtree(folder)
+
+
+def bytes_of_objects(git: Git, commits: Iterable[str], others: Iterable[str] = ()) -> int | None:
+    """Bytes on disk that only these commits keep: no branch, tag, stash, HEAD nor the others.
+
+    None if git cannot tell, for example because objects are missing.
+    """
+    rows = "".join(f"{commit}\n" for commit in [*commits, *(f"^{other}" for other in others)])
+    counted = ("rev-list", "--objects", "--disk-usage", "--stdin")
+    answer = git.ask(
+        *counted, "--not", f"--exclude={retention.PREFIX}*", "--all", stdin=rows.encode()
+    )
+    return int(answer.stdout) if answer.ok else None
+
+
+def bytes_of_folder(path: Path) -> int:
+    """Bytes in the files of a folder."""
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            try:
+                total += (Path(folder) / name).lstat().st_size
+            except OSError:
+                continue  # removed meanwhile
+    return total

@@ -1,15 +1,17 @@
 """From settings and what is in the repository to a plan: source, done criterion, limits."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from untildone.adapters.checks.detect import LOOKED_FOR, detect
 from untildone.adapters.git.repository import head_of, slug
 from untildone.adapters.sessions.meter import split_command
-from untildone.commands.plan_checks import files_of_checks, not_asked_for, with_detected
+from untildone.domain.checks.check_files import named_files
+from untildone.domain.checks.checks import AUTO, Level, in_force, parse
 from untildone.domain.costs.budget import Budget, merged, read
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Done, Limits, Plan
@@ -32,6 +34,10 @@ from untildone.wiring.user_files import template_of
 
 PLAIN_ITERATIONS = 10
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
+NOTHING_FOUND = (
+    f"`--verify auto` found no tests at the top of this project (it looks for {LOOKED_FOR}), "
+    "so nothing is checked after COMPLETE"
+)
 
 
 class Wanted(Struct, frozen=True):
@@ -76,7 +82,7 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
     if wanted.source_file:
         return slug(Path(wanted.source_file).stem) or "stories"
     branch, _ = head_of(repository.place.git_dir)
-    if branch.startswith("ralph/") and repository.latest(branch.removeprefix("ralph/")):
+    if branch.startswith("ralph/") and repository.newest(branch.removeprefix("ralph/")):
         return branch.removeprefix("ralph/")
     top = repository.place.top
     rows = open_changes(top, wanted.source)
@@ -253,3 +259,45 @@ def _ignored(book: StoryBook | None) -> tuple[str, ...]:
     lines = ", ".join(f"{r.line} ({r.why})" for r in book.ignored[:5])
     more = f" and {len(book.ignored) - 5} more" if len(book.ignored) > 5 else ""
     return (f"Lines of {book.path} that are not counted as tasks: {lines}{more}",)
+
+
+def with_detected(settings: Settings, top: Path) -> tuple[Settings, tuple[str, ...]]:
+    """The settings with `auto` (or `warn: auto`) spelled out, and remarks."""
+    for pair in settings.story_verify:
+        if not all(part.strip() for part in pair.partition("=")):
+            raise UserError(
+                f"`--story-verify` must be ID=CMD, not {pair!r}",
+                state="Nothing was changed.",
+                hint='untildone run --story-verify "2=pytest tests/test_login.py"',
+            )
+    commands: list[str] = []
+    remarks: tuple[str, ...] = ()
+    for text in settings.verify:
+        check = parse(text)
+        if check.command != AUTO:
+            commands.append(text)
+            continue
+        prefix = "" if check.level is Level.REQUIRED else f"{check.level}: "
+        found = [f"{prefix}{command}" for command in detect(top)]
+        remarks = remarks if found else (NOTHING_FOUND,)
+        commands += found
+    return replace(settings, verify=tuple(commands)), remarks
+
+
+def with_files(plan: Plan, flags: Mapping[str, object], top: Path) -> Plan:
+    """The plan of a run that goes on: other checks run other files."""
+    if not flags.get("verify") and flags.get("protect_checks") is None:
+        return plan
+    files = files_of_checks(plan.verify, top) if plan.protect_checks else ()
+    return replace(plan, check_files=files)
+
+
+def not_asked_for(settings: Settings, top: Path) -> tuple[str, ...]:
+    """What could be checked when nobody asked for a check: named, never used."""
+    return () if settings.verify else detect(top)
+
+
+def files_of_checks(verify: Iterable[str], top: Path) -> tuple[str, ...]:
+    """The files of the project that its checks run, as far as they exist."""
+    commands = [check.command for check in in_force(verify)]
+    return tuple(path for path in named_files(commands) if (top / path).is_file())

@@ -17,7 +17,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.judging import judge
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Outcome, Plan, Run
-from untildone.wiring.agents import dialect
+from untildone.wiring.agents import agent_program
 
 Told = tuple[f.Fact, datetime]
 # What the loop found out by itself after the agent's end, or about a call that a crash cut short.
@@ -126,9 +126,9 @@ def _read(
         asked=call.asked,
         agent=started.agent,
     )
-    agent = dialect(started.agent, plan.agent_cmd, plan.script, Path())
+    agent = agent_program(started.agent, plan.agent_cmd, plan.script, Path())
     reader = agent.reader(intent)
-    begun, spoke = not agent.greets, False
+    begun, spoke = not agent.prints_before_model, False
     errors = b""
     for piece, data in call.played():
         if piece.stream == OUT:

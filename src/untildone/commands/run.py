@@ -1,136 +1,381 @@
-"""Running loops: start and resume."""
+"""`run` and `resume`: one process drives one run.
 
+The process holds the worktree, repairs what a dead loop left, and steps until the run has ended.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from untildone.adapters.git.repository import (
-    STATE_FILE,
-    exclude_own_files,
-)
+from untildone.adapters.checks.clean_checkout import NOTE, remove_noted
+from untildone.adapters.git.repository import STATE_FILE, exclude_own_files, move_stale_locks
+from untildone.adapters.process.watchdog import Watchdog
+from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
-from untildone.commands.doctor.leftover_worktrees import sweep
-from untildone.commands.drive import Driver, Ended
-from untildone.commands.flagged_files import Asking
-from untildone.commands.plan import Prepared, Wanted, given_budgets, pick_change
-from untildone.commands.plan_checks import with_detected
-from untildone.commands.raise_budget import refuse_spent
+from untildone.adapters.records.run_folder import change_of
+from untildone.adapters.terminal import Person
+from untildone.app import views
+from untildone.app.bus import Bus, Observer
+from untildone.app.orchestrator import drive
+from untildone.app.recovery import missing_facts
+from untildone.app.run_driver import RunDriver
+from untildone.commands.control import for_people, live, post
+from untildone.commands.plan import Prepared, Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
+    Asking,
     Ready,
     all_done,
     branch_of_run,
+    cut_short_closing,
     goes_on,
     nothing_open,
     plan_to_go_on,
     ready,
     refuse_ended,
+    refuse_spent,
     refuse_unfinished,
     run_of_branch,
 )
-from untildone.domain.errors import UserError
-from untildone.domain.reporting.event import warning
+from untildone.domain.errors import Interrupted, UserError
+from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
-from untildone.domain.run.machine import begin
-from untildone.domain.run.run import Choice, Origin, Run, Status
+from untildone.domain.run.machine import apply, begin
+from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents, droppings
+from untildone.wiring.agents import check_agents, leftover_files
+from untildone.wiring.build import build_checkpoint, build_ports
+from untildone.wiring.repository import Repository, read_state, this_process
 from untildone.wiring.sandbox import settled
-from untildone.wiring.worktrees import holder, move_out
+from untildone.wiring.worktrees import move_out, remove_worktree, worktree_running
+
+EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
+PAUSED = "waiting_budget"
+ANSWER_WAIT_S = 15.0
+Flags = dict[str, object]
 
 
-class Session(Driver):
-    """A process that starts a run or goes on with one."""
+class Ended(Struct, frozen=True):
+    """How a command that drove a loop ended; `run` is None when there was nothing to do."""
 
-    def start(self, settings: Settings, flags: dict[str, object], wanted: Wanted) -> Ended:
-        """Start a run, or go on with the one of this branch."""
-        change = pick_change(self.repository, wanted)
-        self.repository = repo = holder(self.repository, change)
-        self.take_over(change)
-        self.finish_closing(repo.latest())
-        branch = branch_of_run(repo)
-        if goes_on(repo, branch, change):
-            return self._go_on(run_of_branch(repo, change, wanted.task), settings, flags)
-        refuse_unfinished(repo, branch)
-        self.end_leftovers(repo.latest())
-        asking = Asking(self.at_terminal, repo.inbox.signalled)
-        found = ready(repo, settings, wanted, change, asking)
-        if found.idle:
-            return Ended(0, None, found.idle)
-        if stopped := self._signalled_early():
-            return stopped
-        if found.prepared.plan.checkpoint == "worktree":
-            self._move_out(found)
-        return self._begin(found.prepared, found.origin)
+    exit_code: int
+    run: Run | None = None
+    message: str = ""
 
-    def resume(self, settings: Settings, flags: dict[str, object], change: str) -> Ended:
-        """Go on with a stopped, stuck, stalled or crashed run."""
-        repo = self.repository
-        run = repo.needed(change) if change else repo.latest()
-        if run is None:
-            raise UserError("There is no run in this worktree to resume", hint="untildone run")
-        self.take_over(run.plan.change_id)
-        ended = self.finish_closing(run)
-        if ended and run.choice is Choice.CLEANUP:
-            return ended  # nothing is left to go on with
-        return self._go_on(repo.needed(run.plan.change_id), settings, flags)
 
-    def _move_out(self, found: Ready) -> None:
-        repo, plan = self.repository, found.prepared.plan
-        for said in sweep(repo):
-            self.warn(said)
-        self.repository = move_out(repo, plan.change_id, found.origin)
-        self.take_over(plan.change_id)
-        repo.lock.release()  # not before: a worktree without a loop would be a leftover
+class LoopProcess(Struct):
+    """One process driving one run.
 
-    def _signalled_early(self) -> Ended | None:
-        for request in self.repository.inbox.take():
-            if isinstance(request, f.StopRequested) and request.stop.signal:
-                return Ended(128 + request.stop.signal, None, "Stopped; nothing was changed.")
-        self.repository.inbox.recorded()  # wishes for an earlier run are not for this one
-        return None
+    `windows` makes what shows the run, once it is known whether the completion choice is asked for.
+    """
 
-    def _go_on(self, run: Run, settings: Settings, flags: dict[str, object]) -> Ended:
-        plan = run.plan
-        refuse_ended(self.repository, run)
-        top = self.repository.place.top
-        waiting_for_choice = run.status is Status.DONE and not run.closed
-        if run.status is Status.DONE and run.closed and nothing_open(run, top):
-            return Ended(0, run, all_done(plan.change_id))
-        settings, unchecked = with_detected(settings, top)
-        refuse_spent(run, given_budgets(flags), top)
-        self.guard(plan)
-        loop = self.recovered(run)
-        self.refuse_cut_short(loop.run)
-        new_plan = plan_to_go_on(self.repository, loop.run, settings, flags)
-        if waiting_for_choice:
-            loop.record(f.AskedAgain(replace(new_plan, limits=plan.limits)))
-        else:
-            check_agents(new_plan, top)
-            new_plan, warnings = settled(new_plan, self.repository.processes, top)
-            if not any(lane.iteration for lane in loop.run.lanes):
-                checkpoint, remarks = loop.adopt()
-                loop.record(f.Adopted(0, checkpoint, remarks))
-            loop.record(f.Resumed(new_plan))
-            for text in (*warnings, *unchecked):
-                loop.tell(warning(text))
-        assert loop.run.origin is not None
-        return self.drive(self.loop(loop.run, loop.run.origin))
+    repository: Repository
+    windows: Callable[[bool], Sequence[Observer]] | None = None
+    at_terminal: bool = False
+    warn: Callable[[str], None] = lambda text: None
+    caught_up: str = ""
+    _bus: Bus = field(default_factory=Bus)
+    _watchdog: Watchdog | None = None
 
-    def _begin(self, prepared: Prepared, origin: Origin) -> Ended:
-        repo = self.repository
-        plan = prepared.plan
-        if stopped := self._signalled_early():
-            return stopped
-        self.guard(plan)
-        started = f.Started(plan)
-        run = begin(started, repo.clock.now())
+    @contextlib.contextmanager
+    def corrects_error_state(self) -> Iterator[None]:
+        """An error after an earlier loop's work was finished does not claim that nothing was."""
         try:
-            repo.folder(plan.run_id).make()
-            exclude_own_files(repo.place, (*droppings(plan), EXCLUDE_LINE))
-            loop = self.loop(run, origin, prepared.warnings)
-            loop.record(started)
+            yield
+        except UserError as error:
+            error.state = self.caught_up or error.state
+            raise
+
+    def take_over(self, change: str) -> None:
+        """From here on this process is the worktree's loop: nobody else's, and reachable."""
+        try:
+            self.repository.lock.take(change)
+            self.repository.inbox.listen(change)
         except OSError as error:
             raise UserError(
-                f"The loop's files ({STATE_FILE}, .git/untildone) cannot be written: {error}",
+                f"The git folder cannot be written: {error}",
                 state="Nothing was changed.",
-                hint="Look at `df .` and `ls -ld .claude .git`, make room, then start again.",
+                hint="Look at `df .` and `ls -ld .git`, then try again.",
             ) from error
-        return self.drive(loop)
+
+    def finish_closing(self, run: Run | None) -> Ended | None:
+        """Carry out the rest of a choice whose loop was killed over it."""
+        if run is None or not cut_short_closing(run):
+            return None
+        what = f"{run.choice} of `{run.plan.change_id}` that was cut short"
+        self.warn(f"Finishing the {what}")
+        ended = self.drive(self.recovered(run))
+        self.caught_up = f"The {what} was finished first; nothing else was changed."
+        return ended
+
+    def refuse_cut_short(self, run: Run) -> None:
+        """A run that never began cannot go on."""
+        if run.abandoned:
+            self.remove_worktree(run)
+            raise UserError(
+                f"The start of this run was cut short before anything was changed: "
+                f"{run.plan.run_id}",
+                state="Your files are as they were before it.",
+                hint=f"untildone run {run.plan.change_id}",
+            )
+
+    def recovered(self, run: Run) -> RunDriver:
+        """The loop of this run with what a dead process could not write down."""
+        origin, missing = self.missing(run)
+        return self.loop(run, origin, missing=missing)
+
+    def missing(self, run: Run) -> tuple[Origin, tuple[f.Fact, ...]]:
+        """The facts that a dead process could not write down; its processes are ended first."""
+        self.end_leftovers(run)
+        origin = run.origin or self._recorded_origin(run)
+        checkpoint = build_checkpoint(self.repository, run.plan, origin)
+        return origin, missing_facts(run, origin, checkpoint)
+
+    def end_leftovers(self, run: Run | None) -> None:
+        """End what an earlier loop left running and move its stale locks aside."""
+        if not run:
+            return
+        repo, over = self.repository, run.closed and run.choice is Choice.CLEANUP
+        ended = () if over else repo.end_leftovers(run.plan.run_id)
+        if ended:
+            names = ", ".join(sorted(set(ended)))
+            self.warn(
+                f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
+            )
+        folder = repo.folder(run.plan.run_id).path
+        if not over:
+            remove_noted(folder / NOTE)
+        # After a choice that was refused, or keep, a dead git may have left its locks, too.
+        for lock in move_stale_locks(repo.place, folder / "aside", index=not over):
+            self.warn(f"Moved a lock aside that a killed git command had left: {lock}")
+
+    def guard(self, plan: Plan) -> None:
+        """From here on agents may be called.
+
+        Before `loop`, whose windows have threads: a watchdog is forked. A sandbox needs none, it
+        ends with this process.
+        """
+        if not plan.contained:
+            self._watchdog = self.repository.start_watchdog()
+
+    def loop(
+        self,
+        run: Run,
+        origin: Origin,
+        plan: Plan | None = None,
+        *,
+        missing: Sequence[f.Fact] = (),
+        remarks: tuple[str, ...] = (),
+    ) -> RunDriver:
+        """The loop over this run, with ports and windows for its plan, or for the next one."""
+        plan = plan or run.plan
+        answer = plan.on_complete or ("ask" if self.at_terminal else "keep")
+        for window in self.windows(answer == "ask") if self.windows else ():
+            self._bus.subscribe(window, getattr(window, "heartbeat", None))
+        self.windows = None
+        person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
+        ports = build_ports(self.repository, replace(run, plan=plan), origin, self._bus, person)
+        loop = RunDriver(ports, run, origin, remarks)
+        for fact in missing:
+            loop.record(fact)
+        return loop
+
+    def drive(self, loop: RunDriver) -> Ended:
+        """Drive the loop to its end; the exit code tells how it ended."""
+        repo = self.repository
+        repo.processes.adopt_orphans()
+        try:
+            run = drive(loop)
+        except Interrupted:
+            run = self._cut_short(loop)
+        finally:
+            self._bus.flush()
+            if self._watchdog:
+                self._watchdog.stop()
+                self._watchdog = None
+        self.remove_worktree(run)
+        if run.stop and run.stop.signal:
+            return Ended(128 + run.stop.signal, run)
+        return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
+
+    def remove_worktree(self, run: Run) -> None:
+        """Remove the worktree that was made for a run which is over."""
+        said = remove_worktree(self.repository, run) if run.plan.checkpoint == "worktree" else ""
+        if said:
+            self.warn(said)
+
+    def _recorded_origin(self, run: Run) -> Origin:
+        branch, commit, _ = self.repository.folder(run.plan.run_id).origin().split("\n", 2)
+        return Origin(branch, commit)
+
+    def _cut_short(self, loop: RunDriver) -> Run:
+        # A git command was ended by a signal: recorded like a crash, repaired at the next start.
+        loop.hear()
+        now = self.repository.clock.now()
+        shown = views.left_behind(loop.run, now)
+        state = self.repository.state_file(shown.plan.run_id)
+        state.adopt_foreign(views.KNOWN_FIELDS)
+        state.write(views.state(shown, *this_process()), shown.iterations)
+        if not loop.run.ended:  # between two calls the request itself was the end
+            loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))
+        return shown
+
+
+# -- run ---------------------------------------------------------------------------------------
+
+
+def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted) -> Ended:
+    """Start a run, or go on with the one of this branch."""
+    change = pick_change(process.repository, wanted)
+    process.repository = repo = worktree_running(process.repository, change)
+    process.take_over(change)
+    newest = repo.latest()
+    if process.finish_closing(newest):
+        newest = repo.latest()
+    branch = branch_of_run(repo, newest)
+    if goes_on(repo, branch, change):
+        return _go_on(process, run_of_branch(repo, newest, change, wanted.task), settings, flags)
+    refuse_unfinished(repo, newest, branch)
+    process.end_leftovers(newest)
+    asking = Asking(process.at_terminal, repo.inbox.signalled)
+    found = ready(repo, settings, wanted, change, asking)
+    if found.idle:
+        return Ended(0, None, found.idle)
+    if stopped := _signalled_early(process):
+        return stopped
+    if found.prepared.plan.checkpoint == "worktree":
+        _move_out(process, found)
+    return _begin(process, found.prepared, found.origin)
+
+
+def _move_out(process: LoopProcess, found: Ready) -> None:
+    from untildone.commands.leftovers import remove_worktrees
+
+    repo, plan = process.repository, found.prepared.plan
+    for said in remove_worktrees(repo):
+        process.warn(said)
+    process.repository = move_out(repo, plan.change_id, found.origin)
+    process.take_over(plan.change_id)
+    repo.lock.release()  # not before: a worktree without a loop would be a leftover
+
+
+def _signalled_early(process: LoopProcess) -> Ended | None:
+    for request in process.repository.inbox.take():
+        if isinstance(request, f.StopRequested) and request.stop.signal:
+            return Ended(128 + request.stop.signal, None, "Stopped; nothing was changed.")
+    process.repository.inbox.recorded()  # requests to an earlier run are not for this one
+    return None
+
+
+def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
+    repo = process.repository
+    plan = prepared.plan
+    if stopped := _signalled_early(process):
+        return stopped
+    process.guard(plan)
+    started = f.Started(plan)
+    run = begin(started, repo.clock.now())
+    try:
+        repo.folder(plan.run_id).make()
+        exclude_own_files(repo.place, (*leftover_files(plan), EXCLUDE_LINE))
+        loop = process.loop(run, origin, remarks=prepared.warnings)
+        loop.record(started)
+    except OSError as error:
+        raise UserError(
+            f"The loop's files ({STATE_FILE}, .git/untildone) cannot be written: {error}",
+            state="Nothing was changed.",
+            hint="Look at `df .` and `ls -ld .claude .git`, make room, then start again.",
+        ) from error
+    return process.drive(loop)
+
+
+# -- resume ------------------------------------------------------------------------------------
+
+
+def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) -> Ended:
+    """Go on with a stopped, stuck, stalled or crashed run."""
+    repo = process.repository
+    newest = repo.newest(change)
+    if newest:  # locked first, so that the journal is read once
+        process.take_over(change_of(repo.home, newest))
+    run = repo.needed(change) if change else repo.latest()
+    if run is None:
+        raise UserError("There is no run in this worktree to resume", hint="untildone run")
+    ended = process.finish_closing(run)
+    if ended and run.choice is Choice.CLEANUP:
+        return ended  # nothing is left to go on with
+    return _go_on(process, repo.needed(run.plan.change_id) if ended else run, settings, flags)
+
+
+def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> Ended:
+    """What can be refused is refused before anything is built or written."""
+    repo, top = process.repository, process.repository.place.top
+    refuse_ended(repo, run)
+    if run.status is Status.DONE and run.closed and nothing_open(run, top):
+        return Ended(0, run, all_done(run.plan.change_id))
+    settings, unchecked = with_detected(settings, top)
+    refuse_spent(run, given_budgets(flags), top)
+    origin, missing = process.missing(run)
+    known = _with_facts(run, missing, repo.clock.now())
+    if known.abandoned:
+        process.refuse_cut_short(process.loop(run, origin, missing=missing).run)
+    plan = plan_to_go_on(repo, known, settings, flags)
+    if run.status is Status.DONE and not run.closed:  # only the choice is missing
+        process.guard(plan)
+        loop = process.loop(run, origin, plan, missing=missing)
+        loop.record(f.AskedAgain(replace(plan, limits=run.plan.limits)))
+        return process.drive(loop)
+    check_agents(plan, top)
+    plan, warnings = settled(plan, repo.processes, top)
+    process.guard(plan)
+    loop = process.loop(run, origin, plan, missing=missing)
+    if not any(lane.iteration for lane in loop.run.lanes):
+        checkpoint, remarks = loop.adopt()
+        loop.record(f.Adopted(0, checkpoint, remarks))
+    loop.record(f.Resumed(plan))
+    for text in (*warnings, *unchecked):
+        loop.tell(warning(text))
+    return process.drive(loop)
+
+
+def _with_facts(run: Run, facts: Sequence[f.Fact], at: datetime) -> Run:
+    for fact in facts:
+        run = apply(run, fact, at)
+    return run
+
+
+def raise_budget(repository: Repository, change: str, flags: Flags) -> str:
+    """`resume --budget` gives a live loop its new budgets; empty if this is no such call."""
+    state = read_state(repository.place.top / STATE_FILE) if repository.alive() else None
+    if state is None:
+        return ""
+    more = given_budgets(flags)
+    others = any(value not in (None, ()) for name, value in flags.items() if name != "budget")
+    paused = state.get("phase") == PAUSED
+    if others or not (more or paused):
+        return ""
+    state = live(repository, change)
+    for_people(state.get("run_id"))
+    run = repository.needed(str(state["change_id"]))
+    refuse_spent(run, more, repository.place.top)
+    if not more:
+        return ""  # somebody else was quicker
+    post(repository, state, {"kind": "budget", "budget": ",".join(b.written for b in more)})
+    words = ", ".join(budget.written for budget in more)
+    if not paused:
+        return f"The loop over {run.plan.change_id} holds to {words} after the current call."
+    if _leaves_pause(repository):
+        return f"The loop over {run.plan.change_id} goes on with {words}."
+    return "The loop was told and has not answered yet; see `untildone status`."
+
+
+def _leaves_pause(repository: Repository) -> bool:
+    end = repository.clock.monotonic() + ANSWER_WAIT_S
+    while repository.clock.monotonic() < end:
+        state = read_state(repository.place.top / STATE_FILE) or {}
+        if state.get("phase") != PAUSED:
+            return True
+        repository.inbox.wake.wait(POLL_S / 20)
+    return False

@@ -1,6 +1,7 @@
 """Everything the report tells of a run: its journal, and what git still has of it."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
@@ -8,19 +9,35 @@ from msgspec import Struct
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records import journal
+from untildone.adapters.records.codec import encode
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.app import views
 from untildone.app.recovery import replay
-from untildone.commands.diff_sizes import Pair, Size, diff_sizes
 from untildone.commands.redaction import redactor
 from untildone.domain.errors import UserError
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
 from untildone.wiring.repository import Repository, here, no_run, read_state
-from untildone.wiring.worktrees import holder
+from untildone.wiring.worktrees import worktree_running
 
 EVENTS = ("stories_loaded", "verify_started", "verify_ended")
+Pair = tuple[str, str]
+_STAT = re.compile(r" (\d+) files? changed(?:, (\d+) insert\w+\(\+\))?(?:, (\d+) delet\w+\(-\))?")
+
+
+class Size(Struct, frozen=True):
+    """Changed files, and lines added and deleted in those that are text."""
+
+    files: int = 0
+    added: int = 0
+    deleted: int = 0
+
+    def plus(self, other: "Size") -> "Size":
+        """The sum."""
+        return Size(
+            self.files + other.files, self.added + other.added, self.deleted + other.deleted
+        )
 
 
 class Stored(Struct, frozen=True):
@@ -31,7 +48,7 @@ class Stored(Struct, frozen=True):
     command: str
 
 
-class Told(Struct, frozen=True):
+class RunAccount(Struct, frozen=True):
     """A run and its account; `live` says that a loop works on it now.
 
     `saved` has the commits of the attempts that git still has, by the refs they were saved as.
@@ -49,33 +66,39 @@ class Told(Struct, frozen=True):
         return self.sizes.get(_pair(call, self.saved))
 
 
+def as_data(value: object) -> object:
+    """A value as the journal writes it: what JSON can hold."""
+    return encode(value)
+
+
 def newest(change: str) -> tuple[Repository, str]:
     """Where the newest run of a change is and its id; a run's own id is fine too."""
     around = here()
     if change and around.folder(change).journal.exists():
         return around, change
-    repository = holder(around, change)
+    repository = worktree_running(around, change)
     for run_id in run_ids(repository.home):
         if not change or change_of(repository.home, run_id) == change:
             return repository, run_id
     raise no_run(repository, change)
 
 
-def tell(repository: Repository, run_id: str) -> Told:
-    """Look at a run; secrets are blotted out of everything it tells."""
+def run_account(repository: Repository, run_id: str) -> RunAccount:
+    """The account of a run; secrets are redacted in all of it."""
     path = repository.folder(run_id).journal
-    told = list(journal.told(path, EVENTS, redactor(os.environ)))
-    run = replay((fact, at) for fact, at in told if not isinstance(fact, Event))
+    recorded = list(journal.facts_and_events(path, EVENTS, redactor(os.environ)))
+    run = replay((fact, at) for fact, at in recorded if not isinstance(fact, Event))
     if run is None:
         raise UserError(f"The journal of the run is empty: {path}", hint="untildone status")
     shown = read_state(repository.place.top / STATE_FILE) or {}
     live = repository.alive() and shown.get("run_id") == run_id
     if not live:
-        run = views.left_behind(run, told[-1][1])
-    found, git = account(run, told), repository.git()
+        run = views.left_behind(run, recorded[-1][1])
+    found, git = account(run, recorded), repository.git()
     saved = _saved(git, run, found.calls)
     sizes = diff_sizes(git, (_pair(call, saved) for call in found.calls))
-    return Told(run, found, live, saved, sizes, _stored(repository, git, run, found, len(saved)))
+    stored = _stored(repository, git, run, found, len(saved))
+    return RunAccount(run, found, live, saved, sizes, stored)
 
 
 def _pair(call: Call, saved: Mapping[str, str]) -> Pair:
@@ -123,3 +146,33 @@ def _stored(
     where = os.fspath(folder.relative_to(top) if folder.is_relative_to(top) else folder)
     rows.append(Stored("journal, raw output, prompts", where, f"untildone logs {change}"))
     return tuple(rows)
+
+
+def diff_sizes(git: Git, pairs: Iterable[Pair]) -> dict[Pair, Size]:
+    """From the first commit of each pair to the second; those that are gone are left out."""
+    wanted = [pair for pair in dict.fromkeys(pairs) if all(pair)]
+    there = _existing(git, {name for pair in wanted for name in pair})
+    wanted = [(old, new) for old, new in wanted if old in there and new in there]
+    if not wanted:
+        return {}
+    # A commit is compared with what follows it on its line, as if that were its parent.
+    lines = "".join(f"{there[new]} {there[old]}\n" for old, new in wanted)
+    form = ("--stdin", "-r", "--shortstat", "--no-renames", "--always", "--no-ext-diff")
+    out = os.fsdecode(git.do("diff-tree", *form, stdin=lines.encode()))
+    found: list[Size] = []
+    for row in out.splitlines():
+        stat = _STAT.match(row)
+        if stat:
+            found[-1] = Size(*(int(number or 0) for number in stat.groups()))
+        elif row:
+            found.append(Size())
+    return dict(zip(wanted, found, strict=True))
+
+
+def _existing(git: Git, names: set[str]) -> dict[str, str]:
+    """Names of commits with their hashes; names that stand for nothing are left out."""
+    listed = sorted(names)
+    asked = "".join(f"{name}^{{commit}}\n" for name in listed)
+    out = os.fsdecode(git.do("cat-file", "--batch-check=%(objectname)", stdin=asked.encode()))
+    answers = zip(listed, out.splitlines(), strict=True)
+    return {name: said for name, said in answers if " " not in said}

@@ -1,20 +1,25 @@
 """Whether a run may start or go on here, found out without touching anything."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from untildone.adapters.checkpoints.guard.new_files import new_files, unfiltered
+from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
+from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import has_no_refs
 from untildone.adapters.git.own_worktree import user_of
 from untildone.adapters.git.repository import head_of, preflight
 from untildone.adapters.records.run_folder import new_run_id
+from untildone.adapters.terminal import Person
 from untildone.app.wording import STATE_OF, next_command
-from untildone.commands.flagged_files import Asking, refuse_flagged
-from untildone.commands.plan import Prepared, Wanted, prepare, renewed
-from untildone.commands.plan_checks import with_files
+from untildone.commands.plan import Prepared, Wanted, prepare, renewed, with_files
+from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.errors import UserError
-from untildone.domain.run.run import Choice, Origin, Plan, Run
+from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
+from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import forgiven
 from untildone.domain.stories.parking import NAMED, Aside, Why
 from untildone.domain.stories.story import StoryBook
@@ -28,6 +33,13 @@ from untildone.wiring.sources import source_of
 from untildone.wiring.worktrees import refuse_ignored, user_place
 
 _LONGEST = 80
+
+
+class Asking(Struct, frozen=True):
+    """Whether somebody can be asked, and whether the process was told to end meanwhile."""
+
+    at_terminal: bool
+    signalled: Callable[[], bool]
 
 
 class Ready(Struct, frozen=True):
@@ -65,14 +77,13 @@ def ready(
 
 def _refuse_elsewhere(repo: Repository, change: str) -> None:
     if not has_no_refs(repo.place.common_dir, "refs/ralph/work"):
-        from untildone.commands.doctor.stash_leftovers import refuse_elsewhere
+        from untildone.commands.leftovers import refuse_elsewhere
 
         refuse_elsewhere(repo, change)
 
 
-def branch_of_run(repo: Repository) -> str:
-    """The branch that says whose turn it is; a run without one counts until it has ended."""
-    run = repo.latest()
+def branch_of_run(repo: Repository, run: Run | None) -> str:
+    """The branch of the newest run if it has none of its own and has not ended, else HEAD's."""
     if run and run.plan.checkpoint == "stash" and not (run.closed or run.abandoned):
         return f"ralph/{run.plan.change_id}"
     return head_of(repo.place.git_dir)[0]
@@ -83,9 +94,9 @@ def goes_on(repo: Repository, branch: str, change: str) -> bool:
     return branch == f"ralph/{change}" or bool(user_of(repo.place))
 
 
-def run_of_branch(repo: Repository, change: str, task: str) -> Run:
+def run_of_branch(repo: Repository, newest: Run | None, change: str, task: str) -> Run:
     """The run to go on with; a task that is given has to be its own."""
-    run = repo.latest(change)
+    run = _run_of(repo, newest, change)
     if run is None:
         raise UserError(
             f"The worktree is on `ralph/{change}`, but no run of it is recorded here",
@@ -103,17 +114,23 @@ def run_of_branch(repo: Repository, change: str, task: str) -> Run:
     return run
 
 
+def _run_of(repo: Repository, newest: Run | None, change: str) -> Run | None:
+    """The newest run of a change, without a second look at the newest of all."""
+    known = newest and newest.plan.change_id == change
+    return newest if known else repo.latest(change)
+
+
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 
-def refuse_unfinished(repo: Repository, branch: str) -> None:
+def refuse_unfinished(repo: Repository, newest: Run | None, branch: str) -> None:
     """Another run of this worktree that has not ended comes first."""
     if not branch.startswith("ralph/"):
         return
     other = branch.removeprefix("ralph/")
-    run = repo.latest(other)
+    run = _run_of(repo, newest, other)
     if run and not run.closed and not run.abandoned:
         raise UserError(
             f"The run of `{other}` in this worktree has not ended: it comes first",
@@ -123,10 +140,10 @@ def refuse_unfinished(repo: Repository, branch: str) -> None:
 
 
 def refuse_ended(repo: Repository, run: Run) -> None:
-    """A run that was put away cannot go on."""
+    """A run that was ended cannot go on."""
     plan = run.plan
-    put_away_before = plan.checkpoint == "worktree" and not user_of(repo.place)
-    if run.abandoned or put_away_before or (run.closed and run.choice is Choice.CLEANUP):
+    worktree_removed = plan.checkpoint == "worktree" and not user_of(repo.place)
+    if run.abandoned or worktree_removed or (run.closed and run.choice is Choice.CLEANUP):
         back = run.origin.label if run.origin else "your branch"
         raise UserError(
             f"The run of `{plan.change_id}` was ended, it cannot go on",
@@ -170,6 +187,21 @@ def _refuse_waiting(run: Run, book: StoryBook) -> None:
     )
 
 
+def refuse_spent(run: Run, more: tuple[Budget, ...], top: Path) -> None:
+    """A run whose budget is used up does not go on before it has a higher one."""
+    if run.status is Status.DONE and not run.closed:
+        return  # only the choice is missing
+    if not more and any(lane.iteration for lane in run.lanes):
+        return  # an attempt that was cut short is settled first, then the loop stops by itself
+    over = still_over(run, merged(run.plan.budgets, more))
+    if over and (run.plan.plain or not nothing_open(run, top)):
+        raise UserError(
+            over.said,
+            state="Nothing was changed.",
+            hint=f"untildone resume {run.plan.change_id} --budget {over.enough}",
+        )
+
+
 def cut_short_closing(run: Run | None) -> bool:
     """Whether a loop was killed while it carried out the choice: the rest of it comes first."""
     return bool(run and run.origin and run.choice and not run.closed and not run.abandoned)
@@ -204,3 +236,37 @@ def _nothing_to_do(prepared: Prepared, top: Path) -> str:
 def _all_ticked(source: StorySource) -> bool:
     book = source.load()
     return 0 < book.total == book.complete
+
+
+def refuse_flagged(repo: Repository, git: Git, max_file_mb: float, asking: Asking) -> None:
+    """Large files and secrets need a person's yes; nothing is written to find them.
+
+    A signal at the question is no answer: it is in the inbox, for the caller to see.
+    """
+    guard, top = Guard.of(max_file_mb), repo.place.top
+    flags = unfiltered(git, guard.check_all(top, new_files(git, top)))
+    if not flags:
+        return
+    person = Person(repo.inbox, "ask", at_terminal=asking.at_terminal)
+    agreed = asking.at_terminal and person.agrees(_question(flags))
+    if not agreed and not asking.signalled():
+        raise _refusal(flags)
+
+
+def _question(flags: tuple[Flag, ...]) -> str:
+    rows = "".join(f"  {flag}\n" for flag in flags)
+    return (
+        f"These untracked files would be committed as part of the initial state:\n{rows}"
+        "Take them along? (y, or n: nothing is changed) "
+    )
+
+
+def _refusal(flags: tuple[Flag, ...]) -> UserError:
+    rows = "".join(f"\n  {flag}" for flag in flags)
+    return UserError(
+        f"Untracked files that are large or look like secrets would be committed:{rows}",
+        state="Nothing was changed.",
+        hint="Add them to .gitignore (or .git/info/exclude; after `git add -N` also `git rm "
+        "--cached`), or take them along with `--include-flagged`; `--max-file-mb` sets the largest "
+        "size",
+    )

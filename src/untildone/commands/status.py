@@ -3,14 +3,11 @@
 import os
 from collections.abc import Iterator
 from importlib import resources
-from pathlib import Path
 
-from untildone.adapters.git.repository import home
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
-from untildone.app.recovery import replay
-from untildone.commands import disk_usage
+from untildone.commands.gc import bytes_of_objects
 from untildone.commands.plan import known_change
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
@@ -43,7 +40,7 @@ def weigh(repository: Repository, loops: list[dict[str, object]]) -> None:
         refs = git.refs(f"refs/ralph/attempts/{loop.get('change_id')}/")
         commits = {ref.commit for ref in refs.values()}
         loop["saved_attempts"] = len(refs)
-        loop["saved_bytes"] = disk_usage.of_objects(git, commits) if commits else 0
+        loop["saved_bytes"] = bytes_of_objects(git, commits) if commits else 0
 
 
 def stories(
@@ -147,16 +144,3 @@ def _run(repository: Repository, change: str) -> Run:
     if run is None:
         raise UserError("No loop has run in this worktree yet", hint="untildone run")
     return run
-
-
-def homes(repository: Repository) -> list[Path]:
-    """Our folders in all worktrees of this repository, this one first."""
-    common = repository.place.common_dir
-    found = [home(repository.place), common / "untildone"]
-    found += sorted((common / "worktrees").glob("*/untildone"))
-    return list(dict.fromkeys(found))
-
-
-def replayed(root: Path, run_id: str) -> Run | None:
-    """A run from its journal in one of our folders."""
-    return replay(journals.replayed(root / "runs" / run_id / "journal.jsonl"))

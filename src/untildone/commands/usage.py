@@ -1,24 +1,39 @@
 """What agents have spent: their own records on this machine, and the runs of this repository."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from datetime import date, datetime, time, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from untildone.adapters.records.run_folder import run_ids
-from untildone.adapters.sessions.formats import entries
-from untildone.adapters.sessions.places import FILES
 from untildone.adapters.sessions.prices import Prices, load
-from untildone.commands.status import homes, replayed
-from untildone.commands.time_span import Span
+from untildone.adapters.sessions.session_files import FILES, entries
 from untildone.domain.costs.call_prices import Spent, Sum, add, grouped, once
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Iteration, Run
-from untildone.wiring.repository import Repository, here
+from untildone.wiring.repository import Repository, here, homes, replayed
 
 UNKNOWN = "unknown"
+EXAMPLE = "2026-01-31"
+
+
+class Span(Struct, frozen=True):
+    """From `start` on and before `end`; days are those of `zone`, None being this machine's."""
+
+    start: datetime | None = None
+    end: datetime | None = None
+    zone: tzinfo | None = None
+
+    def __contains__(self, at: datetime) -> bool:
+        return (self.start is None or at >= self.start) and (self.end is None or at < self.end)
+
+    def day(self, at: datetime) -> str:
+        """The day of a moment."""
+        return at.astimezone(self.zone).date().isoformat()
 
 
 class Found(Struct, frozen=True):
@@ -159,3 +174,57 @@ def _repository(*, needed: bool) -> Repository | None:
         if needed:
             raise
         return None
+
+
+def span(since: str, until: str, timezone: str) -> Span:
+    """The span that was asked for; a day given as its end is in it as a whole."""
+    zone = _zone(timezone) if timezone else None
+    start = _moment("--since", since, zone, lambda day: day)
+    end = _moment("--until", until, zone, lambda day: day + timedelta(days=1))
+    if start and end and end <= start:
+        raise UserError(
+            f"Nothing can be between --since {since} and --until {until}",
+            hint="--until has to be later; a day is meant as a whole",
+        )
+    return Span(start, end, zone)
+
+
+def _moment(
+    flag: str, text: str, zone: tzinfo | None, edge: Callable[[date], date]
+) -> datetime | None:
+    if not text:
+        return None
+    try:
+        at = datetime.combine(edge(date.fromisoformat(text)), time())
+    except ValueError:
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            hint = f"{flag} {_nearest(text) or EXAMPLE}, or with a time: {EXAMPLE}T14:30"
+            raise UserError(f"This is not an ISO 8601 time: {text}", hint=hint) from None
+    if at.tzinfo:
+        return at
+    return at.replace(tzinfo=zone) if zone else at.astimezone()
+
+
+def _nearest(text: str) -> str:
+    """The day that was probably meant, in the form that is understood."""
+    numbers = [int(digits) for digits in re.findall(r"\d+", text)[:3]]
+    if len(numbers) == 3 and numbers[2] > 31:
+        numbers.reverse()
+    try:
+        return date(*numbers).isoformat()
+    except (TypeError, ValueError, OverflowError):
+        return ""
+
+
+def _zone(name: str) -> tzinfo:
+    import zoneinfo
+
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, zoneinfo.available_timezones(), n=1) or ["Europe/Berlin"]
+        raise UserError(f"Unknown time zone: {name}", hint=f"--timezone {near[0]}") from None

@@ -2,8 +2,9 @@
 
 import shlex
 
+from msgspec import to_builtins
+
 from untildone.commands.dry_run import DryRun
-from untildone.commands.plain_data import as_data
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Status
 from untildone.interfaces.plan_rows import plan_rows
@@ -55,7 +56,7 @@ def data(dry: DryRun) -> dict[str, object]:
         }
         if dry.intent and dry.invocation
         else None,
-        "plan": as_data(dry.plan),
+        "plan": to_builtins(dry.plan),
         "warnings": list(dry.warnings),
         "before": list(told.before) if told else [],
         "message": dry.idle,

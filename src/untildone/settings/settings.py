@@ -17,7 +17,7 @@ FILE_NAME = "untildone.toml"
 AGENTS_HINT = "`untildone agents` lists what is installed here"
 BUDGETS_HINT = 'Budgets are written like --budget tokens=2M or budget = ["cost=10", "time=8h"]'
 
-# The agents that are programs: the ways of each are in the module called like it.
+# The agents that are programs: the spec of each is in the module of the same name.
 PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
 AGENTS = (*PROGRAMS, "command", "scripted")
 

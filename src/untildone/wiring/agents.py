@@ -1,4 +1,4 @@
-"""What there is to choose from: agents by name."""
+"""Agent programs by name."""
 
 from importlib import import_module
 from pathlib import Path
@@ -6,32 +6,32 @@ from typing import TYPE_CHECKING
 
 from untildone.domain.agents.agent import Intent
 from untildone.domain.errors import AgentMissing, UserError
-from untildone.domain.run.run import Plan
-from untildone.ports import Dialect
+from untildone.domain.run.run import Plan, Run
+from untildone.ports import AgentProgram
 from untildone.settings.settings import AGENTS, PROGRAMS
 
 if TYPE_CHECKING:
-    from untildone.adapters.agents.program import Program
+    from untildone.adapters.agents.program import KnownProgram
 
 
-def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
+def agent_program(name: str, agent_cmd: str, script: str, top: Path) -> AgentProgram:
     """The agent of this name."""
     match name:
         case _ if name in PROGRAMS:
-            return program(name)
+            return known_program(name)
         case "command":
-            from untildone.adapters.agents.command import Command
+            from untildone.adapters.agents.command import CommandProgram
 
-            return Command(agent_cmd)
+            return CommandProgram(agent_cmd)
         case "scripted":
             if not script:
                 raise UserError(
                     "The scripted agent needs a script",
                     hint="Set `script` in untildone.toml or pass `--script FILE`.",
                 )
-            from untildone.adapters.agents.scripted import Scripted
+            from untildone.adapters.agents.scripted import ScriptedProgram
 
-            return Scripted(str((top / script).resolve()))
+            return ScriptedProgram(str((top / script).resolve()))
         case _:
             from difflib import get_close_matches
 
@@ -42,18 +42,27 @@ def dialect(name: str, agent_cmd: str, script: str, top: Path) -> Dialect:
             )
 
 
-def program(name: str) -> "Program":
-    """The agent that is a program of this name: its ways are in the module called like it."""
-    from untildone.adapters.agents.program import Program
+def agent_programs(run: Run, top: Path) -> dict[str, AgentProgram]:
+    """The programs that a run may call, by name."""
+    plan = run.plan
+    # A stand-in may be left from before a `resume` that named other agents.
+    stand_ins = (lane.stand_in.agent for lane in run.lanes if lane.stand_in)
+    names = dict.fromkeys((*plan.agents, *stand_ins))
+    return {name: agent_program(name, plan.agent_cmd, plan.script, top) for name in names}
+
+
+def known_program(name: str) -> "KnownProgram":
+    """The program of this name: its spec is in the module of the same name."""
+    from untildone.adapters.agents.program import KnownProgram
 
     module = import_module(f"untildone.adapters.agents.{name}")
-    return Program(getattr(module, name.upper()))
+    return KnownProgram(getattr(module, name.upper()))
 
 
-def droppings(plan: Plan) -> tuple[str, ...]:
+def leftover_files(plan: Plan) -> tuple[str, ...]:
     """Patterns of the files that the plan's agents leave in a worktree."""
-    programs = (program(name) for name in plan.agents if name in PROGRAMS)
-    return tuple(pattern for found in programs for pattern in found.ways.droppings)
+    programs = (known_program(name) for name in plan.agents if name in PROGRAMS)
+    return tuple(pattern for found in programs for pattern in found.spec.leftover_files)
 
 
 def check_agents(plan: Plan, top: Path) -> None:
@@ -62,7 +71,7 @@ def check_agents(plan: Plan, top: Path) -> None:
     own = {agent for agent, _ in plan.rungs}
     for name in plan.agents:
         flag = usual if name in own else "--fallback"
-        agent = dialect(name, plan.agent_cmd, plan.script, top)
+        agent = agent_program(name, plan.agent_cmd, plan.script, top)
         try:
             agent.check()
         except AgentMissing as missing:
@@ -75,4 +84,4 @@ def check_agents(plan: Plan, top: Path) -> None:
 
 def installed() -> list[str]:
     """The agents whose programs are on PATH."""
-    return [name for name in PROGRAMS if program(name).path()]
+    return [name for name in PROGRAMS if known_program(name).path()]

@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
-from untildone.adapters.agents.call import AgentSession
+from untildone.adapters.agents.call import AgentCaller
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
-from untildone.adapters.checks.clean_room import CleanRoom
+from untildone.adapters.checks.clean_checkout import CleanCheckout
 from untildone.adapters.checks.protected_files import ProtectedFiles
 from untildone.adapters.checks.shell import ShellChecks
 from untildone.adapters.process.orphans import own_mark
 from untildone.adapters.records.journal import Journal
-from untildone.adapters.sandbox import Containment
+from untildone.adapters.sandbox import RunEnvironment
 from untildone.adapters.sessions.meter import UsageMeter
 from untildone.adapters.sessions.watch import SessionWatch
 from untildone.adapters.terminal import Person
@@ -20,9 +20,9 @@ from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
 from untildone.app.run_driver import Ports
 from untildone.domain.run.run import Origin, Plan, Run
-from untildone.ports import Checkpoint, Dialect
-from untildone.wiring.agents import dialect
-from untildone.wiring.learnings import notebook_of
+from untildone.ports import Checkpoint
+from untildone.wiring.agents import agent_programs
+from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import AGENT, Repository, at, this_process
 from untildone.wiring.sandbox import sandbox_of
 from untildone.wiring.sources import source_of
@@ -41,20 +41,24 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     stop_now = repo.inbox.stop_now
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
     marks |= dict([own_mark()])
-    held = Containment(marks, sandbox_of(plan, repo.place))
-
-    def speaker(name: str) -> Dialect:
-        return dialect(name, plan.agent_cmd, plan.script, top)
-
-    spent = SessionWatch(plan.agents, top, repo.clock.now)
+    environment = RunEnvironment(marks, sandbox_of(plan, repo.place))
+    sessions = SessionWatch(plan.agents, top, repo.clock.now)
     return Ports(
-        agent=AgentSession(repo.processes, speaker, held, repo.home / AGENT, repo.inbox.ends_call),
+        agent=AgentCaller(
+            repo.processes,
+            agent_programs(run, top),
+            environment,
+            repo.home / AGENT,
+            repo.inbox.ends_call,
+        ),
         source=source_of(plan, top),
-        checkpoint=_checkpoint(repo, plan, origin),
-        verifier=ShellChecks(repo.processes, held, top, stop_now),
-        room=CleanRoom(repo.git(stop_now), repo.place, folder.path),
-        sentry=ProtectedFiles(repo.git(stop_now), top, folder.path / "protected.json"),
-        meter=UsageMeter(repo.processes, spent, plan.usage_cmd, lambda: run.started_at, stop_now),
+        checkpoint=build_checkpoint(repo, plan, origin),
+        verifier=ShellChecks(repo.processes, environment, top, stop_now),
+        clean_checkout=CleanCheckout(repo.git(stop_now), repo.place, folder.path),
+        protected_files=ProtectedFiles(repo.git(stop_now), top, folder.path / "protected.json"),
+        meter=UsageMeter(
+            repo.processes, sessions, plan.usage_cmd, lambda: run.started_at, stop_now
+        ),
         mail=repo.inbox,
         human=person,
         record=RunRecord(Journal(folder.journal), state, bus, this_process()),
@@ -62,12 +66,13 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         clock=repo.clock,
         cwd=str(top),
         template=template_of(top, plan.prompt_template),
-        notebook=notebook_of(plan, top),
+        learnings=learnings_file_of(plan, top),
         archive=_archiver(repo, plan) if plan.archive else None,
     )
 
 
-def _checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
+def build_checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
+    """Where the work of a run is kept."""
     if plan.checkpoint == "stash":
         from untildone.adapters.checkpoints.stash import StashCheckpoint
 

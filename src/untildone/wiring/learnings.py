@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from untildone.adapters.git.place import Place
-from untildone.adapters.records.learnings_file import Notebook
+from untildone.adapters.records.learnings_file import LearningsFile
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Plan
 
@@ -28,6 +28,6 @@ def store_of(wanted: str, place: Place, change: str) -> str:
     return str(path)
 
 
-def notebook_of(plan: Plan, top: Path) -> Notebook | None:
+def learnings_file_of(plan: Plan, top: Path) -> LearningsFile | None:
     """The learnings of a run, unless it goes without."""
-    return Notebook(top, plan.change_id, Path(plan.learnings)) if plan.learnings else None
+    return LearningsFile(top, plan.change_id, Path(plan.learnings)) if plan.learnings else None

@@ -14,10 +14,11 @@ from untildone.adapters.clock import SystemClock
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE, discover, home
+from untildone.adapters.process import watchdog as watchdogs
 from untildone.adapters.process.orphans import end_leftovers, own_mark, started_at
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
-from untildone.adapters.process.warden import Warden, post, read_report
+from untildone.adapters.process.wake_pipe import WakePipe
+from untildone.adapters.process.watchdog import Watchdog, read_ended
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import Inbox
 from untildone.adapters.records.journal import Journal
@@ -34,7 +35,7 @@ from untildone.domain.run.run import Run
 from untildone.glance import is_unfinished
 
 AGENT = "agent.json"  # the agent that runs now
-ENDED = "ended.json"  # what a warden has ended
+ENDED = "ended.json"  # what a watchdog has ended
 
 
 class Repository(Struct, frozen=True):
@@ -69,10 +70,13 @@ class Repository(Struct, frozen=True):
 
     def latest(self, change: str = "") -> Run | None:
         """The newest run of a change, or of any change."""
-        for run_id in run_ids(self.home):
-            if not change or change_of(self.home, run_id) == change:
-                return self.replay(run_id)
-        return None
+        run_id = self.newest(change)
+        return self.replay(run_id) if run_id else None
+
+    def newest(self, change: str = "") -> str:
+        """The id of that run; empty if there is none."""
+        ids = run_ids(self.home)
+        return next((id for id in ids if not change or change_of(self.home, id) == change), "")
 
     def needed(self, change: str) -> Run:
         """The newest run of a change; none is a UserError that names those there are."""
@@ -123,17 +127,17 @@ class Repository(Struct, frozen=True):
     def end_leftovers(self, run_id: str) -> tuple[str, ...]:
         """End what an earlier, killed loop left running, only what is ours; their programs.
 
-        Those that its warden has ended in the meantime are among them.
+        Those that its watchdog has ended in the meantime are among them.
         """
         left = end_leftovers(self.home / AGENT, ("UNTILDONE_RUN_ID", run_id))
-        return (*read_report(self.home / ENDED), *left)
+        return (*read_ended(self.home / ENDED), *left)
 
-    def post_warden(self) -> Warden | None:
-        """Have somebody end the agent if this process, the loop, is killed."""
-        warden = post(self.home / AGENT, own_mark(), self.home / ENDED)
-        if warden:
-            self.processes.spare(warden.pid)
-        return warden
+    def start_watchdog(self) -> Watchdog | None:
+        """End the agent if this process, the loop, is killed."""
+        watchdog = watchdogs.start(self.home / AGENT, own_mark(), self.home / ENDED)
+        if watchdog:
+            self.processes.spare(watchdog.pid)
+        return watchdog
 
 
 def no_run(repository: Repository, change: str) -> UserError:
@@ -154,15 +158,28 @@ def this_process() -> tuple[int, float | None]:
 
 def here(folder: Path | None = None) -> Repository:
     """The repository around the current folder."""
-    wake = Wake()
+    wake = WakePipe()
     return at(discover(Processes(wake.fd), (folder or Path.cwd()).resolve()), wake)
 
 
-def at(place: Place, wake: Wake | None = None) -> Repository:
+def at(place: Place, wake: WakePipe | None = None) -> Repository:
     """The repository in a place that is known."""
-    wake, root = wake or Wake(), home(place)
+    wake, root = wake or WakePipe(), home(place)
     inbox, lock = Inbox(root / "inbox", wake), WorktreeLock(root / "lock")
     return Repository(place, root, inbox, Processes(wake.fd), lock, SystemClock())
+
+
+def homes(repository: Repository) -> list[Path]:
+    """Our folders in all worktrees of this repository, this one first."""
+    common = repository.place.common_dir
+    found = [home(repository.place), common / "untildone"]
+    found += sorted((common / "worktrees").glob("*/untildone"))
+    return list(dict.fromkeys(found))
+
+
+def replayed(root: Path, run_id: str) -> Run | None:
+    """A run from its journal in one of our folders."""
+    return replay(journals.replayed(RunFolder(root, run_id).journal))
 
 
 def read_state(path: Path) -> dict[str, object] | None:

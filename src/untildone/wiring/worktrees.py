@@ -13,14 +13,14 @@ from untildone.wiring.repository import Repository, at, here
 
 def here_for(change: str) -> Repository:
     """The worktree around the current folder, or the one that was made for the change's run."""
-    return holder(here(), change)
+    return worktree_running(here(), change)
 
 
-def holder(repo: Repository, change: str, *, tidy: bool = True) -> Repository:
-    """Whoever has the newest run of the change: this worktree, or one made for it.
+def worktree_running(repo: Repository, change: str, *, tidy: bool = True) -> Repository:
+    """The worktree that has the newest run of the change: this one, or one made for it.
 
     Without a change: the only one that was made, if this worktree has no open run of its own.
-    One that is of no use any more is put away if `tidy`.
+    One that is of no use any more is removed if `tidy`.
     """
     made = [other for other in others(repo) if _holds(other, change, repo.place if tidy else None)]
     own = repo.latest() if made and not change else None
@@ -40,7 +40,7 @@ def _holds(other: Repository, change: str, user: Place | None) -> bool:
     run, dead = other.latest(change), not other.alive()
     if run and dead and has_ended(run):
         if user:
-            put_away(other, run)
+            remove_worktree(other, run)
         return False
     if user and dead and not run and (run_id := retiring(other.place)):
         retire(other.place, user, run_id)
@@ -95,7 +95,7 @@ def has_ended(run: Run) -> bool:
     return run.abandoned or (run.closed and run.choice is Choice.CLEANUP)
 
 
-def put_away(repo: Repository, run: Run) -> str:
+def remove_worktree(repo: Repository, run: Run) -> str:
     """After cleanup: the worktree is of no use any more. Says where its files are now."""
     user = user_place(repo.place) if has_ended(run) else None
     if user is None:

@@ -19,9 +19,8 @@ from tests.adapters.agents.streams import (
     read,
     recorded,
 )
-from untildone.adapters.agents.aider import AIDER
-from untildone.adapters.agents.program import Program
-from untildone.adapters.agents.reading.aider_text import AiderReader
+from untildone.adapters.agents.aider import AIDER, AiderReader
+from untildone.adapters.agents.program import KnownProgram
 from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
@@ -239,7 +238,7 @@ def test_a_long_line_is_no_danger() -> None:
     ],
 )
 def test_the_call(intent: Intent, words: tuple[str, ...]) -> None:
-    call = Program(AIDER).invocation(intent)
+    call = KnownProgram(AIDER).invocation(intent)
     always = ("--yes-always", "--no-auto-commits", "--no-gitignore", "--no-analytics")
     assert {*words, *always} <= set(call.argv)
     assert ("--restore-chat-history" in call.argv) == (intent.resume is not None)
@@ -254,6 +253,6 @@ def test_a_fresh_conversation_is_kept_beside_the_run() -> None:
     reading = run(*answer("Hi."))
     assert reading.session
     history = f"/s/{reading.session.id}.md"
-    assert history in Program(AIDER).invocation(INTENT).argv
+    assert history in KnownProgram(AIDER).invocation(INTENT).argv
     again = replace(INTENT, resume=reading.session)
-    assert history in Program(AIDER).invocation(again).argv
+    assert history in KnownProgram(AIDER).invocation(again).argv

@@ -24,8 +24,8 @@ from tests.adapters.agents.streams import (
     recorded,
 )
 from untildone.adapters.agents.claude import CLAUDE
-from untildone.adapters.agents.program import Program
-from untildone.adapters.agents.reading.lines import LINE_BYTES, parsed
+from untildone.adapters.agents.program import KnownProgram
+from untildone.adapters.agents.reading.json_lines import LINE_BYTES, parsed
 from untildone.adapters.agents.reading.stream_json import StreamReader
 from untildone.domain.agents.agent import (
     AgentText,
@@ -416,7 +416,7 @@ def test_a_tool_that_was_not_allowed_is_named() -> None:
 )
 def test_the_call(intent: Intent, words: tuple[str, ...]) -> None:
     root = {"IS_SANDBOX": "1"} if os.geteuid() == 0 else {}
-    assert Program(CLAUDE, extra_args=("--max-turns", "9")).invocation(intent) == Invocation(
+    assert KnownProgram(CLAUDE, extra_args=("--max-turns", "9")).invocation(intent) == Invocation(
         argv=(
             *("claude", "-p", "--output-format", "stream-json", "--verbose"),
             *("--include-partial-messages", *words),
@@ -439,13 +439,13 @@ def test_the_call(intent: Intent, words: tuple[str, ...]) -> None:
 def test_check_names_the_program_and_the_way_out(tmp_path: Path) -> None:
     program = tmp_path / "claude"
     with pytest.raises(AgentMissing) as missing:
-        Program(CLAUDE, str(program)).check()
+        KnownProgram(CLAUDE, str(program)).check()
     assert missing.value.message == f"The agent's program was not found: {program}"
     assert "npm install" in missing.value.hint
     assert "--agent-cmd" in missing.value.hint
     program.write_text("#!/bin/sh\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    Program(CLAUDE, str(program)).check()
+    KnownProgram(CLAUDE, str(program)).check()
 
 
 @pytest.mark.parametrize(

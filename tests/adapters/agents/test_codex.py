@@ -25,7 +25,7 @@ from tests.adapters.agents.streams import (
     stream,
 )
 from untildone.adapters.agents.codex import CODEX, CodexReader
-from untildone.adapters.agents.program import Program
+from untildone.adapters.agents.program import KnownProgram
 from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
@@ -269,7 +269,7 @@ def test_a_turn_that_fails_without_a_word() -> None:
 )
 def test_the_call(intent: Intent, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CODEX_HOME", "/elsewhere")
-    assert Program(CODEX).invocation(intent) == Invocation(
+    assert KnownProgram(CODEX).invocation(intent) == Invocation(
         argv=(
             *("codex", "exec", "--json", "--disable", "plugins"),
             *("-c", "check_for_update_on_startup=false", "-c", "analytics.enabled=false"),

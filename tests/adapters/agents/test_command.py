@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.agents.command import PIECE_BYTES, PIECE_LINES, Command, PlainReader
+from untildone.adapters.agents.command import PIECE_BYTES, PIECE_LINES, CommandProgram, PlainReader
 from untildone.domain.agents.agent import AgentText, Intent, Invocation, Reading
 from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing, UserError
@@ -12,25 +12,25 @@ DONE = b"<promise>COMPLETE</promise>"
 
 
 def test_the_call() -> None:
-    call = Command("my-agent --say 'a b' \"c\"").invocation(INTENT)
+    call = CommandProgram("my-agent --say 'a b' \"c\"").invocation(INTENT)
     assert call == Invocation(argv=("my-agent", "--say", "a b", "c"), stdin="Grüße".encode())
 
 
 def test_a_path_means_the_folder_where_it_was_typed(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        call = Command("./agent x").invocation(INTENT)
+        call = CommandProgram("./agent x").invocation(INTENT)
     assert call.argv == (str(tmp_path / "agent"), "x")
 
 
 def test_a_path_in_the_home_folder(home: Path) -> None:
-    assert Command("~/agent").invocation(INTENT).argv == (str(home / "agent"),)
+    assert CommandProgram("~/agent").invocation(INTENT).argv == (str(home / "agent"),)
 
 
 @pytest.mark.parametrize("command", ["", "   ", "''", "agent 'open"])
 def test_a_command_without_words_is_refused(command: str) -> None:
     with pytest.raises(UserError) as error:
-        Command(command)
+        CommandProgram(command)
     assert "--agent-cmd" in error.value.hint
 
 
@@ -43,15 +43,15 @@ def test_a_missing_program(tmp_path: Path, make: str) -> None:
         program.write_text("#!/bin/sh\n")
         program.chmod(0o644)
     with pytest.raises(AgentMissing, match=str(program)):
-        Command(f"{program} --flag").check()
+        CommandProgram(f"{program} --flag").check()
 
 
 def test_a_program_that_is_there(tmp_path: Path) -> None:
     program = tmp_path / "agent"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    Command(str(program)).check()
-    Command("sh -c true").check()
+    CommandProgram(str(program)).check()
+    CommandProgram("sh -c true").check()
 
 
 def test_reading() -> None:

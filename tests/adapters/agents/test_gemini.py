@@ -20,7 +20,7 @@ from tests.adapters.agents.streams import (
     recorded,
 )
 from untildone.adapters.agents.gemini import GEMINI, GeminiReader
-from untildone.adapters.agents.program import Program
+from untildone.adapters.agents.program import KnownProgram
 from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
@@ -235,7 +235,7 @@ def test_the_model_that_did_most_is_named() -> None:
 )
 def test_the_call(intent: Intent, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_CLI_HOME", "/elsewhere")
-    assert Program(GEMINI).invocation(intent) == Invocation(
+    assert KnownProgram(GEMINI).invocation(intent) == Invocation(
         argv=("gemini", "--output-format", "stream-json", *words),
         stdin=intent.prompt.encode(),
         env={

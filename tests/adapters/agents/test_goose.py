@@ -22,7 +22,7 @@ from tests.adapters.agents.streams import (
     stream,
 )
 from untildone.adapters.agents.goose import GOOSE, GooseReader
-from untildone.adapters.agents.program import Program
+from untildone.adapters.agents.program import KnownProgram
 from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
@@ -258,7 +258,7 @@ def test_every_fresh_call_has_a_session_of_its_own() -> None:
     assert len(names) == len(intents)
     for intent, session in zip(intents, sessions, strict=True):
         assert session
-        assert session.id in Program(GOOSE).invocation(intent).argv
+        assert session.id in KnownProgram(GOOSE).invocation(intent).argv
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_the_call(model: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
         monkeypatch.delenv(f"XDG_{kind}_HOME", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     intent = Intent("p", "/w", "/s", model=model, resume=Session("s1"))
-    assert Program(GOOSE, extra_args=("--max-turns", "9")).invocation(intent) == Invocation(
+    assert KnownProgram(GOOSE, extra_args=("--max-turns", "9")).invocation(intent) == Invocation(
         argv=(
             *("goose", "run", "-q", "--output-format", "stream-json", "-i", "-"),
             *("--max-turns", "9", *words, "--resume", "--name", "s1"),
@@ -292,5 +292,5 @@ def test_the_call(model: str, words: tuple[str, ...], monkeypatch: pytest.Monkey
 
 def test_it_cannot_be_held_to_edits() -> None:
     with pytest.raises(UserError, match="goose cannot be held to `--permissions edits`") as refused:
-        Program(GOOSE).invocation(replace(INTENT, permissions=Permissions.EDITS))
+        KnownProgram(GOOSE).invocation(replace(INTENT, permissions=Permissions.EDITS))
     assert "untildone agents --permissions edits" in refused.value.hint

@@ -21,7 +21,7 @@ from tests.adapters.agents.streams import (
     recorded,
 )
 from untildone.adapters.agents.opencode import OPENCODE, OpencodeReader
-from untildone.adapters.agents.program import Program
+from untildone.adapters.agents.program import KnownProgram
 from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
@@ -221,7 +221,7 @@ def test_the_call(intent: Intent, words: tuple[str, ...], monkeypatch: pytest.Mo
     for kind in ("CACHE", "CONFIG", "DATA"):
         monkeypatch.delenv(f"XDG_{kind}_HOME", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    assert Program(OPENCODE).invocation(intent) == Invocation(
+    assert KnownProgram(OPENCODE).invocation(intent) == Invocation(
         argv=("opencode", "run", "--format", "json", *words),
         stdin=intent.prompt.encode(),
         env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
@@ -238,7 +238,7 @@ def test_edits_only_beside_what_the_user_allows(
     theirs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENCODE_PERMISSION", theirs)
-    call = Program(OPENCODE).invocation(replace(INTENT, permissions=Permissions.EDITS))
+    call = KnownProgram(OPENCODE).invocation(replace(INTENT, permissions=Permissions.EDITS))
     assert "--auto" not in call.argv
     kept = {"webfetch": "deny"} if "webfetch" in theirs else {}
     ours = {"edit": "allow", "bash": "deny", "external_directory": "deny"}

@@ -23,8 +23,8 @@ from tests.adapters.agents.streams import (
     stream,
 )
 from untildone.adapters.agents.pi import PI, PiReader
-from untildone.adapters.agents.program import Program
-from untildone.adapters.agents.reading.lines import LINE_BYTES
+from untildone.adapters.agents.program import KnownProgram
+from untildone.adapters.agents.reading.json_lines import LINE_BYTES
 from untildone.domain.agents.agent import (
     AgentText,
     AgentTool,
@@ -226,7 +226,7 @@ def test_a_model_without_a_price_has_no_known_cost() -> None:
     ],
 )
 def test_the_call(intent: Intent, words: tuple[str, ...]) -> None:
-    assert Program(PI).invocation(intent) == Invocation(
+    assert KnownProgram(PI).invocation(intent) == Invocation(
         argv=("pi", "--mode", "json", *words),
         stdin=intent.prompt.encode(),
         env={"PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"},

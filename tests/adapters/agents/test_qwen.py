@@ -19,7 +19,7 @@ from tests.adapters.agents.streams import (
     recorded,
     stream,
 )
-from untildone.adapters.agents.program import Program
+from untildone.adapters.agents.program import KnownProgram
 from untildone.adapters.agents.qwen import QWEN, QwenReader
 from untildone.domain.agents.agent import (
     AgentText,
@@ -167,7 +167,7 @@ def test_no_login() -> None:
     ],
 )
 def test_the_call(intent: Intent, words: tuple[str, ...]) -> None:
-    assert Program(QWEN).invocation(intent) == Invocation(
+    assert KnownProgram(QWEN).invocation(intent) == Invocation(
         argv=("qwen", "--output-format", "stream-json", "--include-partial-messages", *words),
         stdin=intent.prompt.encode(),
         env={

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.agents.scripted import Scripted
+from untildone.adapters.agents.scripted import ScriptedProgram
 from untildone.adapters.agents.scripted_player import ACTIONS
 from untildone.domain.agents.agent import (
     AgentText,
@@ -34,7 +34,7 @@ class Played:
     def __init__(self, folder: Path, script: str, intent: Intent) -> None:
         path = folder.parent / f"{folder.name}.toml"
         path.write_text(script)
-        agent = Scripted(str(path))
+        agent = ScriptedProgram(str(path))
         agent.check()
         call = agent.invocation(intent)
         done = subprocess.run(
@@ -158,7 +158,7 @@ def test_raw_lines_and_a_flood(folder: Path) -> None:
 def test_a_hang_lasts_until_it_is_killed(folder: Path) -> None:
     (folder / "s.toml").write_text('[default]\nsteps = [{say = "x"}, {hang = true}]\n')
     intent = Intent("p", str(folder), str(folder))
-    call = Scripted(str(folder / "s.toml")).invocation(intent)
+    call = ScriptedProgram(str(folder / "s.toml")).invocation(intent)
     with subprocess.Popen(call.argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         for _ in range(2):
@@ -207,11 +207,11 @@ def test_a_story_that_no_one_plays(folder: Path) -> None:
 
 
 def test_the_player_needs_a_script(folder: Path) -> None:
-    call = Scripted("x.toml").invocation(Intent("p", str(folder), str(folder)))
+    call = ScriptedProgram("x.toml").invocation(Intent("p", str(folder), str(folder)))
     alone = subprocess.run(call.argv[:-1], input=b"", capture_output=True, check=False)
     assert (alone.returncode, call.argv[0]) == (64, sys.executable)
     with pytest.raises(AgentMissing, match=r"nowhere\.toml"):
-        Scripted("nowhere.toml").check()
+        ScriptedProgram("nowhere.toml").check()
 
 
 def test_the_example_in_the_docs_plays(folder: Path) -> None:

@@ -257,14 +257,14 @@ def test_an_attempt_is_brought_back(repo: Worktree) -> None:
     (repo.top / "a.txt").unlink()
     checkpoint.revert(0, opened.checkpoint, "1", 1)
     repo.write("now.txt", "now\n")
-    stored = repo.closing().bring_back("refs/ralph/attempts/demo/1/1")
+    stored = repo.closing().restore_attempt("refs/ralph/attempts/demo/1/1")
     assert repo.files() == {"new.txt": "new\n", "now.txt": "now\n"}
     assert repo.sh("status", "--porcelain").splitlines() == [
         *(" D a.txt", "?? new.txt", "?? now.txt"),
     ]
     assert repo.tree(stored)["now.txt"] == "now"
     with pytest.raises(UserError, match="There is no such attempt: demo/9/9"):
-        repo.closing().bring_back("refs/ralph/attempts/demo/9/9")
+        repo.closing().restore_attempt("refs/ralph/attempts/demo/9/9")
 
 
 def test_cleanup_does_not_delete_an_ignored_file_in_the_place_of_a_folder(repo: Worktree) -> None:

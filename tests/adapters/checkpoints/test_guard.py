@@ -154,16 +154,16 @@ def test_files_on_disk(repo: Worktree) -> None:
     (repo.top / "folder.key").mkdir()
     names = ("large.bin", "fits.bin", ".env", "sub/.env", "link.key", "folder.key", "gone.key")
     large = Flag("large.bin", 101, "larger than 100 bytes")
-    found = small.look_at_all(repo.top, names)
+    found = small.check_all(repo.top, names)
     assert found == (large, Flag("sub/.env", 4, "looks like a file of environment secrets"))
-    assert small.larger(repo.top, names) == (large,)
+    assert small.over_limit(repo.top, names) == (large,)
     assert sized(repo.top, "fits.bin") == Flag("fits.bin", 100, "flagged by an earlier limit")
 
 
 def test_only_the_head_of_a_file_is_read(repo: Worktree) -> None:
     repo.write("far.txt", " " * HEAD_BYTES + AWS_KEY)
     repo.write("near.txt", " " * (HEAD_BYTES - len(AWS_KEY)) + AWS_KEY)
-    found = Guard().look_at_all(repo.top, ("far.txt", "near.txt"))
+    found = Guard().check_all(repo.top, ("far.txt", "near.txt"))
     assert [flag.path for flag in found] == ["near.txt"]
 
 

@@ -29,7 +29,7 @@ class Scene:
         self.run("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
         self.commit = self.git.resolve("HEAD")
         self.note = root / "protected.json"
-        self.sentry = self.fresh()
+        self.protected = self.fresh()
 
     def fresh(self) -> ProtectedFiles:
         return ProtectedFiles(self.git, self.top, self.note)
@@ -48,21 +48,21 @@ def scene(processes: Processes, tmp_path: Path) -> Scene:
 
 
 def test_nothing_was_changed(scene: Scene) -> None:
-    scene.sentry.note(scene.commit, ("tests/**", ".env"), ("check.sh", "tests", "gone.sh"))
-    assert scene.sentry.violations() == ()
+    scene.protected.note(scene.commit, ("tests/**", ".env"), ("check.sh", "tests", "gone.sh"))
+    assert scene.protected.violations() == ()
     scene.write("tests/new.py", "a new file is allowed")
     scene.write("src/c.py", "not protected")
-    assert scene.sentry.violations() == ()
+    assert scene.protected.violations() == ()
 
 
 def test_every_way_to_change_a_file(scene: Scene) -> None:
-    scene.sentry.note(scene.commit, ("tests/**",), ("check.sh",))
+    scene.protected.note(scene.commit, ("tests/**",), ("check.sh",))
     scene.write("tests/a.py", "tests/A.py")
     (scene.top / "tests/b.py").rename(scene.top / "b.py")
     (scene.top / "check.sh").chmod(0o755)
     (scene.top / "tests/link").unlink()
     (scene.top / "tests/link").symlink_to("b.py")
-    assert scene.sentry.violations() == (
+    assert scene.protected.violations() == (
         Violation("check.sh", "was file, is executable"),
         Violation("tests/a.py", "changed"),
         Violation("tests/b.py", "deleted or renamed"),
@@ -70,21 +70,21 @@ def test_every_way_to_change_a_file(scene: Scene) -> None:
     )
     (scene.top / "tests/a.py").unlink()
     (scene.top / "tests/a.py").mkdir()
-    assert scene.sentry.violations()[1] == Violation("tests/a.py", "changed")
+    assert scene.protected.violations()[1] == Violation("tests/a.py", "changed")
 
 
 def test_what_an_agent_tells_git_hides_nothing(scene: Scene) -> None:
-    scene.sentry.note(scene.commit, (), ("check.sh",))
+    scene.protected.note(scene.commit, (), ("check.sh",))
     scene.run("update-index", "--assume-unchanged", "check.sh")
     before = (scene.top / "check.sh").stat()
     scene.write("check.sh", "tampere!")
     os.utime(scene.top / "check.sh", ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert [found.path for found in scene.sentry.violations()] == ["check.sh"]
+    assert [found.path for found in scene.protected.violations()] == ["check.sh"]
 
 
 def test_a_new_process_compares_with_what_was_noted(scene: Scene) -> None:
     assert scene.fresh().violations() == ()
-    scene.sentry.note(scene.commit, ("tests/a.py", ".env"), ())
+    scene.protected.note(scene.commit, ("tests/a.py", ".env"), ())
     scene.write("tests/a.py", "x")
     scene.write(".env", "x")
     assert scene.fresh().violations() == (
@@ -94,17 +94,17 @@ def test_a_new_process_compares_with_what_was_noted(scene: Scene) -> None:
 
 
 def test_a_change_of_what_git_does_not_have_is_not_forgotten(scene: Scene) -> None:
-    scene.sentry.note(scene.commit, ("tests", ".env"), ())
+    scene.protected.note(scene.commit, ("tests", ".env"), ())
     (scene.top / ".env").unlink()
     scene.write("tests/a.py", "edited and put back is the new state")
-    scene.sentry.note(scene.commit, ("tests", ".env"), ())
-    assert scene.sentry.violations() == (Violation(".env", "deleted or renamed", kept=False),)
+    scene.protected.note(scene.commit, ("tests", ".env"), ())
+    assert scene.protected.violations() == (Violation(".env", "deleted or renamed", kept=False),)
     scene.write(".env", "SECRET")
-    assert scene.sentry.violations() == ()
+    assert scene.protected.violations() == ()
 
 
 def test_other_stories_other_files(scene: Scene) -> None:
-    scene.sentry.note(scene.commit, (), ("check.sh",))
-    scene.sentry.note(scene.commit, (), ())
+    scene.protected.note(scene.commit, (), ("check.sh",))
+    scene.protected.note(scene.commit, (), ())
     scene.write("check.sh", "x")
-    assert scene.sentry.violations() == ()
+    assert scene.protected.violations() == ()

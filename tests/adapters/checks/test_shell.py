@@ -5,13 +5,13 @@ from pathlib import Path
 
 from untildone.adapters.checks.shell import KEPT, TAIL, ShellChecks
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
-from untildone.adapters.sandbox import Containment
+from untildone.adapters.process.wake_pipe import WakePipe
+from untildone.adapters.sandbox import RunEnvironment
 from untildone.domain.checks.checks import Checked
 
 
 def checks(processes: Processes, top: Path, *, stop: bool = False) -> ShellChecks:
-    return ShellChecks(processes, Containment({"MARK": "r1"}), top, lambda: stop)
+    return ShellChecks(processes, RunEnvironment({"MARK": "r1"}), top, lambda: stop)
 
 
 def test_a_check_that_passes(processes: Processes, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_time_out(processes: Processes, tmp_path: Path) -> None:
     assert reason == "The check `echo started; exec sleep 60` failed (timeout):\nstarted"
 
 
-def test_stopped(processes: Processes, wake: Wake, tmp_path: Path) -> None:
+def test_stopped(processes: Processes, wake: WakePipe, tmp_path: Path) -> None:
     threading.Timer(0.05, wake.set).start()
     checked = checks(processes, tmp_path, stop=True).run("exec sleep 60", 60)
     assert checked.interrupted

@@ -19,7 +19,7 @@ from untildone.adapters.git.index import (
     reset_index,
 )
 from untildone.adapters.process.process import Captured, Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.domain.errors import Interrupted, StepError
 
 ODD = "spåce\tand\nnewline \udcff.txt"
@@ -206,7 +206,7 @@ def test_configuration(repo: Worktree) -> None:
 
 
 def test_a_stop_request_cuts_it_short(repo: Worktree) -> None:
-    wake = Wake()
+    wake = WakePipe()
     wake.set()
     git = Worktree(repo.top, Processes(wake.fd), repo.place).git(lambda: True)
     shell_git(repo.top, "config", "alias.wait", "!exec sleep 60")

@@ -8,7 +8,7 @@ from tests.adapters.worktree import Worktree, made, shell_git
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import has_no_refs, ref_in_file
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 
 MESSAGE = "Grüße\n\nKey: value\n"
 
@@ -47,7 +47,7 @@ def test_a_repository_with_longer_names(tmp_path: Path) -> None:
     top = tmp_path / "long"
     top.mkdir()
     shell_git(top, "init", "-q", "--object-format=sha256")
-    git = Git(Processes(Wake().fd), top)
+    git = Git(Processes(WakePipe().fd), top)
     git.use_fallback_identity_if_none()
     commit = git.commit_tree(git.line("mktree"), [], "x\n")
     assert len(commit) == 64

@@ -11,7 +11,7 @@ import pytest
 
 from untildone.adapters.process.child import TAIL, Command
 from untildone.adapters.process.process import Captured, Ended, Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.domain.agents.agent import Ending
 
 
@@ -131,19 +131,20 @@ ESCAPE = (
 )
 
 
-def test_one_that_escapes_the_group_is_swept(tmp_path: Path) -> None:
+def test_one_that_escapes_the_group_is_ended(tmp_path: Path) -> None:
     # In a process of its own: what it adopts would be other tests' children too.
     script = (
         "import sys\n"
         "from pathlib import Path\n"
         "from untildone.adapters.process.process import Command, Processes\n"
-        "from untildone.adapters.process.wake import Wake\n"
-        "processes = Processes(Wake().fd)\n"
+        "from untildone.adapters.process.wake_pipe import WakePipe\n"
+        "processes = Processes(WakePipe().fd)\n"
         "processes.adopt_orphans()\n"
-        f"call = Command((sys.executable, '-c', {ESCAPE!r}), Path({str(tmp_path)!r}), sweep=True)\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        f"call = Command((sys.executable, '-c', {ESCAPE!r}), folder, end_descendants=True)\n"
         "print(processes.run(call, print, lambda: False).ending)\n"
     )
-    own = Processes(Wake().fd)
+    own = Processes(WakePipe().fd)
     command = Command((sys.executable, "-c", script), tmp_path, timeout_s=20)
     assert own.capture(command, never).stdout == b"exited\n"
     assert not lives(noted(tmp_path / "pid"))
@@ -153,7 +154,7 @@ def test_where_nobody_adopts_the_tree_is_walked_while_it_stands(
     processes: Processes, tmp_path: Path
 ) -> None:
     script = "setsid sh -c 'echo $$ > pid; exec sleep 60' & while :; do sleep 0.02; done"
-    processes.run(sh(script, tmp_path, timeout_s=0.3, sweep=True), print, never)
+    processes.run(sh(script, tmp_path, timeout_s=0.3, end_descendants=True), print, never)
     assert not lives(noted(tmp_path / "pid"))
 
 
@@ -215,7 +216,7 @@ def test_large_input_and_output_do_not_block(processes: Processes, tmp_path: Pat
     assert processes.capture(sh("cat", tmp_path, stdin=big), never).stdout == big
 
 
-def test_interrupted_at_once(processes: Processes, wake: Wake, tmp_path: Path) -> None:
+def test_interrupted_at_once(processes: Processes, wake: WakePipe, tmp_path: Path) -> None:
     threading.Timer(0.1, wake.set).start()
     started = time.monotonic()
     ended = processes.run(sh("exec sleep 60", tmp_path), print, lambda: True)
@@ -223,7 +224,7 @@ def test_interrupted_at_once(processes: Processes, wake: Wake, tmp_path: Path) -
     assert time.monotonic() - started < 2
 
 
-def test_a_wake_that_is_no_stop(processes: Processes, wake: Wake, tmp_path: Path) -> None:
+def test_a_wake_that_is_no_stop(processes: Processes, wake: WakePipe, tmp_path: Path) -> None:
     asked: list[int] = []
 
     def interrupted() -> bool:
@@ -236,11 +237,11 @@ def test_a_wake_that_is_no_stop(processes: Processes, wake: Wake, tmp_path: Path
     assert asked == [1]
 
 
-def test_patience(processes: Processes, wake: Wake, tmp_path: Path) -> None:
+def test_patience(processes: Processes, wake: WakePipe, tmp_path: Path) -> None:
     wake.set()
-    short = sh("sleep 0.1; echo done", tmp_path, patience_s=5)
+    short = sh("sleep 0.1; echo done", tmp_path, grace_s=5)
     assert processes.capture(short, lambda: True).stdout == b"done\n"
-    long = sh("exec sleep 60", tmp_path, patience_s=0.1)
+    long = sh("exec sleep 60", tmp_path, grace_s=0.1)
     assert processes.capture(long, lambda: True).ending is Ending.INTERRUPTED
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Ended, Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.inbox import SIGNALS, Inbox, send, wish
 from untildone.domain.agents.agent import Ending
 from untildone.domain.costs.budget import Budget
@@ -33,7 +33,7 @@ from untildone.domain.stories.parking import Why
 
 
 @pytest.fixture
-def inbox(tmp_path: Path, wake: Wake) -> Iterator[Inbox]:
+def inbox(tmp_path: Path, wake: WakePipe) -> Iterator[Inbox]:
     handlers = {signum: signal.getsignal(signum) for signum in (*SIGNALS, signal.SIGUSR1)}
     inbox = Inbox(tmp_path / "inbox", wake)
     inbox.listen()
@@ -138,7 +138,7 @@ def test_a_stop_that_was_polled_before_still_reaches_the_agent(
     assert inbox.take() == (StopRequested(Stop(StopHow.NOW)),)
 
 
-def test_wake_that_nobody_clears(wake: Wake) -> None:
+def test_wake_that_nobody_clears(wake: WakePipe) -> None:
     for _ in range(70_000):
         wake.set()
     assert wake.wait(0) == (wake.fd,)
@@ -146,7 +146,7 @@ def test_wake_that_nobody_clears(wake: Wake) -> None:
     assert wake.wait(0) == ()
 
 
-def test_wake_also_watches_others(wake: Wake) -> None:
+def test_wake_also_watches_others(wake: WakePipe) -> None:
     reader, writer = os.pipe()
     os.write(writer, b"x")
     assert wake.wait(1, (reader,)) == (reader,)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.records.learnings_file import PREFIX, Notebook
+from untildone.adapters.records.learnings_file import PREFIX, LearningsFile
 from untildone.domain.agents.learnings import CAP, CUT, Notes
 
 
@@ -21,65 +21,69 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def notebook(top: Path, store: Path) -> Notebook:
-    return Notebook(top, "demo", store)
+def learnings(top: Path, store: Path) -> LearningsFile:
+    return LearningsFile(top, "demo", store)
 
 
-def test_nothing_is_written_for_nothing(notebook: Notebook, top: Path, store: Path) -> None:
-    assert notebook.open() == Notes(str(top / f"{PREFIX}demo.md"))
-    notebook.keep()
+def test_nothing_is_written_for_nothing(learnings: LearningsFile, top: Path, store: Path) -> None:
+    assert learnings.open() == Notes(str(top / f"{PREFIX}demo.md"))
+    learnings.keep()
     assert list(top.iterdir()) == []
     assert not store.parent.exists()
 
 
 def test_it_comes_back_and_into_another_worktree(
-    notebook: Notebook, top: Path, store: Path, tmp_path: Path
+    learnings: LearningsFile, top: Path, store: Path, tmp_path: Path
 ) -> None:
-    file = Path(notebook.open().path)
+    file = Path(learnings.open().path)
     file.write_text("use make\n")
-    notebook.keep()
+    learnings.keep()
     file.unlink()
-    assert notebook.look().text == "use make\n"
+    assert learnings.look().text == "use make\n"
     assert not file.exists()
-    assert notebook.open().text == file.read_text() == "use make\n"
+    assert learnings.open().text == file.read_text() == "use make\n"
     (tmp_path / "other").mkdir()
-    assert Notebook(tmp_path / "other", "demo", store).open().text == "use make\n"
-    assert Notebook(top, "a/b", store.with_name("b.md")).open().path.endswith("-a-b.md")
+    assert LearningsFile(tmp_path / "other", "demo", store).open().text == "use make\n"
+    assert LearningsFile(top, "a/b", store.with_name("b.md")).open().path.endswith("-a-b.md")
 
 
-def test_what_a_killed_loop_did_not_keep_is_kept_later(notebook: Notebook, store: Path) -> None:
-    Path(notebook.look().path).write_text("late\n")
-    assert notebook.open().text == store.read_text() == "late\n"
-    Path(notebook.look().path).write_text("")
-    assert notebook.open().text == store.read_text() == ""
+def test_what_a_killed_loop_did_not_keep_is_kept_later(
+    learnings: LearningsFile, store: Path
+) -> None:
+    Path(learnings.look().path).write_text("late\n")
+    assert learnings.open().text == store.read_text() == "late\n"
+    Path(learnings.look().path).write_text("")
+    assert learnings.open().text == store.read_text() == ""
 
 
 @pytest.mark.parametrize("lines", [3000, 3_000_000])
-def test_it_does_not_grow_for_ever(notebook: Notebook, store: Path, lines: int) -> None:
-    file = Path(notebook.look().path)
+def test_it_does_not_grow_for_ever(learnings: LearningsFile, store: Path, lines: int) -> None:
+    file = Path(learnings.look().path)
     file.write_text("".join(f"line {n}\n" for n in range(lines)))
-    text = notebook.open().text
+    text = learnings.open().text
     assert len(text) <= CAP
     assert text.startswith(f"{CUT}line ")
     assert text.endswith(f"line {lines - 1}\n")
     assert file.read_text() == store.read_text() == text
 
 
-def test_what_is_no_plain_file_is_not_read(notebook: Notebook, top: Path, tmp_path: Path) -> None:
-    file = Path(notebook.look().path)
+def test_what_is_no_plain_file_is_not_read(
+    learnings: LearningsFile, top: Path, tmp_path: Path
+) -> None:
+    file = Path(learnings.look().path)
     (tmp_path / "secret").write_text("secret\n")
     file.symlink_to(tmp_path / "secret")
-    assert notebook.open().text == ""
+    assert learnings.open().text == ""
     file.unlink()
     os.mkfifo(file)
-    assert notebook.open().text == ""
+    assert learnings.open().text == ""
     file.unlink()
     file.mkdir()
-    assert notebook.open().text == ""
+    assert learnings.open().text == ""
 
 
 def test_what_cannot_be_written_is_no_reason_to_stop(top: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    notebook = Notebook(top, "demo", tmp_path / "file" / "demo.md")
-    Path(notebook.look().path).write_text("use make\n")
-    assert notebook.open().text == "use make\n"
+    learnings = LearningsFile(top, "demo", tmp_path / "file" / "demo.md")
+    Path(learnings.look().path).write_text("use make\n")
+    assert learnings.open().text == "use make\n"

@@ -1,9 +1,21 @@
 """The part of YAML that is read: what it means, what is refused, and edits in place."""
 
+import subprocess
+import sys
+
 import pytest
+import yaml
 
 from untildone.adapters.stories.documents.json_text import Json, NotJson
 from untildone.adapters.stories.documents.yaml_text import YamlText
+
+
+@pytest.fixture(params=["CSafeLoader", "SafeLoader"], autouse=True)
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyYAML may be installed without its parser in C; all is the same then."""
+    if request.param == "SafeLoader":
+        monkeypatch.delattr(yaml, "CSafeLoader")
+
 
 READ: dict[str, tuple[str, Json]] = {
     "nothing": ("# only a note\n\n", None),
@@ -42,6 +54,18 @@ READ: dict[str, tuple[str, Json]] = {
         {"a": "one two three \\\nfour", "b": "it's # one\\\n\n- two: x"},
     ),
     "quotes over lines in a list": ("- 'a\r\n  b'\r\n- c\r\n", ["a b", "c"]),
+    "brackets over lines": (
+        "a: [1, # one\n  2]\nb: {c: 1,\n  d: 2,\n}\n",
+        {"a": [1, 2], "b": {"c": 1, "d": 2}},
+    ),
+    "quotes that go on at the left": ('a:\n  b: "x\n  y"\n', {"a": {"b": "x y"}}),
+    "tabs between words": ("a:\t1\t# one\nb: x\ty\n", {"a": 1, "b": "x y"}),
+    "marks that end no line": ("a: x\u2028y\x85z # \u2029: n\n", {"a": "x\u2028y\x85z"}),
+    "question in a value": ("a: b? # c?\nd: what\n", {"a": "b?", "d": "what"}),
+    "halves of a character": (
+        'a: "\\ud83d\\ude42 \\\\ud83d"\nb: \\ud83d\nc: "\\ud83d"\n',
+        {"a": "🙂 \\ud83d", "b": "\\ud83d", "c": "\ufffd"},
+    ),
     "at sign": ("a: @me\nb: [@me, @you]\n", {"a": "@me", "b": ["@me", "@you"]}),
     "address": ("a: https://x.y/z#k\n", {"a": "https://x.y/z#k"}),
 }
@@ -81,12 +105,18 @@ REFUSED: dict[str, tuple[str, int, str]] = {
     "same key": ("a: 1\nb: 2\na: 3\n", 3, "twice"),
     "same key in brackets": ("{a: 1, a: 2}\n", 1, "twice"),
     "colon": ("a: b: c\n", 1, "colon"),
-    "brackets over lines": ("a: [1,\n  2]\n", 1, "do not end on their line"),
-    "quotes that go on at the left": ('a:\n  b: "x\n  y"\n', 2, "do not end"),
+    "brackets that never end": ("a: 1\nb: [1,\n  2\n\n", 3, "Brackets that do not end"),
+    "pair in a list": ("a: [b: 1]\n", 1, "braces"),
+    "control character": ("a: 1\nb: \x1b[1m\n", 2, "U\\+001B"),
+    "carriage return": ("a: 1\nb: 2\rc: 3\n", 2, "carriage return"),
+    "list as a key": ("a: 1\n[b]: 2\n", 2, "key: value"),
+    "no word before the colon": (": 2\n", 1, "key: value"),
+    "question in brackets": ("{? a : b}\n", 1, "begins with `\\?`"),
+    "second question": ("a: 1\n? b\n", 2, "begins with `\\?`"),
     "quotes that never end": ("a: 'x\n  y\n", 1, "do not end"),
-    "more behind quotes over lines": ('a: "x\n  y" z\n', 1, "more text"),
+    "more behind quotes over lines": ('a: "x\n  y" z\n', 2, "more text"),
     "more behind quotes": ('a: "x" y\n', 1, "more text"),
-    "too far to the right": ("a: 1\n   b: 2\n", 2, "does not belong"),
+    "too far to the right": ("a: 1\n   b: 2\n", 2, "not allowed"),
     "too far to the left": ("  a: 1\n b: 2\n", 2, "does not fit"),
     "no key": ("a: 1\nb\n", 2, "key: value"),
     "escape": ('a: "\\q"\n', 1, "escape"),
@@ -113,6 +143,11 @@ def test_what_is_not_read_is_an_error_with_its_line(text: str, line: int, why: s
         ("b: x\r\nc: |\r\n  y\r\n", "b: x\r\na: true\r\nc: |\r\n  y\r\n"),
         ("b: x # n", "b: x # n\na: true"),
         ("{b: x}", "{b: x, a: true}"),
+        ("{b: x,}", "{b: x,a: true}"),
+        ("{b: x, # n\n}", "{b: x, # n\na: true}"),
+        ("{}", "{a: true}"),
+        ("# 🙂\nb: [@é,\n  1]\na: false\n", "# 🙂\nb: [@é,\n  1]\na: true\n"),
+        ("a: |-\n  no\n\n# n\nb: 1\n", "a: true\n\n# n\nb: 1\n"),
         ("c: |\n  y\n", "a: true\nc: |\n  y\n"),
     ],
 )
@@ -154,3 +189,11 @@ def test_a_message_about_odd_bytes_can_be_printed(data: bytes) -> None:
     with pytest.raises(NotJson, match="twice") as caught:
         YamlText(data).root()
     assert caught.value.why.encode()
+
+
+def test_no_source_loads_the_library_before_it_reads_yaml() -> None:
+    modules = "backlog_md, bmad, openspec, ralphy"
+    code = f"from untildone.adapters.stories import {modules}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "untildone.adapters.stories.bmad" in done.stdout.split()
+    assert "yaml" not in done.stdout.split()

@@ -1,19 +1,19 @@
-"""One agent call: a dialect's program, run through the process door, its raw output on disk."""
+"""One agent call: the program is run, its output read as it comes and kept on disk as it came."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from untildone.adapters.agents.reading.event_reader import EventReader
 from untildone.adapters.agents.recording import Recording
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.orphans import note_agent
-from untildone.adapters.process.process import Processes
-from untildone.adapters.sandbox import Containment
-from untildone.domain.agents.agent import AgentReport, Ending, Intent, Reading
+from untildone.adapters.process.process import Ended, Processes
+from untildone.adapters.sandbox import RunEnvironment
+from untildone.domain.agents.agent import AgentReport, Ending, Intent, Invocation, Reading
 from untildone.domain.agents.repetition import Repetition
 from untildone.domain.run.run import Limits
-from untildone.ports import Dialect, Notify
+from untildone.ports import AgentProgram, Notify
 
 # Git's own list of variables that redirect it to another repository (`rev-parse --local-env-vars`).
 REDIRECTS = (
@@ -35,72 +35,92 @@ REDIRECTS = (
 )
 
 
-class AgentSession:
+class AgentCaller:
     """Calls the agent; nothing it starts outlives the call."""
 
     def __init__(
         self,
         processes: Processes,
-        dialects: Callable[[str], Dialect],
-        containment: Containment,
+        programs: Mapping[str, AgentProgram],
+        environment: RunEnvironment,
         pid_file: Path,
         ends_call: Callable[[str], bool],
     ) -> None:
         self._processes = processes
-        self._dialects = dialects
-        self._containment = containment
+        self._programs = programs
+        self._environment = environment
         self._pid_file = pid_file
         self._ends_call = ends_call
 
     def run(self, intent: Intent, limits: Limits, log_file: str, notify: Notify) -> AgentReport:
         """Run the agent to its end and read what it said."""
-        dialect = self._dialects(intent.agent)
-        invocation = dialect.invocation(intent)
-        reader = dialect.reader(intent)
+        program = self._programs[intent.agent]
+        command = self._command(program.invocation(intent), intent, limits)
+        output = _Output(program, intent, limits, notify)
+
+        def ends_call() -> bool:
+            return self._ends_call(intent.story_id)
+
+        with Recording(log_file, intent.asked) as log:
+
+            def on_output(chunk: bytes) -> bool:
+                log.out(chunk)
+                return output.take(chunk)
+
+            ended = self._processes.run(command, on_output, ends_call, self._note_pid, log.err)
+        self._pid_file.unlink(missing_ok=True)
+        return output.report(ended)
+
+    def _command(self, invocation: Invocation, intent: Intent, limits: Limits) -> Command:
         dropped = {*REDIRECTS, *invocation.unset}
-        environment = {k: v for k, v in os.environ.items() if k not in dropped}
-        environment |= {
-            **invocation.env,
+        env = {name: value for name, value in os.environ.items() if name not in dropped}
+        env |= invocation.env
+        env |= {
             "UNTILDONE_STORY_ID": intent.story_id,
             "UNTILDONE_ATTEMPT": str(intent.attempt),
         }
         command = Command(
             invocation.argv,
             Path(intent.cwd),
-            environment,
+            env,
             invocation.stdin,
             timeout_s=limits.timeout_min * 60,
             idle_s=limits.idle_timeout_min * 60,
             folders=(intent.cwd, intent.scratch),
         )
-        held = self._containment.around(command, invocation.writable, intent.scratch)
-        begun, spoke = not dialect.greets, False
-        measured = isinstance(reader, EventReader) and reader.apart
-        again = Repetition(limits.repeat_limit if measured else 0)
-
-        def is_over() -> bool:
-            return self._ends_call(intent.story_id)
-
-        with Recording(log_file, intent.asked) as log:
-
-            def heard(chunk: bytes) -> bool:
-                nonlocal begun, spoke
-                begun = True
-                log.out(chunk)
-                too_often = False
-                for notice in reader.feed(chunk):
-                    spoke = True
-                    notify(notice)
-                    too_often = again.heard(notice) or too_often
-                return too_often
-
-            ended = self._processes.run(held, heard, is_over, self._note_pid, log.err)
-        self._pid_file.unlink(missing_ok=True)
-        if ended.ending is Ending.NOT_STARTED:
-            return AgentReport(ended.ending, None, Reading(error=ended.error))
-        code = ended.exit_code if ended.ending is Ending.EXITED else None
-        reading = reader.finish(code, ended.stderr_tail)
-        return AgentReport(ended.ending, ended.exit_code, reading, begun, spoke)
+        return self._environment.applied_to(command, invocation.writable, intent.scratch)
 
     def _note_pid(self, pid: int) -> None:
         note_agent(self._pid_file, pid)
+
+
+class _Output:
+    """What one call prints, as it comes: notices, signs of a model that answers, repetition."""
+
+    def __init__(
+        self, program: AgentProgram, intent: Intent, limits: Limits, notify: Notify
+    ) -> None:
+        self._reader = program.reader(intent)
+        self._notify = notify
+        # One that prints nothing before its model answers counts as started from the beginning.
+        self._begun = not program.prints_before_model
+        self._spoke = False
+        separate = isinstance(self._reader, EventReader) and self._reader.separates_tool_output
+        self._repetition = Repetition(limits.repeat_limit if separate else 0)
+
+    def take(self, chunk: bytes) -> bool:
+        """Whether the agent repeats itself too often."""
+        self._begun = True
+        repeats = False
+        for notice in self._reader.feed(chunk):
+            self._spoke = True
+            self._notify(notice)
+            repeats = self._repetition.heard(notice) or repeats
+        return repeats
+
+    def report(self, ended: Ended) -> AgentReport:
+        if ended.ending is Ending.NOT_STARTED:
+            return AgentReport(ended.ending, None, Reading(error=ended.error))
+        code = ended.exit_code if ended.ending is Ending.EXITED else None
+        reading = self._reader.finish(code, ended.stderr_tail)
+        return AgentReport(ended.ending, ended.exit_code, reading, self._begun, self._spoke)

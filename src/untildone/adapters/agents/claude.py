@@ -1,10 +1,10 @@
 """Claude Code, called without a terminal."""
 
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
 from untildone.adapters.agents.reading.stream_json import StreamReader
 from untildone.domain.agents.agent import Permissions
 
-CLAUDE = Ways(
+CLAUDE = AgentSpec(
     name="claude",
     install="npm install -g @anthropic-ai/claude-code",
     reader=StreamReader,
@@ -39,10 +39,10 @@ CLAUDE = Ways(
         "CLAUDE_ENV_FILE",
         "CLAUDE_PROJECT_DIR",
     ),
-    places=(Place("~/.claude", "CLAUDE_CONFIG_DIR"), Place("~/.claude.json")),
+    writable=(HomePath("~/.claude", "CLAUDE_CONFIG_DIR"), HomePath("~/.claude.json")),
     login=Login(
         "start `claude` and type /login, or set ANTHROPIC_API_KEY",
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-        (Place("~/.claude/.credentials.json", "CLAUDE_CONFIG_DIR", ".credentials.json"),),
+        (HomePath("~/.claude/.credentials.json", "CLAUDE_CONFIG_DIR", ".credentials.json"),),
     ),
 )

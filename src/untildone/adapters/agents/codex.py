@@ -1,15 +1,14 @@
-"""Codex, called without a terminal: its ways and its events."""
+"""Codex, called without a terminal: its command line and its events."""
 
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.api_error import told
-from untildone.adapters.agents.reading.conversation_totals import kept, share
-from untildone.adapters.agents.reading.error_kinds import of_error
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.reading.conversation import call_share, totals_so_far
+from untildone.adapters.agents.reading.error_kinds import classify_error, service_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import count, short, string, table, tables
+from untildone.adapters.agents.reading.json_lines import count, short, string, table, tables
 from untildone.domain.agents.agent import (
     Intent,
     Notice,
@@ -40,7 +39,7 @@ class CodexReader(EventReader):
         self._totals: Usage | None = None
         self._denied: list[str] = []
 
-    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+    def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         match event.get("type"):
             case "thread.started":
                 self._thread_id = string(event.get("thread_id"))
@@ -63,7 +62,7 @@ class CodexReader(EventReader):
             return []
         self._complaint = ""
         if kind == "agent_message":
-            return self._say(item_id, string(item.get("text"))) if done else []
+            return self._add_text(item_id, string(item.get("text"))) if done else []
         if kind in ("reasoning", "todo_list"):
             return []
         if item.get("status") == "declined":
@@ -71,7 +70,7 @@ class CodexReader(EventReader):
         if self._open == item_id:
             return []
         self._open = item_id
-        self._talk.say("", "")
+        self._messages.add("", "")
         call = tool(string(item.get("tool")) or kind, {"command": _what(item)})
         # Of an edit only the files are told: many edits of one file look the same.
         return [call if kind == "command_execution" else replace(call, mark="")]
@@ -79,11 +78,15 @@ class CodexReader(EventReader):
     def _reading(self, stderr_tail: bytes) -> Reading:
         error, trouble = self._outcome(stderr_tail)
         resumed = self._intent.resume
-        session = Session(self._thread_id, kept(self._totals, resumed)) if self._thread_id else None
+        session = (
+            Session(self._thread_id, totals_so_far(self._totals, resumed))
+            if self._thread_id
+            else None
+        )
         return Reading(
-            promise=self._talk.promise(),
+            promise=self._messages.promise(),
             error=error,
-            usage=share(self._totals, resumed) if self._totals else None,
+            usage=call_share(self._totals, resumed) if self._totals else None,
             trouble=trouble,
             session=session,
             denied=tuple(self._denied),
@@ -92,8 +95,8 @@ class CodexReader(EventReader):
     def _outcome(self, stderr_tail: bytes) -> tuple[str, Trouble | None]:
         if self._failure is None and self._completed:
             return "", None
-        said, status = told(self._complaint if self._failure is None else self._failure)
-        trouble = of_error(said, status, self._intent.asked) if said else None
+        said, status = service_error(self._complaint if self._failure is None else self._failure)
+        trouble = classify_error(said, status, self._intent.asked) if said else None
         if self._failure is None:
             return self._cut_short(stderr_tail), trouble
         return error_text(said), trouble
@@ -123,7 +126,7 @@ def _totals(usage: object, model: str) -> Usage | None:
     )
 
 
-CODEX = Ways(
+CODEX = AgentSpec(
     name="codex",
     install="npm install -g @openai/codex",
     reader=CodexReader,
@@ -147,10 +150,10 @@ CODEX = Ways(
         "CODEX_THREAD_ID",
         "CODEX_TOOL_CALL_ID",
     ),
-    places=(Place("~/.codex", "CODEX_HOME"),),
+    writable=(HomePath("~/.codex", "CODEX_HOME"),),
     login=Login(
         "`codex login`, or set CODEX_API_KEY",
         ("CODEX_API_KEY",),
-        (Place("~/.codex/auth.json", "CODEX_HOME", "auth.json"),),
+        (HomePath("~/.codex/auth.json", "CODEX_HOME", "auth.json"),),
     ),
 )

@@ -14,7 +14,7 @@ PIECE_BYTES = 4096
 PIECE_LINES = 40
 
 
-class Command:
+class CommandProgram:
     """The program of `--agent-cmd`, split into words as a shell would, but run without one."""
 
     def __init__(self, command: str) -> None:
@@ -38,16 +38,14 @@ class Command:
 
     @property
     def name(self) -> str:
-        """The name that `--agent` takes."""
         return "command"
 
     @property
-    def greets(self) -> bool:
-        """A silent one is not known to be at work."""
+    def prints_before_model(self) -> bool:
+        # Unknown. If it is silent, it may as well not have asked any model yet.
         return True
 
     def check(self) -> None:
-        """Raise AgentMissing if the program cannot be started."""
         program = self._argv[0]
         if shutil.which(program) is None:
             raise AgentMissing(
@@ -57,11 +55,10 @@ class Command:
             )
 
     def invocation(self, intent: Intent) -> Invocation:
-        """The program call for this intent; a model is the command's own business."""
+        """The program call; a model is the command's own business."""
         return Invocation(argv=self._argv, stdin=intent.prompt.encode("utf-8", "replace"))
 
     def reader(self, intent: Intent) -> "PlainReader":
-        """A fresh reader for one call."""
         return PlainReader()
 
 

@@ -1,13 +1,12 @@
-"""Gemini CLI, called without a terminal: its ways and its stream-json."""
+"""Gemini CLI, called without a terminal: its command line and its stream-json."""
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.api_error import told
-from untildone.adapters.agents.reading.error_kinds import of_error
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.reading.conversation import Fragments
+from untildone.adapters.agents.reading.error_kinds import classify_error, service_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import count, string, table
-from untildone.adapters.agents.reading.text_notices import Fragments
+from untildone.adapters.agents.reading.json_lines import count, string, table
 from untildone.domain.agents.agent import (
     AgentTool,
     Intent,
@@ -44,7 +43,7 @@ class GeminiReader(EventReader):
         self._denied: list[str] = []
         self._result: Mapping[str, object] | None = None
 
-    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+    def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         match event.get("type"):
             case "message" if event.get("role") == "assistant":
                 return self._piece(event)
@@ -68,12 +67,12 @@ class GeminiReader(EventReader):
         before = [] if event.get("delta") is True else self._next_message()
         message_id, text = str(self._message), string(event.get("content"))
         if text:
-            self._talk.say(message_id, text)
+            self._messages.add(message_id, text)
         return [*before, *self._fragments.add(message_id, text)]
 
     def _next_message(self) -> list[Notice]:
         self._message += 1
-        self._talk.say(str(self._message), "")
+        self._messages.add(str(self._message), "")
         return self._fragments.flush()
 
     def _call(self, event: Mapping[str, object]) -> AgentTool:
@@ -90,7 +89,7 @@ class GeminiReader(EventReader):
     def _reading(self, stderr_tail: bytes) -> Reading:
         error, trouble = self._outcome(stderr_tail)
         return Reading(
-            promise=self._talk.promise(),
+            promise=self._messages.promise(),
             error=error,
             usage=_usage(table(self._result).get("stats"), self._model),
             trouble=trouble,
@@ -104,9 +103,9 @@ class GeminiReader(EventReader):
         if self._result.get("status") == "success":
             return "", None
         error = table(self._result.get("error"))
-        said, status = told(string(error.get("message")) or self._complaint)
+        said, status = service_error(string(error.get("message")) or self._complaint)
         ended = _ENDED.get(string(error.get("type")))
-        return error_text(said), ended or of_error(said, status, self._intent.asked)
+        return error_text(said), ended or classify_error(said, status, self._intent.asked)
 
 
 def _usage(stats: object, asked_for: str) -> Usage | None:
@@ -128,7 +127,7 @@ def _usage(stats: object, asked_for: str) -> Usage | None:
     )
 
 
-GEMINI = Ways(
+GEMINI = AgentSpec(
     name="gemini",
     install="npm install -g @google/gemini-cli",
     reader=GeminiReader,
@@ -153,10 +152,10 @@ GEMINI = Ways(
         "GEMINI_CLI_IDE_WORKSPACE_PATH",
         "GEMINI_PTY_INFO",
     ),
-    places=(Place("~/.gemini", "GEMINI_CLI_HOME", ".gemini"),),
+    writable=(HomePath("~/.gemini", "GEMINI_CLI_HOME", ".gemini"),),
     login=Login(
         "start `gemini` and choose a login, or set GEMINI_API_KEY",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
-        (Place("~/.gemini/oauth_creds.json", "GEMINI_CLI_HOME", ".gemini/oauth_creds.json"),),
+        (HomePath("~/.gemini/oauth_creds.json", "GEMINI_CLI_HOME", ".gemini/oauth_creds.json"),),
     ),
 )

@@ -1,16 +1,19 @@
-"""goose, called without a terminal: its ways and its stream-json."""
+"""goose, called without a terminal: its command line and its stream-json."""
 
 from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.conversation_totals import kept, share
-from untildone.adapters.agents.reading.error_kinds import of_error
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.reading.conversation import (
+    Fragments,
+    call_share,
+    session_name,
+    totals_so_far,
+)
+from untildone.adapters.agents.reading.error_kinds import classify_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import amount, count, string, table, tables
-from untildone.adapters.agents.reading.own_session import session_name
-from untildone.adapters.agents.reading.text_notices import Fragments
+from untildone.adapters.agents.reading.json_lines import amount, count, string, table, tables
 from untildone.domain.agents.agent import (
     Intent,
     Invocation,
@@ -58,12 +61,12 @@ class GooseReader(EventReader):
         self._error = ""
         self._complete: Mapping[str, object] | None = None
 
-    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+    def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         match event.get("type"):
             case "message":
                 self._started, self._complete = True, None
                 message = table(event.get("message"))
-                return self._listen(message) if message.get("role") == "assistant" else []
+                return self._on_message(message) if message.get("role") == "assistant" else []
             case "complete":
                 self._complete = event
                 return self._fragments.flush()
@@ -73,7 +76,7 @@ class GooseReader(EventReader):
             case _:
                 return []
 
-    def _listen(self, message: Mapping[str, object]) -> list[Notice]:
+    def _on_message(self, message: Mapping[str, object]) -> list[Notice]:
         inference = table(table(message.get("metadata")).get("inference"))
         if inference:
             self._marked, self._aside = True, ""
@@ -87,7 +90,7 @@ class GooseReader(EventReader):
             elif self._marked and not inference:
                 self._aside = text
             else:
-                self._talk.say(message_id, text)
+                self._messages.add(message_id, text)
                 notices += self._fragments.add(message_id, text)
             if block.get("type") == "toolRequest":
                 call = table(table(block.get("toolCall")).get("value"))
@@ -105,11 +108,13 @@ class GooseReader(EventReader):
         resumed = self._intent.resume
         begun = self._started or self._complete is not None
         return Reading(
-            promise=self._talk.promise(),
+            promise=self._messages.promise(),
             error=error,
-            usage=share(totals, resumed) if totals else None,
+            usage=call_share(totals, resumed) if totals else None,
             trouble=self._trouble(error) if said else None,
-            session=Session(session_name(self._intent), kept(totals, resumed)) if begun else None,
+            session=Session(session_name(self._intent), totals_so_far(totals, resumed))
+            if begun
+            else None,
         )
 
     def _trouble(self, error: str) -> Trouble | None:
@@ -120,7 +125,7 @@ class GooseReader(EventReader):
         if error.startswith(_TURNS):
             return Trouble(Kind.BUDGET, "the agent's own turns are used up")
         called = next((name for name in _CALLED if error.startswith(name)), "")
-        return of_error(error.removeprefix(called), _CALLED.get(called), self._intent.asked)
+        return classify_error(error.removeprefix(called), _CALLED.get(called), self._intent.asked)
 
 
 def _complaint(block: Mapping[str, object]) -> str:
@@ -174,7 +179,7 @@ def _adapt(intent: Intent, call: Invocation) -> Invocation:
     )
 
 
-GOOSE = Ways(
+GOOSE = AgentSpec(
     name="goose",
     install="brew install block-goose-cli",
     reader=GooseReader,
@@ -185,15 +190,15 @@ GOOSE = Ways(
     adapt=_adapt,
     env={"GOOSE_TELEMETRY_OFF": "1", "GOOSE_TELEMETRY_ENABLED": "false"},
     unset=("AGENT_SESSION_ID", "GOOSE_TERMINAL"),
-    places=(
-        Place("~/.config/goose", "XDG_CONFIG_HOME", "goose"),
-        Place("~/.local/share/goose", "XDG_DATA_HOME", "goose"),
-        Place("~/.local/state/goose", "XDG_STATE_HOME", "goose"),
+    writable=(
+        HomePath("~/.config/goose", "XDG_CONFIG_HOME", "goose"),
+        HomePath("~/.local/share/goose", "XDG_DATA_HOME", "goose"),
+        HomePath("~/.local/state/goose", "XDG_STATE_HOME", "goose"),
     ),
-    greets=False,
+    prints_before_model=False,
     login=Login(
         "`goose configure`, or set the key of your provider",
         ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
-        (Place("~/.config/goose/config.yaml", "XDG_CONFIG_HOME", "goose/config.yaml"),),
+        (HomePath("~/.config/goose/config.yaml", "XDG_CONFIG_HOME", "goose/config.yaml"),),
     ),
 )

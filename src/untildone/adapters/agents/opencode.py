@@ -1,4 +1,4 @@
-"""opencode, called without a terminal: its ways and its JSON events."""
+"""opencode, called without a terminal: its command line and its JSON events."""
 
 import json
 import os
@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.conversation_totals import added, priced
-from untildone.adapters.agents.reading.error_kinds import of_error, seconds_of
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.reading.conversation import sum_of, without_zero_cost
+from untildone.adapters.agents.reading.error_kinds import classify_error, seconds_of
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import amount, count, string, table
-from untildone.adapters.agents.reading.lines import parsed
+from untildone.adapters.agents.reading.json_lines import amount, count, parsed, string, table
 from untildone.domain.agents.agent import (
     Intent,
     Invocation,
@@ -49,20 +48,20 @@ class OpencodeReader(EventReader):
         self._error: Mapping[str, object] = {}
         self._denied: list[str] = []
 
-    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+    def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         self._session_id = self._session_id or string(event.get("sessionID"))
         part = table(event.get("part"))
         match event.get("type"):
             case "step_start":
                 self._ended, self._error = "", {}
             case "text":
-                return self._say(string(part.get("messageID")), string(part.get("text")))
+                return self._add_text(string(part.get("messageID")), string(part.get("text")))
             case "tool_use":
-                self._talk.say(string(part.get("messageID")), "")
+                self._messages.add(string(part.get("messageID")), "")
                 return [self._call(part)]
             case "step_finish":
                 self._ended = string(part.get("reason")) or "no reason"
-                self._usage = added(self._usage, _usage(part))
+                self._usage = sum_of(self._usage, _usage(part))
             case "error":
                 self._error = table(event.get("error")) or {"name": "error"}
             case _:
@@ -80,9 +79,9 @@ class OpencodeReader(EventReader):
     def _reading(self, stderr_tail: bytes) -> Reading:
         error, trouble = self._outcome(stderr_tail)
         return Reading(
-            promise=self._talk.promise(),
+            promise=self._messages.promise(),
             error=error,
-            usage=priced(self._usage),
+            usage=without_zero_cost(self._usage),
             trouble=trouble,
             session=Session(self._session_id) if self._session_id else None,
             denied=tuple(self._denied),
@@ -105,7 +104,7 @@ class OpencodeReader(EventReader):
         if message.startswith(_INSIDE):
             return error, None
         status = status if isinstance(status, int) else None
-        trouble = _CALLED.get(name) or of_error(error, status, self._intent.asked)
+        trouble = _CALLED.get(name) or classify_error(error, status, self._intent.asked)
         after = seconds_of(table(data.get("responseHeaders")).get("retry-after"))
         if trouble and trouble.passing and after:
             trouble = replace(trouble, after_s=after)
@@ -134,7 +133,7 @@ def _adapt(intent: Intent, call: Invocation) -> Invocation:
     return replace(call, env={**call.env, _PERMISSION: json.dumps({**theirs, **_EDITS})})
 
 
-OPENCODE = Ways(
+OPENCODE = AgentSpec(
     name="opencode",
     install="npm install -g opencode-ai",
     reader=OpencodeReader,
@@ -144,16 +143,16 @@ OPENCODE = Ways(
     adapt=_adapt,
     env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
     unset=("AGENT", "OPENCODE", "OPENCODE_PID"),
-    places=(
-        Place("~/.config/opencode", "XDG_CONFIG_HOME", "opencode"),
-        Place("~/.local/share/opencode", "XDG_DATA_HOME", "opencode"),
-        Place("~/.local/state/opencode", "XDG_STATE_HOME", "opencode"),
-        Place("~/.cache/opencode", "XDG_CACHE_HOME", "opencode"),
+    writable=(
+        HomePath("~/.config/opencode", "XDG_CONFIG_HOME", "opencode"),
+        HomePath("~/.local/share/opencode", "XDG_DATA_HOME", "opencode"),
+        HomePath("~/.local/state/opencode", "XDG_STATE_HOME", "opencode"),
+        HomePath("~/.cache/opencode", "XDG_CACHE_HOME", "opencode"),
     ),
-    greets=False,
+    prints_before_model=False,
     login=Login(
         "`opencode auth login`, or set the key of your provider",
         ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-        (Place("~/.local/share/opencode/auth.json", "XDG_DATA_HOME", "opencode/auth.json"),),
+        (HomePath("~/.local/share/opencode/auth.json", "XDG_DATA_HOME", "opencode/auth.json"),),
     ),
 )

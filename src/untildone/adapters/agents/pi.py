@@ -1,12 +1,12 @@
-"""pi, called without a terminal: its ways and its JSON events."""
+"""pi, called without a terminal: its command line and its JSON events."""
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.conversation_totals import added, priced
-from untildone.adapters.agents.reading.error_kinds import of_error
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.reading.conversation import sum_of, without_zero_cost
+from untildone.adapters.agents.reading.error_kinds import classify_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import amount, count, string, table, tables
+from untildone.adapters.agents.reading.json_lines import amount, count, string, table, tables
 from untildone.domain.agents.agent import Intent, Notice, Permissions, Reading, Session, Usage
 
 _FINE = ("stop", "toolUse")
@@ -31,14 +31,14 @@ class PiReader(EventReader):
         super().__init__(intent)
         self._session_id = ""
         self._begun = False
-        self._messages = 0
+        self._message_count = 0
         self._usage: Usage | None = None
         self._error = ""
         self._stopped = False
         self._ended = False
         self._dropped = 0
 
-    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+    def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         match event.get("type"):
             case "session":
                 self._session_id = string(event.get("id"))
@@ -50,23 +50,23 @@ class PiReader(EventReader):
                 self._error = _failure(told[-1] if told else {})
             case "message_end":
                 message = table(event.get("message"))
-                return self._listen(message) if message.get("role") == "assistant" else []
+                return self._on_message(message) if message.get("role") == "assistant" else []
             case _:
                 pass
         return []
 
-    def _listen(self, message: Mapping[str, object]) -> list[Notice]:
-        self._usage = added(self._usage, _usage(message))
+    def _on_message(self, message: Mapping[str, object]) -> list[Notice]:
+        self._usage = sum_of(self._usage, _usage(message))
         self._ended, self._dropped = False, self._lines.dropped
         self._stopped = message.get("stopReason") == "stop"
         self._error = _failure(message)
         if self._error:
             return []
-        self._messages += 1
+        self._message_count += 1
         notices: list[Notice] = []
         for block in tables(message.get("content")):
             text = string(block.get("text")) if block.get("type") == "text" else ""
-            notices += self._say(str(self._messages), text)
+            notices += self._add_text(str(self._message_count), text)
             if block.get("type") == "toolCall":
                 notices.append(tool(block.get("name"), block.get("arguments")))
         return notices
@@ -78,10 +78,10 @@ class PiReader(EventReader):
         # It writes the conversation down with the first answer.
         known = self._session_id if self._usage else ""
         return Reading(
-            promise=self._talk.promise(),
+            promise=self._messages.promise(),
             error=error or ("" if over else self._cut_short(stderr_tail)),
-            usage=priced(self._usage),
-            trouble=of_error(error, None, self._intent.asked) if error else None,
+            usage=without_zero_cost(self._usage),
+            trouble=classify_error(error, None, self._intent.asked) if error else None,
             session=Session(known) if known else None,
         )
 
@@ -112,7 +112,7 @@ def _usage(message: Mapping[str, object]) -> Usage:
     )
 
 
-PI = Ways(
+PI = AgentSpec(
     name="pi",
     install="npm install -g @mariozechner/pi-coding-agent",
     reader=PiReader,
@@ -125,10 +125,10 @@ PI = Ways(
     resume=("--session",),
     env={"PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"},
     unset=("PI_CODING_AGENT",),
-    places=(Place("~/.pi", "PI_CODING_AGENT_DIR"),),
+    writable=(HomePath("~/.pi", "PI_CODING_AGENT_DIR"),),
     login=Login(
         "start `pi` and type /login, or set the key of your provider",
         ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-        (Place("~/.pi/agent/auth.json", "PI_CODING_AGENT_DIR", "auth.json"),),
+        (HomePath("~/.pi/agent/auth.json", "PI_CODING_AGENT_DIR", "auth.json"),),
     ),
 )

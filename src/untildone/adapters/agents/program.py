@@ -1,4 +1,4 @@
-"""An agent program whose ways are data: its command line, its environment, its reader."""
+"""An agent program described as data: its command line, its environment, its reader."""
 
 import os
 import shutil
@@ -13,17 +13,16 @@ from untildone.domain.errors import AgentMissing, UserError
 from untildone.ports import OutputReader
 
 
-class Place(Struct, frozen=True):
-    """A file or folder that the program writes; `variable` moves it, or with `below` its parent."""
+class HomePath(Struct, frozen=True):
+    """A file or folder of the program; `variable` moves it, or with `below` its parent."""
 
-    usual: str
+    default: str
     variable: str = ""
     below: str = ""
 
     def path(self) -> str:
-        """Where it is for a child of this process."""
         moved = os.environ.get(self.variable) if self.variable else ""
-        return str(Path(moved, self.below)) if moved else self.usual
+        return str(Path(moved, self.below)) if moved else self.default
 
 
 class Grant(Struct, frozen=True):
@@ -38,16 +37,17 @@ class Login(Struct, frozen=True):
 
     how: str
     variables: tuple[str, ...] = ()
-    files: tuple[Place, ...] = ()
+    files: tuple[HomePath, ...] = ()
 
 
-class Ways(Struct, frozen=True):
-    """How one program wants to be called; words are put together in the order of the fields.
+class AgentSpec(Struct, frozen=True):
+    """How one program is called; the words of its command line are in the order of the fields.
 
-    The value follows the words of `model` and `resume`; a program without the latter cannot go on
-    with a conversation. `root_env` is for the child of root only. `unset` are the variables that
-    tell an agent that it runs inside another one. `adapt` does what cannot be said as data.
-    `droppings` are patterns of files that it leaves in the worktree and nobody wants in a commit.
+    The value follows the words of `model` and `resume`; a program without the latter cannot
+    continue a conversation. `root_env` is for the child of root only. `unset` are the variables
+    that tell an agent that it runs inside another one. `writable` stays writable in a sandbox.
+    `adapt` does what cannot be said as data. `leftover_files` are patterns of files that it leaves
+    in the worktree and nobody wants in a commit.
     """
 
     name: str
@@ -61,35 +61,34 @@ class Ways(Struct, frozen=True):
     env: Mapping[str, str] = field(default_factory=dict)
     root_env: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
+    writable: tuple[HomePath, ...] = ()
     adapt: Callable[[Intent, Invocation], Invocation] | None = None
     login: Login | None = None
-    droppings: tuple[str, ...] = ()
-    greets: bool = True
+    leftover_files: tuple[str, ...] = ()
+    prints_before_model: bool = True
 
 
-class Program:
-    """An agent on PATH that reads the whole prompt from its standard input."""
+class KnownProgram:
+    """A program with an AgentSpec; it reads the whole prompt from its standard input."""
 
-    def __init__(self, ways: Ways, program: str = "", extra_args: tuple[str, ...] = ()) -> None:
-        self._ways = ways
-        self._program = program or ways.name
+    def __init__(
+        self, spec: AgentSpec, program: str = "", extra_args: tuple[str, ...] = ()
+    ) -> None:
+        self._spec = spec
+        self._program = program or spec.name
         self._extra_args = extra_args
 
     @property
     def name(self) -> str:
-        """The name that `--agent` takes."""
-        return self._ways.name
+        return self._spec.name
 
     @property
-    def greets(self) -> bool:
-        """Whether the program prints something before it asks its model for the first time."""
-        return self._ways.greets
+    def prints_before_model(self) -> bool:
+        return self._spec.prints_before_model
 
     @property
-    def ways(self) -> Ways:
-        """How it wants to be called."""
-        return self._ways
+    def spec(self) -> AgentSpec:
+        return self._spec
 
     def path(self) -> str:
         """Where the program is; empty if it is not installed."""
@@ -97,14 +96,14 @@ class Program:
 
     def logged_in(self) -> bool | None:
         """Whether a key or a login was found; None if that cannot be told from outside."""
-        login = self._ways.login
+        login = self._spec.login
         if login is None:
             return None
         if any(os.environ.get(name) for name in login.variables):
             return True
-        if any(Path(place.path()).expanduser().exists() for place in login.files):
+        if any(Path(file.path()).expanduser().exists() for file in login.files):
             return True
-        # There the key chain may have what we must not look into.
+        # The macOS keychain may hold a login, and we must not look into it.
         return None if sys.platform == "darwin" else False
 
     def check(self) -> None:
@@ -112,39 +111,37 @@ class Program:
         if shutil.which(self._program) is None:
             raise AgentMissing(
                 f"The agent's program was not found: {self._program}",
-                hint=f"Install it with `{self._ways.install}`, "
+                hint=f"Install it with `{self._spec.install}`, "
                 "or name any other program with `--agent-cmd`.",
             )
 
     def invocation(self, intent: Intent) -> Invocation:
-        """The program call for this intent."""
-        ways = self._ways
+        spec = self._spec
         grant = self._grant(intent.permissions)
-        model = (*ways.model, intent.model) if ways.model and intent.model else ()
-        resume = (*ways.resume, intent.resume.id) if ways.resume and intent.resume else ()
+        model = (*spec.model, intent.model) if spec.model and intent.model else ()
+        resume = (*spec.resume, intent.resume.id) if spec.resume and intent.resume else ()
         call = Invocation(
             argv=(
                 self._program,
-                *ways.args,
+                *spec.args,
                 *grant.args,
                 *model,
                 *self._extra_args,
                 *resume,
-                *ways.last,
+                *spec.last,
             ),
             stdin=intent.prompt.encode("utf-8", "replace"),
-            env={**ways.env, **grant.env, **(ways.root_env if _is_root() else {})},
-            unset=ways.unset,
-            writable=tuple(place.path() for place in ways.places),
+            env={**spec.env, **grant.env, **(spec.root_env if _is_root() else {})},
+            unset=spec.unset,
+            writable=tuple(path.path() for path in spec.writable),
         )
-        return ways.adapt(intent, call) if ways.adapt else call
+        return spec.adapt(intent, call) if spec.adapt else call
 
     def reader(self, intent: Intent) -> OutputReader:
-        """A fresh reader for one call."""
-        return self._ways.reader(intent)
+        return self._spec.reader(intent)
 
     def _grant(self, permissions: Permissions) -> Grant:
-        grant = self._ways.grants.get(permissions)
+        grant = self._spec.grants.get(permissions)
         if grant is None:
             raise UserError(
                 f"The agent {self.name} cannot be held to `--permissions {permissions}`",

@@ -1,11 +1,11 @@
-"""Qwen Code, called without a terminal: its ways, and where its stream-json differs."""
+"""Qwen Code, called without a terminal: its command line, and where its stream-json differs."""
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import Grant, Login, Place, Ways
-from untildone.adapters.agents.reading.api_error import told
-from untildone.adapters.agents.reading.conversation_totals import kept, share
-from untildone.adapters.agents.reading.fields import count, table
+from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.reading.conversation import call_share, totals_so_far
+from untildone.adapters.agents.reading.error_kinds import service_error
+from untildone.adapters.agents.reading.json_lines import count, table
 from untildone.adapters.agents.reading.stream_json import StreamReader
 from untildone.domain.agents.agent import Intent, Kind, Permissions, Session, Trouble, Usage
 
@@ -38,21 +38,21 @@ class QwenReader(StreamReader):
             output_tokens=count(usage.get("output_tokens")),
             cache_read_tokens=read,
         )
-        return share(self._totals, self._intent.resume)
+        return call_share(self._totals, self._intent.resume)
 
     def _session(self) -> Session | None:
-        totals = kept(self._totals, self._intent.resume)
+        totals = totals_so_far(self._totals, self._intent.resume)
         return Session(self._session_id, totals) if self._session_id else None
 
     def _error(self, stderr_tail: bytes) -> str:
-        return told(super()._error(stderr_tail))[0]
+        return service_error(super()._error(stderr_tail))[0]
 
     def _trouble(self, error: str) -> Trouble | None:
         ended = _EXITED.get(self._exit_code or 0) if self._result is None else None
         return ended or super()._trouble(error)
 
 
-QWEN = Ways(
+QWEN = AgentSpec(
     name="qwen",
     install="npm install -g @qwen-code/qwen-code",
     reader=QwenReader,
@@ -78,10 +78,10 @@ QWEN = Ways(
         "QWEN_CODE_PROJECT_DIR",
         "QWEN_CODE_SESSION_ID",
     ),
-    places=(Place("~/.qwen", "QWEN_HOME"),),
+    writable=(HomePath("~/.qwen", "QWEN_HOME"),),
     login=Login(
         "start `qwen` and choose a login, or set OPENAI_API_KEY",
         ("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
-        (Place("~/.qwen/oauth_creds.json", "QWEN_HOME", "oauth_creds.json"),),
+        (HomePath("~/.qwen/oauth_creds.json", "QWEN_HOME", "oauth_creds.json"),),
     ),
 )

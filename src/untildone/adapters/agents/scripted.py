@@ -10,7 +10,7 @@ from untildone.domain.errors import AgentMissing
 _PLAYER = "untildone.adapters.agents.scripted_player"
 
 
-class Scripted:
+class ScriptedProgram:
     """A child process that plays a TOML script and speaks Claude's stream-json."""
 
     def __init__(self, script_path: str) -> None:
@@ -18,16 +18,13 @@ class Scripted:
 
     @property
     def name(self) -> str:
-        """The name that `--agent` takes."""
         return "scripted"
 
     @property
-    def greets(self) -> bool:
-        """A silent one is not known to be at work."""
+    def prints_before_model(self) -> bool:
         return True
 
     def check(self) -> None:
-        """Raise AgentMissing if there is no script."""
         if not self._script.is_file():
             raise AgentMissing(
                 f"The scripted agent's script was not found: {self._script}",
@@ -46,5 +43,4 @@ class Scripted:
         )
 
     def reader(self, intent: Intent) -> StreamReader:
-        """A fresh reader for one call."""
         return StreamReader(intent)

@@ -1,7 +1,7 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
+from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace
 from untildone.adapters.git.git import Git, Ref
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
@@ -53,7 +53,7 @@ class BranchCheckpoint(Workspace):
     def adopt(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
         """Back onto the branch; edits and commits made there by hand are the new checkpoint."""
         git = self._git
-        self._enter()
+        self._checkout_branch()
         tip = git.resolve(self._ref)
         if not tip or not git.is_ancestor(checkpoint, tip):
             raise UserError(
@@ -78,7 +78,7 @@ class BranchCheckpoint(Workspace):
         """On the branch at a commit, with its files."""
         return RepoState(self._ref, {self._ref: commit}, commit)
 
-    def _enter(self) -> None:
+    def _checkout_branch(self) -> None:
         branch, _ = head_of(self._place.git_dir)
         if branch == self._branch:
             return
@@ -100,7 +100,7 @@ class BranchCheckpoint(Workspace):
         """Before an agent starts: on the branch, at the checkpoint, the surroundings noted."""
         branch, _ = head_of(self._place.git_dir)
         refs = self._refs.now()
-        at = self._at(refs)
+        at = self._tip_in(refs)
         if branch != self._branch or at != checkpoint:
             raise StepError(
                 f"The worktree is not on `{self._branch}` at its checkpoint any more "
@@ -119,38 +119,43 @@ class BranchCheckpoint(Workspace):
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """Commit all work on top of the checkpoint; the agent's own commits stay below it."""
         git = self._git
-        remarks = self._settled_remarks()
+        remarks = self._put_settings_back()
         refs = self._refs.now()
-        tips = self._tips(refs)
         if not only_changes and (diverged := self._diverged(checkpoint, refs)):
             raise WorkDiverged(diverged)
         snapshot = self._snapshots.take(checkpoint, listed=False)
-        good = [tip for tip in tips if tip != checkpoint and git.is_ancestor(checkpoint, tip)]
-        parent = good[0] if good else checkpoint
+        tips = self._tips(refs)
+        parent = self._newest_on(checkpoint, tips)
         commit = ""
         if not (only_changes and git.tree_of(parent) == snapshot.tree):
             commit = git.commit_tree(snapshot.tree, [parent], message)
-        self._snapshots.unconverted.keep(commit or parent, snapshot.disk_blobs)
-        strays = [tip for tip in tips if tip not in (checkpoint, parent)]
+        tip = commit or parent
+        self._snapshots.unconverted.keep(tip, snapshot.disk_blobs)
+        strays = [other for other in tips if other not in (checkpoint, parent)]
         back, moved = self._outside.refs_back(refs, strays, self._ref)
-        updates = [*back, (self._ref, commit or parent, self._at(refs))]
+        updates = [*back, (self._ref, tip, self._tip_in(refs))]
         if commit:
             self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
-        self._refs.moved(self._ref, commit or parent)
+        self._refs.moved(self._ref, tip)
         self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
-        return Saved(lane, commit, commit or parent, remarks, snapshot.tree)
+        return Saved(lane, commit, tip, remarks, snapshot.tree)
+
+    def _newest_on(self, checkpoint: str, tips: list[str]) -> str:
+        """The agent's own commit that builds on the checkpoint, or else the checkpoint."""
+        own = (tip for tip in tips if tip != checkpoint)
+        return next((tip for tip in own if self._git.is_ancestor(checkpoint, tip)), checkpoint)
 
     def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
         """The commit of this attempt, if it was made; then HEAD, which came last, follows it."""
         commit = super().saved_as(checkpoint, story_id, attempt)
-        if commit and self._head_was_next(commit):
+        if commit and self._only_head_is_missing(commit):
             self._head_on_branch()
         return commit
 
-    def _head_was_next(self, commit: str) -> bool:
+    def _only_head_is_missing(self, commit: str) -> bool:
         """HEAD is where the agent had left it and the index that of the commit: nobody moved on."""
         head = self._head_commit(self._refs.now())
         same = self._git.ask("diff-index", "--cached", "--quiet", commit).ok
@@ -164,10 +169,10 @@ class BranchCheckpoint(Workspace):
         git = self._git
         head = self._head_commit(refs)
         if self._left_in_conflict():
-            return HALF_DONE
+            return MERGE_LEFT_OPEN
         if head == checkpoint or git.is_ancestor(checkpoint, head):
             return ""
-        if head == self._at(refs) and self._is_amended(checkpoint, head):
+        if head == self._tip_in(refs) and self._is_amended(checkpoint, head):
             return ""
         base = git.merge_base(checkpoint, head) if head else ""
         if base and git.tree_of(base) == git.tree_of(checkpoint):
@@ -189,16 +194,16 @@ class BranchCheckpoint(Workspace):
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
-        remarks = self._settled_remarks()
+        remarks = self._put_settings_back()
         ref = self._attempt_ref(story_id, attempt)
         refs = self._refs.now()
         tips = self._tips(refs)
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
         stored = self._attempts.store(ref, snapshot, checkpoint, tips)
-        before = RepoState(self._ref, {self._ref: self._at(refs) or checkpoint}, stored)
+        before = RepoState(self._ref, {self._ref: self._tip_in(refs) or checkpoint}, stored)
         self._note("put-back", before, self._state_at(checkpoint))
         back, moved = self._outside.refs_back(refs, [], self._ref)
-        updates = [*back, (self._ref, checkpoint, self._at(refs))]
+        updates = [*back, (self._ref, checkpoint, self._tip_in(refs))]
         self._git.update_refs(updates, f"untildone: put back to {checkpoint[:12]}")
         self._head_on_branch()
         since = self._outside.noted_at()
@@ -206,14 +211,14 @@ class BranchCheckpoint(Workspace):
         remarks = (*remarks, *snapshot.remarks, *moved, *late)
         return Reverted(lane, ref, remarks, snapshot.changed_tree)
 
-    def _at(self, refs: dict[str, Ref]) -> str:
+    def _tip_in(self, refs: dict[str, Ref]) -> str:
         return refs[self._ref].commit if self._ref in refs else ""
 
     # -----------------------------------------------------------------------------------------
 
     def _tips(self, refs: dict[str, Ref]) -> list[str]:
         """Where the agent's work may be: under HEAD first, then on our branch."""
-        tips = [self._head_commit(refs), self._at(refs)]
+        tips = [self._head_commit(refs), self._tip_in(refs)]
         return [tip for k, tip in enumerate(tips) if tip and tip not in tips[:k]]
 
     def _head_on_branch(self) -> None:

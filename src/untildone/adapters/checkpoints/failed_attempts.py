@@ -40,7 +40,7 @@ class FailedAttempts:
     def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> str:
         """Store files and commits of an attempt; a second look adds to the first."""
         git, raw = self._git, self._snapshots.unconverted
-        earlier = self._of_this_run(ref)
+        earlier = self._earlier_of_this_run(ref)
         tree, disk_blobs = snapshot.tree, snapshot.disk_blobs
         flagged = [flag.path for flag in snapshot.flagged]
         kept = self._snapshots.staged
@@ -72,7 +72,7 @@ class FailedAttempts:
             p: name for p, name in disk_blobs.items() if before.get(p) != name
         }
 
-    def _make_room(self, ref: str, snapshot: Snapshot) -> None:
+    def _clear_obstacles(self, ref: str, snapshot: Snapshot) -> None:
         top, obstacles = self._place.top, self._snapshots.obstacles
         unlock(top, (change.path for change in snapshot.changes))
         unlock(top, (flag.path for flag in snapshot.flagged))
@@ -91,7 +91,7 @@ class FailedAttempts:
                 make_writable(top / obstacle)  # a folder that is locked cannot be moved
                 obstacles.move_aside(top / obstacle)
 
-    def _of_this_run(self, ref: str) -> str:
+    def _earlier_of_this_run(self, ref: str) -> str:
         """The attempt stored under this ref, if this run stored it; an older run's makes room."""
         git = self._git
         earlier = git.resolve(ref)
@@ -129,7 +129,7 @@ class FailedAttempts:
         return moved
 
     def _check_out(self, ref: str, snapshot: Snapshot, checkpoint: str) -> Captured:
-        self._make_room(ref, snapshot)
+        self._clear_obstacles(ref, snapshot)
         return self._git.checkout_tree(checkpoint)
 
     def _move_unread(self, left: tuple[str, ...], since: float) -> tuple[str, ...]:

@@ -15,7 +15,11 @@ from untildone.adapters.checkpoints.snapshot.skipped_files import (
 )
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
-from untildone.adapters.checkpoints.snapshot.withheld_files import exchange, give_back, kept_of
+from untildone.adapters.checkpoints.snapshot.withheld_files import (
+    give_back,
+    kept_of,
+    plan_give_back,
+)
 from untildone.adapters.git.git import Git, RefUpdate, git_failed
 from untildone.adapters.git.index import fill_index, overlay, reset_index
 from untildone.adapters.git.place import Place
@@ -55,24 +59,25 @@ class Closing:
         """Original branch, all changes of the run as uncommitted edits, `ralph/CHANGE` deleted."""
         if not self._on_branch():
             if self._done.exists():
-                return _kept(json.loads(self._done.read_text()))  # a crash came before the record
+                # A crash came before the record.
+                return _where_stored(json.loads(self._done.read_text()))
             if self._marker.exists():
                 return self._finish_cleanup(origin)  # a crash came between HEAD and the rest
         self._check_origin(origin)
         self._done.unlink(missing_ok=True)  # of a cleanup that was undone
         tip = self.git.resolve(self._ref)
-        with self.index_back():
-            self._bring_home(origin, tip)
+        with self.staged_kept_on_error():
+            self._move_to_original_branch(origin, tip)
         return self._finish_cleanup(origin)
 
-    def _bring_home(self, origin: Origin, tip: str) -> None:
+    def _move_to_original_branch(self, origin: Origin, tip: str) -> None:
         work, tree, staged = self.work_at(tip)
         now = self.git.resolve(f"refs/heads/{origin.branch}") if origin.branch else origin.commit
         files, index = work, USERS_INDEX
         if now != origin.commit:
             merged = self._merge(now, work, tree)
-            files, index = self.keep_after("cleanup", merged, work), ""
-        copy = self.snapshots.staged.copied(f"index.{self._stamp()}") if staged else ""
+            files, index = self.store_after("cleanup", merged, work), ""
+        copy = self.snapshots.staged.copy_newest(f"index.{self._stamp()}") if staged else ""
         before = RepoState(self._ref, {self._ref: tip}, work, copy)
         self._note("cleanup", before, RepoState(origin.head, {self._ref: ""}, files, index))
         archive = f"refs/ralph/archive/{self._change}/{self._stamp()}"
@@ -83,7 +88,7 @@ class Closing:
         self.snapshots.staged.forget()
 
     @contextlib.contextmanager
-    def index_back(self) -> Generator[None, None, None]:
+    def staged_kept_on_error(self) -> Generator[None, None, None]:
         """A cleanup that is refused leaves staged what was."""
         try:
             yield
@@ -96,42 +101,22 @@ class Closing:
 
         A run without a `branch` of its own leaves an earlier `ralph/CHANGE` alone.
         """
-        git = self.git
-        backup = git.resolve(backup_ref)
-        if not backup:
-            raise UserError(
-                f"The backup of this run is gone: {backup_ref}",
-                hint=f"git for-each-ref refs/ralph/archive/{self._change}",
-            )
-        if origin.branch and (other := self._elsewhere(f"refs/heads/{origin.branch}")):
-            raise UserError(
-                f"The original branch `{origin.branch}` is checked out in another worktree: "
-                f"{other}",
-                state="Nothing was changed.",
-                hint=f"git -C {other} checkout --detach",
-            )
-        index = self.copied_index()
-        with self.index_kept(index):
+        git, backup = self.git, self._backup(origin, backup_ref)
+        index = self.copy_index()
+        with self.index_kept_on_error(index):
             kept = [self.store_current("restore", git.resolve("HEAD"))]
-        updates: list[RefUpdate] = []
-        own = {self._ref: git.resolve(self._ref)}
-        before = own if branch and not self._elsewhere(self._ref) else {}
-        if origin.branch:
-            name = f"refs/heads/{origin.branch}"
-            now = git.resolve(name)
-            if now and now != origin.commit:
-                ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{origin.branch}"
-                updates.append((ref, now, None))
-                kept.append(ref)
-            updates.append((name, origin.commit, now))
-            before[name] = now
+        own = branch and not self._other_worktree_with(self._ref)
+        before = {self._ref: git.resolve(self._ref)} if own else {}
+        updates = self._original_branch_back(origin)
+        kept += [ref for ref, _, old in updates if old is None]
+        before |= {ref: old for ref, _, old in updates if old is not None}
         was = RepoState(head_ref(self._place), before, git.resolve(kept[0]), index)
         moved = {ref: new for ref, new, _ in updates if new}
         back = {ref: moved.get(ref, "") for ref in before}
         self._note("restore", was, RepoState(origin.head, back, backup, USERS_INDEX))
         wanted = self.snapshots.unconverted.of(backup)
-        with self.index_kept(index):
-            self.to_tree(was.files, git.tree_of(backup), index, wanted)
+        with self.index_kept_on_error(index):
+            self.checkout_files(was.files, git.tree_of(backup), index, wanted)
         if updates:
             git.update_refs(updates, f"untildone: restore {self._change}")
         self._head_to(origin, f"untildone: restore {self._change}")
@@ -143,7 +128,38 @@ class Closing:
             kept.append(ref)
         return tuple(kept)
 
-    def bring_back(self, attempt_ref: str) -> str:
+    def _backup(self, origin: Origin, ref: str) -> str:
+        """The commit of the user's files; a UserError if it is gone or cannot be put in place."""
+        backup = self.git.resolve(ref)
+        if not backup:
+            raise UserError(
+                f"The backup of this run is gone: {ref}",
+                hint=f"git for-each-ref refs/ralph/archive/{self._change}",
+            )
+        if origin.branch and (other := self._other_worktree_with(f"refs/heads/{origin.branch}")):
+            raise UserError(
+                f"The original branch `{origin.branch}` is checked out in another worktree: "
+                f"{other}",
+                state="Nothing was changed.",
+                hint=f"git -C {other} checkout --detach",
+            )
+        return backup
+
+    def _original_branch_back(self, origin: Origin) -> list[RefUpdate]:
+        """To the commit it was at; where it is now is stored."""
+        if not origin.branch:
+            return []
+        name = f"refs/heads/{origin.branch}"
+        now = self.git.resolve(name)
+        back: RefUpdate = (name, origin.commit, now)
+        if now in ("", origin.commit):
+            return [back]
+        return [
+            (f"refs/ralph/archive/{self._change}/{self._stamp()}-{origin.branch}", now, None),
+            back,
+        ]
+
+    def restore_attempt(self, attempt_ref: str) -> str:
         """The files of a saved attempt into the working tree, as uncommitted edits."""
         git = self.git
         commit = git.resolve(attempt_ref)
@@ -152,8 +168,8 @@ class Closing:
                 f"There is no such attempt: {attempt_ref.removeprefix('refs/ralph/attempts/')}",
                 hint=f"untildone attempts {self._change}",
             )
-        copy = self.copied_index()
-        with self.index_kept(copy):
+        copy = self.copy_index()
+        with self.index_kept_on_error(copy):
             stored = self.store_current("attempt", git.resolve("HEAD"))
             made = git.diff_trees(f"{commit}^1", commit)
             index = self.folder / "attempt.index"
@@ -163,15 +179,15 @@ class Closing:
             here, files = head_ref(self._place), git.resolve(stored)
             label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
             kept = kept_of(self.folder.parent, label, git.message(commit))
-            room = self.folder / "beside" / self._stamp()
-            was, will = exchange(self._place.top, kept, room, self.folder.parent)
-            after = RepoState(here, {}, self.keep_after("attempt", tree, files), beside=will)
+            replaced = self.folder / "beside" / self._stamp()
+            was, will = plan_give_back(self._place.top, kept, replaced, self.folder.parent)
+            after = RepoState(here, {}, self.store_after("attempt", tree, files), beside=will)
             self._note("attempt --restore", RepoState(here, {}, files, copy, was), after)
-            self.to_tree(
+            self.checkout_files(
                 files, tree, copy, self.snapshots.unconverted.with_attempt(commit, files, made)
             )
         install_index(self._place, self.folder / copy)
-        give_back(self._place.top, kept, self.snapshots.obstacles, room)
+        give_back(self._place.top, kept, self.snapshots.obstacles, replaced)
         return stored
 
     # -----------------------------------------------------------------------------------------
@@ -179,7 +195,7 @@ class Closing:
     def _on_branch(self) -> bool:
         return head_of(self._place.git_dir)[0] == self._branch
 
-    def _elsewhere(self, ref: str) -> str:
+    def _other_worktree_with(self, ref: str) -> str:
         """The other worktree that has this branch checked out."""
         found = self.git.refs(ref).get(ref)
         top = found.worktree if found else ""
@@ -202,7 +218,7 @@ class Closing:
                 state=state,
                 hint=f"git branch {origin.branch} {origin.commit[:12]}",
             )
-        if elsewhere := self._elsewhere(name):
+        if elsewhere := self._other_worktree_with(name):
             raise CloseRefused(
                 f"The original branch `{origin.branch}` is checked out in another worktree: "
                 f"{elsewhere}",
@@ -247,7 +263,7 @@ class Closing:
             updates: list[RefUpdate] = [(self._ref, "", marker["tip"])]
             self.git.update_refs(updates, f"untildone: cleanup {self._change}")
         self._marker.replace(self._done)
-        return (*_kept(marker), *notes)
+        return (*_where_stored(marker), *notes)
 
     def _head_to(self, origin: Origin, why: str) -> None:
         if origin.branch:
@@ -279,7 +295,7 @@ class Closing:
             yield f"It is not staged again, the index before the run is stored as: {staged}"
 
     @contextlib.contextmanager
-    def index_kept(self, copy: str) -> Generator[None, None, None]:
+    def index_kept_on_error(self, copy: str) -> Generator[None, None, None]:
         """On any error the index comes back from its copy: storing had filled it."""
         try:
             yield
@@ -287,7 +303,7 @@ class Closing:
             install_index(self._place, self.folder / copy)
             raise
 
-    def copied_index(self) -> str:
+    def copy_index(self) -> str:
         name = f"index.{self._stamp()}"
         if not (self._place.git_dir / "index").exists():
             fill_index(self.git, "HEAD")
@@ -324,7 +340,7 @@ class Closing:
         self.snapshots.staged.forget()
         return ref
 
-    def keep_after(self, what: str, tree: str, before: str) -> str:
+    def store_after(self, what: str, tree: str, before: str) -> str:
         """The files after an operation as a commit under a ref: without them there is no undo."""
         message = f"after {what}\n\nUntildone-Run: {self._run_id}\n"
         commit = self.git.commit_tree(tree, [before], message)
@@ -332,7 +348,7 @@ class Closing:
         self.git.update_refs([(ref, commit, None)], f"untildone: store after {what}")
         return commit
 
-    def to_tree(self, now: str, tree: str, index: str, wanted: DiskBlobs) -> None:
+    def checkout_files(self, now: str, tree: str, index: str, wanted: DiskBlobs) -> None:
         """Bring files and index from a commit that is stored to a tree, with its bytes on disk.
 
         If that cannot be done, the copy of the index comes back.
@@ -342,7 +358,7 @@ class Closing:
         self.snapshots.move_unconverted(changes)
         for path in (
             *self.snapshots.obstacles.overwritten_by(now, tree),
-            *self._leaving(now, tree),
+            *self._leaving_repositories(now, tree),
         ):
             self.snapshots.obstacles.move_aside(self._place.top / path)
         answer = self.git.checkout_tree(tree)
@@ -355,7 +371,7 @@ class Closing:
         write_skipped_files(self.git, self._place.top, self.folder)
         self.snapshots.unconverted.put_back(tree, wanted, self.snapshots.unconverted.of(now))
 
-    def _leaving(self, now: str, tree: str) -> tuple[str, ...]:
+    def _leaving_repositories(self, now: str, tree: str) -> tuple[str, ...]:
         """Repositories inside this one of which nothing stays: git takes their files for ours."""
         gone = [change.path for change in self.git.diff_trees(now, tree) if change.status == "D"]
         above = {str(folder) for path in gone for folder in PurePath(path).parents} - {"."}
@@ -368,5 +384,5 @@ class Closing:
         return tuple(found)
 
 
-def _kept(marker: dict[str, str]) -> tuple[str, ...]:
+def _where_stored(marker: dict[str, str]) -> tuple[str, ...]:
     return (f"The run's commits are stored as: {marker['archive']}",)

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
-from untildone.adapters.checkpoints.stash_entries import Before, StashEntries
-from untildone.adapters.checkpoints.workspace import HALF_DONE, Workspace
+from untildone.adapters.checkpoints.stash_entries import StashEntries, StateBefore
+from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
@@ -66,7 +66,7 @@ class StashCheckpoint(Workspace):
 
     def adopt(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
         """Go on; edits made by hand since then are the new checkpoint."""
-        if not self._at_home():
+        if not self._is_at_origin():
             raise UserError(self._left(), state="Nothing was changed.", hint=self._way_back())
         tip = self._git.resolve(self._ref)
         if not tip or not self._git.is_ancestor(checkpoint, tip):
@@ -82,9 +82,9 @@ class StashCheckpoint(Workspace):
 
     def ensure_at(self, checkpoint: str, story_id: str) -> None:
         """Before an agent starts: where the user was, the state in the stash list."""
-        if not self._at_home() or self._git.resolve(self._ref) != checkpoint:
+        if not self._is_at_origin() or self._git.resolve(self._ref) != checkpoint:
             raise StepError(self._left(), state="Nothing was changed.", hint=self._way_back())
-        before = Before(self._origin, self._staged(), checkpoint)
+        before = StateBefore(self._origin, self._staged(), checkpoint)
         self._remarks = self._entries.store(story_id, before, self._folder / "stash.index")
         self._snapshots.call_starts(checkpoint)
         self._outside.note(self._refs.now())
@@ -92,12 +92,12 @@ class StashCheckpoint(Workspace):
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made, wherever HEAD is now."""
         self._remarks = (*self._remarks, *self._outside.put_settings_back())
-        return self._git.commits_since(self._origin.commit, self._strays(self._refs.now()))
+        return self._git.commits_since(self._origin.commit, self._agents_commits(self._refs.now()))
 
     def diverged(self, checkpoint: str) -> str:
         """Why saving this work would drop what was there, or nothing."""
         if self._left_in_conflict():
-            return HALF_DONE
+            return MERGE_LEFT_OPEN
         head = self._head_commit(self._refs.now())
         if self._git.is_ancestor(self._origin.commit, head):
             return WIPED if self._is_wiped(checkpoint) else ""
@@ -108,7 +108,7 @@ class StashCheckpoint(Workspace):
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """A private commit of all work; the agent's own commits are stored, the files stay."""
-        remarks = self._settled_remarks()
+        remarks = self._put_settings_back()
         refs = self._refs.now()
         if not only_changes and (diverged := self.diverged(checkpoint)):
             raise WorkDiverged(diverged)
@@ -119,7 +119,7 @@ class StashCheckpoint(Workspace):
         self._snapshots.unconverted.keep(commit or checkpoint, snapshot.disk_blobs)
         if commit:
             self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
-        moved = self._settle(refs)
+        moved = self._restore_users_state(refs)
         dropped = self._entries.drop(_trailer(message, "Untildone-Story"))
         # Last: it says that all of this is done.
         updates: list[RefUpdate] = [(self._ref, commit or checkpoint, None)]
@@ -131,16 +131,16 @@ class StashCheckpoint(Workspace):
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
         self._put_back_mark.touch()
-        remarks = self._settled_remarks()
+        remarks = self._put_settings_back()
         ref = self._attempt_ref(story_id, attempt)
         refs = self._refs.now()
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
-        stored = self._attempts.store(ref, snapshot, checkpoint, self._strays(refs))
+        stored = self._attempts.store(ref, snapshot, checkpoint, self._agents_commits(refs))
         before = RepoState(
             self._origin.head, {self._ref: checkpoint}, stored, self._users_index.name
         )
         self._note("put-back", before, self._state_at(checkpoint))
-        moved = self._settle(refs)
+        moved = self._restore_users_state(refs)
         self._git.update_refs([(self._ref, checkpoint, None)], f"untildone: back to {checkpoint}")
         since = self._outside.noted_at()
         late = self._attempts.put_back(ref, snapshot, checkpoint, since)
@@ -173,13 +173,13 @@ class StashCheckpoint(Workspace):
         """Where the user is, with the files of one of our commits."""
         return RepoState(self._origin.head, {self._ref: commit}, commit, self._users_index.name)
 
-    def _settle(self, refs: dict[str, Ref]) -> tuple[str, ...]:
+    def _restore_users_state(self, refs: dict[str, Ref]) -> tuple[str, ...]:
         """Everything of the user's back where it was; what was moved is stored."""
-        back, moved = self._outside.refs_back(refs, self._strays(refs), self._ref)
+        back, moved = self._outside.refs_back(refs, self._agents_commits(refs), self._ref)
         if back:
             self._git.update_refs(back, "untildone: back where the run started")
-        self._head_home()
-        return (*moved, *self._index_back())
+        self._head_to_origin()
+        return (*moved, *self._restore_index())
 
     def _is_wiped(self, checkpoint: str) -> bool:
         """Whether no edit of the checkpoint is left, against the commit or what is staged."""
@@ -190,20 +190,20 @@ class StashCheckpoint(Workspace):
                 return True
         return False
 
-    def _strays(self, refs: dict[str, Ref]) -> list[str]:
+    def _agents_commits(self, refs: dict[str, Ref]) -> list[str]:
         """Commits of the agent: under HEAD, and on the user's branch."""
         own = refs.get(f"refs/heads/{self._origin.branch}")
         tips = dict.fromkeys((self._head_commit(refs), own.commit if own else ""))
         return [tip for tip in tips if tip and tip != self._origin.commit]
 
-    def _at_home(self) -> bool:
+    def _is_at_origin(self) -> bool:
         branch, _ = head_of(self._place.git_dir)
         return (branch, self._head_commit(self._refs.now())) == (
             self._origin.branch,
             self._origin.commit,
         )
 
-    def _head_home(self) -> None:
+    def _head_to_origin(self) -> None:
         branch, commit = head_of(self._place.git_dir)
         if self._origin.branch and branch != self._origin.branch:
             self._git.point_head(self._origin.branch, "untildone: back where the run started")
@@ -233,7 +233,7 @@ class StashCheckpoint(Workspace):
             shutil.copy2(index, self._folder / f"{name}.new")
             (self._folder / f"{name}.new").replace(self._folder / name)
 
-    def _index_back(self) -> tuple[str, ...]:
+    def _restore_index(self) -> tuple[str, ...]:
         """The user's index with its staged part; what an attempt staged is stored."""
         saved, index = self._users_index, self._place.git_dir / "index"
         if content(index) == content(saved):
@@ -269,7 +269,7 @@ def work_ref(change: str) -> str:
     return f"refs/ralph/work/{change}"
 
 
-def forget(git: Git, change: str, run_id: str) -> tuple[str, ...]:
+def remove_traces(git: Git, change: str, run_id: str) -> tuple[str, ...]:
     """Remove all traces that a run has left; its commits are stored."""
     return (*StashEntries(git, change).drop_all(), *archive_work(git, change, run_id))
 

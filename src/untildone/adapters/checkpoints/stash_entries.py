@@ -21,7 +21,7 @@ class Stash(Struct, frozen=True):
     body: str
 
 
-class Before(Struct, frozen=True):
+class StateBefore(Struct, frozen=True):
     """The state before a story: the user's commit, the tree of what is staged, all files."""
 
     origin: Origin
@@ -40,7 +40,7 @@ class StashEntries:
         self._change = change
         self._prefix = f"ralph:{change}:"
 
-    def store(self, story_id: str, before: Before, scratch: Path) -> tuple[str, ...]:
+    def store(self, story_id: str, before: StateBefore, scratch: Path) -> tuple[str, ...]:
         """The state as `git stash push -u` would store it; none for a clean tree."""
         name = self._prefix + story_id
         tree = self._git.tree_of(before.checkpoint)
@@ -75,7 +75,7 @@ class StashEntries:
                 remarks.append(self._keep(stash))
             said = self._git.do("stash", "drop", f"stash@{{{number}}}").decode(errors="replace")
             if stash.commit not in said:
-                self._take_back(said.rpartition("(")[2].partition(")")[0])
+                self._store_again(said.rpartition("(")[2].partition(")")[0])
         return tuple(remarks)
 
     def _keep(self, stash: Stash) -> str:
@@ -83,12 +83,12 @@ class StashEntries:
         self._git.update_refs([(ref, stash.commit, None)], "untildone: keep a stash entry")
         return f"The stash entry `{_name(stash)}` was not of this run; it is stored as: {ref}"
 
-    def _take_back(self, commit: str) -> None:
+    def _store_again(self, commit: str) -> None:
         """Somebody stashed in that very instant: their entry was hit, it goes back on top."""
         message = self._git.message(commit).strip()
         self._git.do("stash", "store", "-q", "-m", message, commit)
 
-    def _commit(self, message: str, tree: str, before: Before, scratch: Path) -> str:
+    def _commit(self, message: str, tree: str, before: StateBefore, scratch: Path) -> str:
         """Three commits as git makes them: index, untracked files, tracked files on top."""
         git, head, staged = self._git, before.origin.commit, before.staged
         new = [change for change in git.diff_trees(staged, tree) if change.status == "A"]

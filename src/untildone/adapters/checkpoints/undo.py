@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
-from untildone.adapters.checkpoints.snapshot.withheld_files import is_as, put
+from untildone.adapters.checkpoints.snapshot.withheld_files import is_same_as, put_copy
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_ref
 from untildone.adapters.records.operations import Operation, RepoState
@@ -24,12 +24,12 @@ class Undoing:
         """The undo as an operation of its own, and the tree to bring the files to."""
         self._check(operation)
         git, after, before = self._git, operation.after, operation.before
-        index, also = self._closing.copied_index(), tuple(after.refs.values())
-        with self._closing.index_kept(index):
+        index, also = self._closing.copy_index(), tuple(after.refs.values())
+        with self._closing.index_kept_on_error(index):
             kept = self._closing.store_current("undo", git.resolve("HEAD"), also)
             tree = self._target(operation, git.tree_of(kept))
             now = RepoState(after.head, after.refs, git.resolve(kept), index, after.beside)
-            files = self._closing.keep_after("undo", tree, now.files)
+            files = self._closing.store_after("undo", tree, now.files)
         then = RepoState(before.head, before.refs, files, beside=before.beside)
         run = operation.change, operation.run_id
         return Operation("undo", *run, now, then, facts), tree
@@ -38,8 +38,10 @@ class Undoing:
         """Files first, then refs, HEAD and index; everything replaced is stored already."""
         git, then = self._git, operation.before
         now, index = undo.before.files, undo.before.index
-        with self._closing.index_kept(index):
-            self._closing.to_tree(now, tree, index, self._bytes(then.files, now, tree))
+        with self._closing.index_kept_on_error(index):
+            self._closing.checkout_files(
+                now, tree, index, self._disk_blobs_then(then.files, now, tree)
+            )
         why = f"untildone: undo {operation.name} of {operation.change}"
         at = operation.after.refs
         updates = [(ref, old, at[ref]) for ref, old in then.refs.items() if at[ref] != old]
@@ -51,11 +53,11 @@ class Undoing:
             git.detach_head(then.head, why)
         self._closing.install_saved(then.index, "HEAD")
         for path, name in then.beside.items():
-            if not is_as(self._place.top / path, self._runs, name):
+            if not is_same_as(self._place.top / path, self._runs, name):
                 source = self._runs / name if name else None
-                put(self._place.top, path, source, self._closing.snapshots.obstacles)
+                put_copy(self._place.top, path, source, self._closing.snapshots.obstacles)
 
-    def _bytes(self, then: str, now: str, tree: str) -> DiskBlobs:
+    def _disk_blobs_then(self, then: str, now: str, tree: str) -> DiskBlobs:
         """As they were on disk then; where later edits are on top, as they are now."""
         git, raw = self._git, self._closing.snapshots.unconverted
         edited = {change.path for change in git.diff_trees(then, tree)}
@@ -106,7 +108,7 @@ class Undoing:
 
     def _is_edited(self, path: str, operation: Operation) -> bool:
         known = (stand.beside[path] for stand in (operation.before, operation.after))
-        return not any(is_as(self._place.top / path, self._runs, name) for name in known)
+        return not any(is_same_as(self._place.top / path, self._runs, name) for name in known)
 
 
 def _conflict(operation: Operation, paths: Iterable[str]) -> UserError:

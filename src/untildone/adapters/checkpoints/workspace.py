@@ -15,7 +15,7 @@ from untildone.adapters.git.repository import IN_PROGRESS, git_folder_gone, head
 from untildone.adapters.records.operations import Operation, OperationLog, RepoState
 from untildone.ports import Pending
 
-HALF_DONE = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
+MERGE_LEFT_OPEN = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
 
 
 class Workspace:
@@ -93,7 +93,7 @@ class Workspace:
         index = self._place.git_dir / "index"
         return half_done and bool(self._git.do("ls-files", "-u", "-z", index=index))
 
-    def _settled_remarks(self) -> tuple[str, ...]:
+    def _put_settings_back(self) -> tuple[str, ...]:
         remarks = (*self._remarks, *self._outside.put_settings_back())
         self._remarks = ()
         return remarks

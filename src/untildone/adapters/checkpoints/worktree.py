@@ -66,10 +66,10 @@ class WorktreeCheckpoint(BranchCheckpoint):
             return (f"The work is on `{self._branch}` in: {self._place.top}",)
         tip = self._git.resolve(self._ref)
         if tip:
-            with self._closing.index_back():
+            with self._closing.staged_kept_on_error():
                 work, *_ = self._closing.work_at(tip)
-                self._bring_home(work, origin)
-            self._let_go(tip, work)
+                self._merge_into_users_tree(work, origin)
+            self._archive_branch(tip, work)
         elif not self._git.resolve(self._archive):  # else a crash came after it was let go
             raise CloseRefused(
                 f"The branch of the run is gone: {self._branch}",
@@ -82,14 +82,14 @@ class WorktreeCheckpoint(BranchCheckpoint):
         """Give the work up: stored, but not brought to the user's tree."""
         tip = self._git.resolve(self._ref)
         if tip:
-            self._let_go(tip, self._closing.work_at(tip)[0])
+            self._archive_branch(tip, self._closing.work_at(tip)[0])
         return (self._archive,)
 
     @property
     def _archive(self) -> str:
         return f"refs/ralph/archive/{self._change}/{self._run_id}"
 
-    def _let_go(self, tip: str, work: str) -> None:
+    def _archive_branch(self, tip: str, work: str) -> None:
         """The branch becomes an archive."""
         why = f"untildone: end of {self._change}"
         self._git.detach_head(work, why)
@@ -97,7 +97,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
         self._git.update_refs(updates, why)
         self._snapshots.staged.forget()
 
-    def _bring_home(self, work: str, origin: Origin) -> None:
+    def _merge_into_users_tree(self, work: str, origin: Origin) -> None:
         """Merge the work into the user's files as they are now, which are stored first.
 
         In memory first: on a conflict nothing is changed. The user's index stays as it is, and
@@ -110,7 +110,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
                 state=state,
                 hint=f"git checkout {origin.label} && untildone finish {self._change} cleanup",
             )
-        before = self._users_now()
+        before = self._commit_users_files()
         merged, conflicts = git.merged_tree(before, work)
         blocked = conflicts or self._users_files.obstacles.overwritten_by(
             git.tree_of(before), merged
@@ -124,17 +124,17 @@ class WorktreeCheckpoint(BranchCheckpoint):
             )
         ref = f"{self._archive}-before-{before[:12]}"
         git.update_refs([(ref, before, None)], "untildone: store before cleanup")
-        self._note_cleanup(before, self._closing.keep_after("cleanup", merged, before))
+        self._note_cleanup(before, self._closing.store_after("cleanup", merged, before))
         index = self._folder / "index.home"
         answer = git.checkout_tree(merged, index=index)
         if not answer.ok:
             said = answer.stderr.decode(errors="replace").strip()
             raise CloseRefused(f"Your files changed meanwhile: {said}", state=state)
         write_skipped_files(git, self._user.top, self._folder, index)
-        self._bring_bytes(before, work, merged)
+        self._write_unconverted(before, work, merged)
         index.unlink()
 
-    def _bring_bytes(self, before: str, work: str, merged: str) -> None:
+    def _write_unconverted(self, before: str, work: str, merged: str) -> None:
         """What the run wrote, byte for byte, where the user has not written anything else."""
         raw = self._users_files.unconverted
         first, users, made = (raw.of(c) for c in (self._initial, before, work))
@@ -158,7 +158,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
         log.home.mkdir(exist_ok=True)
         log.add(Operation("cleanup", self._change, self._run_id, was, will))
 
-    def _users_now(self) -> str:
+    def _commit_users_files(self) -> str:
         """The user's files as a commit on the state that the run began with."""
         git, index = self._users, self._folder / "index.home"
         # With its times: by them git knows which files changed in the second of their staging.

@@ -11,7 +11,7 @@ from untildone.adapters.records.durable import replace_file
 from untildone.domain.checks.protection import Violation, is_pattern, is_protected
 
 CHUNK = 1024 * 1024
-Print = tuple[str, str]
+Fingerprint = tuple[str, str]
 
 
 class ProtectedFiles:
@@ -24,23 +24,23 @@ class ProtectedFiles:
         self._git = git
         self._top = top
         self._note = note
-        self._known: dict[str, Print] | None = None
+        self._known: dict[str, Fingerprint] | None = None
         self._in_git: dict[str, bool] = {}
         self._listed: tuple[str, tuple[str, ...]] = ("", ())
-        self._seen: dict[str, tuple[tuple[int, ...], Print]] = {}
+        self._seen: dict[str, tuple[tuple[int, ...], Fingerprint]] = {}
 
     def note(self, checkpoint: str, patterns: Sequence[str], files: Sequence[str]) -> None:
-        """Remember the files that fit, as they are at the checkpoint.
+        """Remember the contents of these files; names that do not exist are skipped.
 
-        `files` count only where they are files. What git does not have stays as first noted: a
-        put-back does not bring it back, so a change of it is not forgotten.
+        What git does not have stays as first noted: a revert does not bring it back, so a change
+        of it is not forgotten.
         """
         earlier = self._known or {}
         self._known = {}
         if not (patterns or files):
             return
         for path in self._wanted(checkpoint, patterns, files):
-            now = self._print(path)
+            now = self._fingerprint(path)
             if now:
                 first = earlier.get(path)
                 self._known[path] = first if first and not self._in_git[path] else now
@@ -55,7 +55,7 @@ class ProtectedFiles:
             self._recall()
         found = []
         for path, was in sorted((self._known or {}).items()):
-            now = self._print(path)
+            now = self._fingerprint(path)
             if now != was:
                 found.append(Violation(path, _difference(was, now), self._in_git[path]))
         return tuple(found)
@@ -92,7 +92,7 @@ class ProtectedFiles:
             return False
         return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
-    def _print(self, path: str) -> Print | None:
+    def _fingerprint(self, path: str) -> Fingerprint | None:
         target = self._top / path
         try:
             now = os.lstat(target)
@@ -101,14 +101,14 @@ class ProtectedFiles:
             known = self._seen.get(path)
             if known and known[0] == state:
                 return known[1]
-            found = _fingerprint(target, now.st_mode)
+            found = _read_fingerprint(target, now.st_mode)
         except OSError:
             return None
         self._seen[path] = (state, found)
         return found
 
 
-def _fingerprint(path: Path, mode: int) -> Print:
+def _read_fingerprint(path: Path, mode: int) -> Fingerprint:
     import hashlib  # noqa: PLC0415 - loads OpenSSL, and few runs need it
 
     if stat.S_ISLNK(mode):
@@ -122,7 +122,7 @@ def _fingerprint(path: Path, mode: int) -> Print:
     return "executable" if mode & stat.S_IXUSR else "file", digest.hexdigest()
 
 
-def _difference(was: Print, now: Print | None) -> str:
+def _difference(was: Fingerprint, now: Fingerprint | None) -> str:
     if now is None:
         return "deleted or renamed"
     return "changed" if was[1] != now[1] else f"was {was[0]}, is {now[0]}"

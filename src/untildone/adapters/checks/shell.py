@@ -7,7 +7,7 @@ from pathlib import Path
 from untildone.adapters.git.git import clean_environment
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
-from untildone.adapters.sandbox import Containment
+from untildone.adapters.sandbox import RunEnvironment
 from untildone.domain.agents.agent import Ending
 from untildone.domain.checks.checks import Checked
 from untildone.domain.plain_text import plain
@@ -35,29 +35,29 @@ class _Output:
 
 
 class ShellChecks:
-    """Runs each check through the shell at the top of the worktree, held like the agent."""
+    """Runs each check through the shell at the top of the worktree, in the agent's sandbox."""
 
     def __init__(
         self,
         processes: Processes,
-        containment: Containment,
+        environment: RunEnvironment,
         top: Path,
         stop_now: Callable[[], bool],
     ) -> None:
         self._processes = processes
-        self._containment = containment
+        self._environment = environment
         self._top = top
         self._stop_now = stop_now
 
     def run(self, command: str, timeout_s: float, folder: str = "") -> Checked:
         """Run the check; nothing that it started lives on."""
         output = _Output()
-        environment = clean_environment(os.environ)
+        env = clean_environment(os.environ)
         where = Path(folder) if folder else self._top
-        call = Command((*SHELL, command), where, environment, timeout_s=timeout_s)
-        held = self._containment.around(call, (folder,) if folder else ())
+        call = Command((*SHELL, command), where, env, timeout_s=timeout_s)
+        call = self._environment.applied_to(call, (folder,) if folder else ())
         collect = output.collect
-        ended = self._processes.run(held, collect, self._stop_now, on_error=collect)
+        ended = self._processes.run(call, collect, self._stop_now, on_error=collect)
         if ended.ending is Ending.EXITED and ended.exit_code == 0:
             return Checked()
         how = (

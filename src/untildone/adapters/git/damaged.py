@@ -46,7 +46,7 @@ def repair_around(folder: Path) -> bool:
     return False
 
 
-def clear_index(git_dir: Path, aside: Path) -> Path | None:
+def move_broken_index(git_dir: Path, aside: Path) -> Path | None:
     """Move an index away that is no file; where it is now."""
     index = git_dir / "index"
     if not os.path.lexists(index) or index.is_file():

@@ -183,7 +183,7 @@ class Git:
             environment,
             stdin,
             timeout_s=STEP_TIMEOUT_S,
-            patience_s=PATIENCE_S,
+            grace_s=PATIENCE_S,
         )
         answer = self._processes.capture(command, self._interrupted)
         deadline = monotonic() + LOCK_PATIENCE_S

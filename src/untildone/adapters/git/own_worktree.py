@@ -1,4 +1,4 @@
-"""A worktree of our own beside the user's: made for one run, put away after it."""
+"""A worktree of our own beside the user's: made for one run, moved to its folder afterwards."""
 
 import errno
 import os
@@ -101,7 +101,7 @@ def user_of(linked: Place) -> Path | None:
 
 
 def retire(linked: Place, user: Place, run_id: str) -> str:
-    """Put a worktree away: its files and git's notes about it beside its runs, at the user's own.
+    """Move a worktree: its files and git's notes about it beside its runs, at the user's own.
 
     Nothing is deleted. Each step leaves what the next call finds and goes on with.
     """
@@ -116,11 +116,11 @@ def retire(linked: Place, user: Place, run_id: str) -> str:
             folder.rename(runs / folder.name)
     linked.git_dir.rename(runs / run_id / "worktree.git")
     kept = runs / run_id / "worktree" if moved else linked.top
-    return f"The worktree of the run is put away, with ignored files and all, in: {kept}"
+    return f"The worktree of the run was moved, with ignored files and all, to: {kept}"
 
 
 def retiring(linked: Place) -> str:
-    """The run with which a worktree was being put away when a death came; nothing else."""
+    """The run with which a worktree was being moved when the process died; nothing else."""
     note = home(linked) / RETIRING
     return note.read_text() if note.exists() else ""
 

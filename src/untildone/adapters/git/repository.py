@@ -13,7 +13,7 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import files_in_index
 from untildone.adapters.git.object_files import content, has_no_refs
 from untildone.adapters.git.place import Place
-from untildone.adapters.process.process import Processes
+from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.records.durable import replace_file, shared_draft
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.run.run import Origin
@@ -54,32 +54,34 @@ def discover(processes: Processes, folder: Path) -> Place:
             state="Nothing was changed.",
             hint="Try again.",
         )
-    found = os.fsdecode(answer.stdout).removesuffix("\n").split("\n") if answer.stdout else []
-    if not found:
-        said = answer.stderr.decode(errors="replace")
-        if "dubious ownership" in said:
-            raise UserError(
-                "Git does not trust this repository: it belongs to another user",
-                hint=f"git config --global --add safe.directory {folder}",
-            )
-        if answer.exit_code == 127:
-            raise UserError("git was not found", hint="Install git and try again.")
-        raise UserError(
-            f"This is not a git repository: {folder}",
-            hint="`cd` into your repository, or make one with `git init`",
-        )
-    bare, inside, *folders = found
+    if not answer.stdout:
+        raise _no_repository(folder, answer)
+    bare, inside, *folders = os.fsdecode(answer.stdout).removesuffix("\n").split("\n")
     if bare == "true" or inside != "true" or not answer.ok:
         raise UserError(
             f"This is a bare repository or a git folder, it has no files to work on: {folder}",
             hint="Run untildone in a clone or a worktree: `git worktree add ../work`",
         )
-    _refuse_odd_paths(answer.stdout, folders)
+    _refuse_unprintable_paths(answer.stdout, folders)
     git_dir, common, top = folders
     return Place(Path(top), Path(git_dir), (folder / common).resolve())
 
 
-def _refuse_odd_paths(said: bytes, folders: list[str]) -> None:
+def _no_repository(folder: Path, answer: Captured) -> UserError:
+    if b"dubious ownership" in answer.stderr:
+        return UserError(
+            "Git does not trust this repository: it belongs to another user",
+            hint=f"git config --global --add safe.directory {folder}",
+        )
+    if answer.exit_code == 127:
+        return UserError("git was not found", hint="Install git and try again.")
+    return UserError(
+        f"This is not a git repository: {folder}",
+        hint="`cd` into your repository, or make one with `git init`",
+    )
+
+
+def _refuse_unprintable_paths(said: bytes, folders: list[str]) -> None:
     """Journal, state file and git's own pointers have paths as lines of UTF-8."""
     try:
         said.decode()
@@ -263,7 +265,7 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
     return Origin(branch, commit)
 
 
-def exclude_own_files(place: Place, droppings: Iterable[str] = ()) -> None:
+def exclude_own_files(place: Place, leftover_files: Iterable[str] = ()) -> None:
     """Keep the state file, and what an agent drops, out of every commit.
 
     Through info/exclude: `.gitignore` is the user's.
@@ -271,7 +273,7 @@ def exclude_own_files(place: Place, droppings: Iterable[str] = ()) -> None:
     path = place.common_dir / "info" / "exclude"
     path.parent.mkdir(parents=True, exist_ok=True)
     text = path.read_bytes() if path.exists() else b""
-    wanted = [line.encode() for line in (EXCLUDE_LINE, *droppings)]
+    wanted = [line.encode() for line in (EXCLUDE_LINE, *leftover_files)]
     missing = [line for line in wanted if line not in text.splitlines()]
     if not missing:
         return
@@ -336,10 +338,8 @@ def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
             hint="git branch -m ralph ralph-old",
         )
     mine = f"refs/heads/ralph/{change}"
-    below = next((name for name in refs if name.startswith(mine + "/")), "")
-    above = next((name for name in refs if mine.startswith(name + "/")), "")
-    if below or above:
-        clash = (below or above).removeprefix("refs/heads/")
+    bars = (r for r in refs if r.startswith(f"{mine}/") or mine.startswith(f"{r}/"))
+    if clash := next(bars, "").removeprefix("refs/heads/"):
         raise UserError(
             f"The branch `{clash}` exists, so `ralph/{change}` cannot be made",
             hint=f"git branch -m {clash} {clash}-old",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.process.idle_timer import Silence
+from untildone.adapters.process.idle_timer import IdleTimer
 from untildone.domain.agents.agent import Ending
 
 CHUNK = 256 * 1024
@@ -22,10 +22,11 @@ F_SETPIPE_SZ = 1031
 
 
 class Command(Struct, frozen=True):
-    """One program call. `sweep` also ends what escaped from its process group.
+    """One program call. `end_descendants` also ends what escaped from its process group.
 
-    `enclosed` says that the program is a sandbox, and what was meant runs inside it. In silence,
-    work counts as a sign of life, and so does a file written in `folders`.
+    `sandboxed` says that the program is a sandbox, and what was meant runs inside it. Without
+    output, processor time counts as a sign of life, and so does a file written in `folders`.
+    After an interruption the program has `grace_s` to end by itself.
     """
 
     argv: Sequence[str]
@@ -35,9 +36,9 @@ class Command(Struct, frozen=True):
     timeout_s: float | None = None
     idle_s: float | None = None
     folders: tuple[str, ...] = ()
-    patience_s: float = 0.0
-    sweep: bool = False
-    enclosed: bool = False
+    grace_s: float = 0.0
+    end_descendants: bool = False
+    sandboxed: bool = False
 
 
 class Pipes:
@@ -61,13 +62,11 @@ class Pipes:
             os.close(fd)
 
     def close_input(self) -> None:
-        """The child sees the end of its input."""
         if self.inp >= 0:
             os.close(self.inp)
             self.inp = -1
 
     def close(self) -> None:
-        """Let go of our ends."""
         self.close_input()
         os.close(self.out)
         os.close(self.err)
@@ -91,13 +90,13 @@ class Watch:
         self._on_error = on_error
         self._open = {pipes.out, pipes.err}
         self._to_write = memoryview(command.stdin)
-        self._give_up_at: float | None = None
-        self._enough = False
-        self._silence: Silence | None = None
+        self._interrupt_at: float | None = None
+        self._repeats = False
+        self._idle: IdleTimer | None = None
         self.stderr_tail = bytearray()
         if command.idle_s is not None:
             _widen_pipe(pipes.out)
-            self._silence = Silence(command.idle_s, command.folders)
+            self._idle = IdleTimer(command.idle_s, command.folders)
         self._feed()
 
     def until_end(self, wake_fd: int, interrupted: Callable[[], bool]) -> Ending:
@@ -110,14 +109,14 @@ class Watch:
             while True:
                 now = time.monotonic()
                 if wake_fd in readable and interrupted():
-                    self._give_up_at = now + self._command.patience_s
-                if self._give_up_at is not None and now >= self._give_up_at:
+                    self._interrupt_at = now + self._command.grace_s
+                if self._interrupt_at is not None and now >= self._interrupt_at:
                     return Ending.INTERRUPTED
-                if self._read(readable) and self._silence:
-                    self._silence.broken(now)
+                if self._read(readable) and self._idle:
+                    self._idle.reset(now)
                 if self._process.poll() is not None:
                     return Ending.EXITED
-                if self._enough:
+                if self._repeats:
                     return Ending.REPEATING
                 late = self._late(now, started)
                 if late:
@@ -141,7 +140,7 @@ class Watch:
         if pidfd is None:
             waits.append(0.05)  # no pidfd on this platform: look for the child's end now and then
         watched = [*self._open, *([] if pidfd is None else [pidfd])]
-        if self._give_up_at is None:
+        if self._interrupt_at is None:
             watched.append(wake_fd)
         writers = [self._pipes.inp] if self._to_write else []
         ready, writable, _ = select.select(watched, writers, [], min(waits, default=None))
@@ -154,17 +153,17 @@ class Watch:
         ends = []
         if command.timeout_s is not None:
             ends.append(started + command.timeout_s - now)
-        if self._silence:
-            ends.append(self._silence.left(now))
-        if self._give_up_at is not None:
-            ends.append(self._give_up_at - now)
+        if self._idle:
+            ends.append(self._idle.seconds_left(now))
+        if self._interrupt_at is not None:
+            ends.append(self._interrupt_at - now)
         return min(max(0.0, min(ends)), LONGEST_WAIT_S) if ends else None
 
     def _late(self, now: float, started: float) -> Ending | None:
         command = self._command
         if command.timeout_s is not None and now - started >= command.timeout_s:
             return Ending.TIMEOUT
-        if self._silence and self._silence.over(now):
+        if self._idle and self._idle.expired(now):
             return Ending.IDLE_TIMEOUT
         return None
 
@@ -189,7 +188,7 @@ class Watch:
             if not chunk:
                 self._open.discard(fd)
             elif fd == self._pipes.out:
-                self._enough = bool(self._on_output(chunk)) or self._enough
+                self._repeats = bool(self._on_output(chunk)) or self._repeats
             else:
                 self._on_error(chunk)
                 self.stderr_tail += chunk

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from untildone.adapters.process.tree import below, cpu_seconds
 
-# The first look: early enough to see most of the silence, late enough to be no cost to a talker.
+# The first look: early enough to see most of the idle time, and no cost while output comes.
 FIRST_LOOK = 0.25
 # A program that waits and polls uses less than this part of one processor; codex was seen at 1.6 %
 # while its model hung.
@@ -17,8 +17,8 @@ LEAST_BUSY_S = 0.05
 SEARCH_S = 2.0
 
 
-class Silence:
-    """Watches one program that may be silent for `limit_s`; nothing is looked at before that."""
+class IdleTimer:
+    """Expires after `limit_s` without a sign of life; nothing is looked at before that."""
 
     def __init__(self, limit_s: float, folders: Sequence[str]) -> None:
         self._limit_s = limit_s
@@ -26,26 +26,26 @@ class Silence:
         self._last_sign = time.monotonic()
         self._looked: tuple[float, float] | None = None
 
-    def broken(self, now: float) -> None:
-        """The program said something."""
+    def reset(self, now: float) -> None:
+        """The program printed something."""
         self._last_sign = now
         self._looked = None
 
-    def left(self, now: float) -> float:
-        """Seconds until `over` wants to be asked again."""
+    def seconds_left(self, now: float) -> float:
+        """Seconds until `expired` wants to be asked again."""
         part = 1 if self._looked else FIRST_LOOK
         return self._last_sign + self._limit_s * part - now
 
-    def over(self, now: float) -> bool:
-        """Whether the limit is reached, and not even work without words was seen meanwhile."""
-        if self.left(now) > 0:
+    def expired(self, now: float) -> bool:
+        """Whether the limit is reached, and not even work without output was seen meanwhile."""
+        if self.seconds_left(now) > 0:
             return False
         if self._looked is None:
-            self._looked = now, _used()
+            self._looked = now, _cpu_used()
         if now - self._last_sign < self._limit_s:
             return False
         since, before = self._looked
-        self._looked = now, _used()
+        self._looked = now, _cpu_used()
         if self._looked[1] - before > max(LEAST_BUSY_S, (now - since) * BUSY):
             self._last_sign = now
         else:
@@ -70,6 +70,6 @@ def newest_write(folders: Sequence[str]) -> float:
     return newest
 
 
-def _used() -> float:
+def _cpu_used() -> float:
     # Whoever is below us belongs to the program: those that lost their parent became ours.
     return cpu_seconds(below(os.getpid()))

@@ -44,7 +44,7 @@ class Processes:
     """Spawns programs and never leaves one behind.
 
     Whenever `wake_fd` becomes readable the `interrupted` of the call is asked; a true answer ends
-    the program once its patience is over.
+    the program once its `grace_s` is over.
     """
 
     def __init__(self, wake_fd: int) -> None:
@@ -115,21 +115,21 @@ class Processes:
     def _end(self, process: subprocess.Popen[bytes], command: Command) -> None:
         """The program and all it started are gone when this returns."""
         # Nobody inherits the orphans where we cannot: look for them while their parents live.
-        known = below(process.pid) if command.sweep and not self._adopts else []
-        end_group(process, enclosed=command.enclosed)
+        known = below(process.pid) if command.end_descendants and not self._adopts else []
+        end_group(process, sandboxed=command.sandboxed)
         self._mine.discard(process.pid)
         if known:
             end_all(lambda: filter(exists, known))
-        if command.sweep and self._adopts:
+        if command.end_descendants and self._adopts:
             # Daemons and setsid children escape the group; as subreaper we find them below us.
             end_all(lambda: below(os.getpid(), self._mine))
 
 
-def end_group(process: subprocess.Popen[bytes], *, enclosed: bool = False) -> None:
+def end_group(process: subprocess.Popen[bytes], *, sandboxed: bool = False) -> None:
     """TERM, a grace period, then KILL for the whole group, also after a normal exit."""
     group = process.pid
     alive = process.poll() is None
-    if enclosed and alive:
+    if sandboxed and alive:
         # TERM would end the sandbox itself, and with it at once all inside: they get it instead.
         for pid in below(group)[1:]:
             send(pid, signal.SIGTERM)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.codec import decode, encode
 from untildone.adapters.records.durable import replace_file
 from untildone.domain.costs.budget import parsed
@@ -39,7 +39,7 @@ POLL_S = 1.0
 class Inbox:
     """Collects requests; whoever waits is woken at once."""
 
-    def __init__(self, folder: Path, wake: Wake) -> None:
+    def __init__(self, folder: Path, wake: WakePipe) -> None:
         self.folder = folder
         self._pending: list[Fact] = []
         self._kept: list[Path] = []

@@ -16,7 +16,7 @@ PREFIX = ".untildone-learnings-"
 EXCLUDE_LINE = f"/{PREFIX}*"
 
 
-class Notebook:
+class LearningsFile:
     """The learnings of one change. That they cannot be read or written is no reason to stop."""
 
     def __init__(self, top: Path, change: str, store: Path) -> None:

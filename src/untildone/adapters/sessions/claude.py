@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.reading.fields import string, table, tables
+from untildone.adapters.agents.reading.json_lines import string, table, tables
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole
 from untildone.domain.costs.call_prices import Spent
 

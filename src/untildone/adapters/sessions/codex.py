@@ -6,7 +6,7 @@ A usage record per response since 0.166, before that running totals with the las
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from untildone.adapters.agents.reading.fields import string, table
+from untildone.adapters.agents.reading.json_lines import string, table
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole
 from untildone.domain.costs.call_prices import Spent
 

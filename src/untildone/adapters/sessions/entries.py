@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.agents.reading.lines import parsed
+from untildone.adapters.agents.reading.json_lines import parsed
 from untildone.domain.agents.agent import Usage
 
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from untildone.adapters.agents.reading.fields import string, table
+from untildone.adapters.agents.reading.json_lines import string, table
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole
 from untildone.domain.costs.call_prices import Spent
 

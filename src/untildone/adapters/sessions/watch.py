@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from untildone.adapters.sessions.places import FILES, recorders, size
+from untildone.adapters.sessions.session_files import FILES, entries, recorders, size
 
 if TYPE_CHECKING:
     from untildone.domain.costs.call_prices import Spent
@@ -65,8 +65,6 @@ class SessionWatch:
         return sum(grown[path] for path in new)
 
     def _read(self) -> "Iterator[Spent]":
-        from untildone.adapters.sessions.formats import entries  # noqa: PLC0415 - few come here
-
         grown = {path for path, _ in self._grown()}
         for agent in self._agents:
             for path in FILES[agent]():

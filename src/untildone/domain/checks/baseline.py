@@ -29,11 +29,15 @@ def compare(now: Failing, known: Iterable[Failing]) -> Compared:
     if then is None:
         return Compared(new=now.names or (now.command,))
     if then.names and now.names and now.how.startswith(EXITED):
-        new = tuple(name for name in now.names if name not in then.names)
-        return Compared(new, tuple(name for name in now.names if name in then.names))
+        return _by_name(now.names, then.names)
     if then.names or then.how != now.how:
         return Compared(new=(f"{now.command} ({now.how}, before: {then.how})",))
     return Compared(old=now.names or (now.command,))
+
+
+def _by_name(now: tuple[str, ...], then: tuple[str, ...]) -> Compared:
+    new = tuple(name for name in now if name not in then)
+    return Compared(new, tuple(name for name in now if name in then))
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -8,6 +8,13 @@ from msgspec import Struct
 
 from untildone.domain.agents.agent import Usage
 
+TOKEN_KINDS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+)
 MILLION = 1_000_000
 
 
@@ -162,15 +169,9 @@ def add(entries: Iterable[Spent], price_of: Callable[[str], Price | None]) -> Su
     known = [part for part in costs if part is not None]
     priced = zip(calls, costs, strict=True)
     unpriced = frozenset(call.model for call, part in priced if part is None and call.tokens)
-    total = Usage(
-        input_tokens=sum(each.input_tokens for each in used),
-        output_tokens=sum(each.output_tokens for each in used),
-        cache_read_tokens=sum(each.cache_read_tokens for each in used),
-        cache_write_tokens=sum(each.cache_write_tokens for each in used),
-        reasoning_tokens=sum(each.reasoning_tokens for each in used),
-        cost_usd=fsum(known) if known else None,
-        estimated=any(each.estimated for each in used),
-    )
+    counts = {kind: sum(getattr(each, kind) for each in used) for kind in TOKEN_KINDS}
+    estimated = any(each.estimated for each in used)
+    total = Usage(**counts, cost_usd=fsum(known) if known else None, estimated=estimated)
     return Sum(total, unpriced)
 
 

@@ -326,10 +326,10 @@ def _state(run: Run, key: StoryKey, calls: tuple[Call, ...], *, before: bool) ->
     if before and not calls:
         return "done before"
     if key in run.finished:
-        kept = [call for call in calls if call.kept]
-        return "verified" if kept and kept[-1].verified else "done, not verified"
+        last = next((call for call in reversed(calls) if call.kept), None)
+        return "verified" if last and last.verified else "done, not verified"
     if key in run.parked:
         return "parked"
-    if any(not call.settled for call in calls):
-        return "running" if not run.ended else "interrupted"
+    if not all(call.settled for call in calls):
+        return "interrupted" if run.ended else "running"
     return "not done" if calls else "not started"

@@ -22,6 +22,7 @@ from untildone.domain.run.run import (
     Tally,
 )
 from untildone.domain.run.spending import still_over
+from untildone.domain.stories.story import StoryKey
 
 
 def opened(run: Run, fact: f.Opened) -> Run:
@@ -135,27 +136,30 @@ def saved(run: Run, fact: f.Saved) -> Run:
     if iteration.limit:
         return limited(run, fact.lane, iteration)
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
-    finished = run.finished if run.plan.plain else run.finished | {iteration.story_key}
-    run = replace(
-        run,
-        book=None,
-        finished=finished,
-        finished_count=run.finished_count + (not run.plan.plain),
-        iterations=(*run.iterations, replace(iteration, commits=kept)),
-        tallies={k: v for k, v in run.tallies.items() if k not in finished},
-        parked={k: v for k, v in run.parked.items() if k != iteration.story_key},
-        guidance=user_requests.still_needed(run, iteration.story_key),
-        commitless=0 if kept and not _back_and_forth(run, fact.tree) else run.commitless + 1,
-        trees=(*run.trees[-1:], fact.tree) if run.plan.plain else (),
-    )
+    run = replace(run, book=None, iterations=(*run.iterations, replace(iteration, commits=kept)))
     if run.plan.baseline and run.known_failures is not None:
         # What passes now and fails later is newly broken.
         run = replace(run, known_failures=run.lanes[fact.lane].still_failing)
     run = run.with_lane(fact.lane, limit_hits=0, still_failing=())
-    return (
-        run_endings.after_plain_iteration(run, iteration)
-        if run.plan.plain
-        else run_endings.stop_now(run)
+    if run.plan.plain:
+        return run_endings.after_plain_iteration(_more_history(run, fact.tree, kept), iteration)
+    return run_endings.stop_now(_story_finished(run, iteration.story_key))
+
+
+def _more_history(run: Run, tree: str, kept: tuple[str, ...]) -> Run:
+    back_and_forth = bool(tree) and len(run.trees) > 1 and run.trees[-2] == tree
+    commitless = 0 if kept and not back_and_forth else run.commitless + 1
+    return replace(run, commitless=commitless, trees=(*run.trees[-1:], tree))
+
+
+def _story_finished(run: Run, key: StoryKey) -> Run:
+    return replace(
+        run,
+        finished=run.finished | {key},
+        finished_count=run.finished_count + 1,
+        tallies={k: v for k, v in run.tallies.items() if k != key},
+        parked={k: v for k, v in run.parked.items() if k != key},
+        guidance=tuple(piece for piece in run.guidance if piece.key != key),
     )
 
 
@@ -208,12 +212,15 @@ def stop_requested(run: Run, fact: f.StopRequested) -> Run:
     if run.ended or run.origin is None or any(lane.iteration for lane in run.lanes):
         return run
     # A soft stop waits for the next look at the stories, unless none will come.
-    awaits_word = run.plan.done is Done.MANUAL and run_endings.all_finished(run)
-    waits = bool(run.held_up or run.undecided) or awaits_word
-    waits = waits or any(lane.waiting or lane.limit for lane in run.lanes)
-    if waits and run_endings.stop_is_due(run):
+    if _waits(run) and run_endings.stop_is_due(run):
         return run_endings.end(run, Status.STOPPED, Reason.STOPPED)
     return run_endings.stop_now(run)
+
+
+def _waits(run: Run) -> bool:
+    awaits_word = run.plan.done is Done.MANUAL and run_endings.all_finished(run)
+    at_limit = any(lane.waiting or lane.limit for lane in run.lanes)
+    return awaits_word or at_limit or bool(run.held_up or run.undecided)
 
 
 def choice_made(run: Run, fact: f.ChoiceMade) -> Run:
@@ -305,8 +312,3 @@ def taken_back(now: Run, then: Run) -> Run:
         book=None,
         stop=None,
     )
-
-
-def _back_and_forth(run: Run, tree: str) -> bool:
-    """Whether a plain iteration only took back what the one before it did."""
-    return run.plan.plain and bool(tree) and len(run.trees) > 1 and run.trees[-2] == tree

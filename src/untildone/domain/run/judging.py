@@ -5,7 +5,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from untildone.domain.agents.agent import CUT_SHORT, AgentReport, Ending, Kind, Trouble
+from untildone.domain.agents.agent import CUT_SHORT, AgentReport, Ending, Kind, Reading, Trouble
 from untildone.domain.plain_text import cut
 from untildone.domain.run.run import Outcome
 
@@ -76,19 +76,27 @@ def _judge_exit(report: AgentReport) -> Verdict:
     if reading.promise and not reading.promise.complete:
         return Verdict(Outcome.FAILED, reading.promise.reason)
     if reading.error or code:
-        reason = reading.error or f"the agent exited with code {code}"
-        crashed = reading.error.startswith(CUT_SHORT) or (code and not reading.error)
-        gone = Trouble(Kind.CRASHED, "crashed") if crashed else None
-        return Verdict(Outcome.AGENT_ERROR, reason, reading.trouble or gone)
-    missed = [tool for tool in reading.denied if tool.partition(" ")[0] not in LOOKING]
-    if reading.promise and missed:
-        reason = f"COMPLETE, but these tools were denied: {', '.join(missed)}"
-        return Verdict(Outcome.AGENT_ERROR, reason)
+        return _failed_call(reading, code)
     if reading.promise:
-        return Verdict(Outcome.COMPLETE)
+        return _completed(reading)
     if reading.question:
         return _asks(reading.question)
     return Verdict(Outcome.NO_PROMISE, "the agent ended without a promise")
+
+
+def _failed_call(reading: Reading, code: int | None) -> Verdict:
+    crashed = reading.error.startswith(CUT_SHORT) or not reading.error
+    trouble = reading.trouble or (Trouble(Kind.CRASHED, "crashed") if crashed else None)
+    reason = reading.error or f"the agent exited with code {code}"
+    return Verdict(Outcome.AGENT_ERROR, reason, trouble)
+
+
+def _completed(reading: Reading) -> Verdict:
+    missed = [tool for tool in reading.denied if tool.partition(" ")[0] not in LOOKING]
+    if not missed:
+        return Verdict(Outcome.COMPLETE)
+    reason = f"COMPLETE, but these tools were denied: {', '.join(missed)}"
+    return Verdict(Outcome.AGENT_ERROR, reason)
 
 
 def _asks(question: str) -> Verdict:

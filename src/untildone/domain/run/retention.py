@@ -74,17 +74,19 @@ def old_refs(
         if label is None:
             continue
         owner = _owner(label, runs)
-        goes = owner in going or (owner not in known and rule.change in ("", label.change))
-        if goes and label.stored <= rule.before:
+        ownerless = owner not in known and rule.change in ("", label.change)
+        if label.stored <= rule.before and (owner in going or ownerless):
             rows.append((ref, label, owner))
         else:
             staying.add(label.change)
-    # A moved tip may be older than the run that stored it: without a record it goes with the last.
     return tuple(
-        ref
-        for ref, label, owner in rows
-        if owner in known or label.kind != "moved" or label.change not in staying
+        ref for ref, label, owner in rows if owner in known or not _is_moved(label, staying)
     )
+
+
+def _is_moved(label: Label, changes: set[str]) -> bool:
+    # A moved tip may be older than the run that stored it: without a record it goes with the last.
+    return label.kind == "moved" and label.change in changes
 
 
 def label_of(ref: SavedRef) -> Label | None:

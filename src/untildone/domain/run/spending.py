@@ -49,9 +49,7 @@ def _entered(run: Run, fact: f.Fact, after: Run, at: datetime) -> Ledger:
 
 
 def _key(run: Run, lane: int) -> StoryKey:
-    iteration = run.lanes[lane].iteration
-    assert iteration is not None
-    return iteration.story_key
+    return run.open_iteration(lane).story_key
 
 
 def _with_usage(run: Run, fact: f.UsageMeasured, ledger: Ledger) -> Ledger:

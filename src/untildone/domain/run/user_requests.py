@@ -74,25 +74,24 @@ def guided(run: Run, fact: f.Guided, at: datetime) -> Run:
     known = fact.id and any(piece.id == fact.id for piece in run.guidance)
     if known or fact.key in run.finished:
         return run
-    asking = [key for key, parked in run.parked.items() if parked.asks]
-    target = asking[0] if fact.key is None and len(asking) == 1 else fact.key
+    target = _meant_by(run, fact)
     parked = run.parked.get(target) if target else None
     question = parked.text if parked and parked.why is Why.QUESTION else ""
     piece = Guidance(fact.text, fact.key, at, fact.id, question)
     run = replace(run, guidance=(*run.guidance, piece))
-    waits = target is not None and parked is not None and parked.why is not Why.SKIPPED
-    return release(run, target) if waits and target else run
+    waits = parked is not None and parked.why is not Why.SKIPPED
+    return release(run, target) if target and waits else run
+
+
+def _meant_by(run: Run, fact: f.Guided) -> StoryKey | None:
+    asking = [key for key, parked in run.parked.items() if parked.asks]
+    return asking[0] if fact.key is None and len(asking) == 1 else fact.key
 
 
 def cleared(run: Run, fact: f.GuidanceCleared) -> Run:
     """Guidance is forgotten: that of one story, or all of it."""
     left = tuple(piece for piece in run.guidance if fact.key and piece.key != fact.key)
     return replace(run, guidance=left)
-
-
-def still_needed(run: Run, key: StoryKey) -> tuple[Guidance, ...]:
-    """The guidance that remains when this story is finished."""
-    return tuple(piece for piece in run.guidance if run.plan.plain or piece.key != key)
 
 
 def unattended(key: StoryKey, parked: Parked) -> f.UserRequest:

@@ -1,7 +1,7 @@
 """Which story comes next, and what is wrong with the dependencies between stories."""
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Generic, Protocol, TypeVar
 
 _NEAREST_FOR = 10  # the nearest name among thousands takes long, and nobody reads more of them
@@ -74,20 +74,25 @@ class Schedule(Generic[U]):
         Only what is waited for because a story was put `aside` counts, directly or through others.
         """
         todo = [story for story in self.todo if story.key not in finished]
-        dependents: dict[str, list[U]] = {}
-        for story in todo:
-            for name in story.depends_on:
-                dependents.setdefault(name, []).append(story)
+        waiting = _by_dependency([story for story in todo if story.key not in aside])
         held: dict[Key, tuple[str, ...]] = {}
         causes = deque(story.id for story in todo if story.key in aside)
         while causes:
             cause = causes.popleft()
-            for story in dependents.get(cause, ()):
-                if story.key not in held and story.key not in aside:
+            for story in waiting.get(cause, ()):
+                if story.key not in held:
                     causes.append(story.id)
-                if story.key not in aside:
-                    held[story.key] = (*held.get(story.key, ()), cause)
+                held[story.key] = (*held.get(story.key, ()), cause)
         return {story.key: held[story.key] for story in todo if story.key in held}
+
+
+def _by_dependency(stories: Iterable[U]) -> dict[str, list[U]]:
+    """The stories that wait for each id."""
+    found: dict[str, list[U]] = {}
+    for story in stories:
+        for name in story.depends_on:
+            found.setdefault(name, []).append(story)
+    return found
 
 
 def ordered(stories: Sequence[U]) -> Sequence[U]:
@@ -138,8 +143,8 @@ def _nearest(name: str, own: str, known: Collection[str]) -> str:
     return f"; the nearest is `{far[0]}`" if far else ""
 
 
-def _circles(dependent: Sequence[U]) -> Iterator[tuple[U, str]]:
-    """Each circle once: what remains when everything that can be ordered is taken away."""
+def _unordered(dependent: Sequence[U]) -> dict[str, U]:
+    """What remains when everything that can be put in order is taken away, by id."""
     left = {story.id: story for story in dependent}
     above: dict[str, list[str]] = {}
     missing = dict.fromkeys(left, 0)
@@ -155,6 +160,12 @@ def _circles(dependent: Sequence[U]) -> Iterator[tuple[U, str]]:
             missing[other] -= 1
             if missing[other] == 0:
                 free.append(other)
+    return left
+
+
+def _circles(dependent: Sequence[U]) -> Iterator[tuple[U, str]]:
+    """Each circle once."""
+    left = _unordered(dependent)
     seen: set[str] = set()
     for start in left:
         path: dict[str, None] = {}

@@ -4,11 +4,11 @@ import click
 
 from untildone.commands import control
 from untildone.commands import finish as finishing
-from untildone.commands.drive import Ended
+from untildone.commands.run import Ended
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice
-from untildone.interfaces.cli.loop import QUIET_VIEW, session_for, tell
-from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli.view import View, process_for, say_ended
 from untildone.wiring.worktrees import here_for
 
 
@@ -43,10 +43,10 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
         control.send_choice(repository, change, choice)
         click.echo(f"{choice}: done")
         return 0
-    view = QUIET_VIEW | {"as_json": as_json}
-    session = session_for(repository, "keep", view)
-    ended = finishing.finish(session, repository.needed(change), Choice(choice))
-    return tell(ended, view) if ended.exit_code == 5 else _finished(ended, choice)
+    view = View(as_json=as_json)
+    process = process_for(repository, view, may_ask=False)
+    ended = finishing.finish(process, repository.needed(change), Choice(choice))
+    return say_ended(ended, view) if ended.exit_code == 5 else _finished(ended, choice)
 
 
 @click.command()
@@ -58,7 +58,6 @@ def done(change: str) -> int:
         control.send_done(repository, change)
         click.echo(f"The loop over {change} was told that it is done.")
         return 0
-    session = session_for(repository, "keep", QUIET_VIEW)
     run = repository.needed(change)
     if not run.plan.plain and run.plan.done != "manual":
         raise UserError(
@@ -67,7 +66,8 @@ def done(change: str) -> int:
         )
     if run.closed and run.status == "done":
         raise UserError(f"The run of `{change}` is done already", hint="untildone status")
-    return tell(finishing.person_done(session, run), QUIET_VIEW)
+    process = process_for(repository, View(), may_ask=False)
+    return say_ended(finishing.person_done(process, run), View())
 
 
 def _finished(ended: Ended, choice: str) -> int:

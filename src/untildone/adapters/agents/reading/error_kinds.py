@@ -4,9 +4,11 @@ Only text that the agent itself marks as an error may come here: its own words, 
 package called `ratelimit` say nothing about the service.
 """
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 
+from untildone.adapters.agents.reading.json_lines import string, table
 from untildone.domain.agents.agent import Kind, Trouble
 
 RATE_LIMIT = "rate limit"
@@ -67,9 +69,12 @@ _AT = re.compile(
 )
 # Older versions of Claude Code: "Claude AI usage limit reached|1760000000".
 _EPOCH = re.compile(r"limit reached\|(\d{10})\b", re.IGNORECASE)
+_WRAPPED = re.compile(r"\[API Error: (.*)\](?:\n|$)", re.DOTALL)
 
 
-def of_error(message: str, status: object = None, asked: datetime | None = None) -> Trouble | None:
+def classify_error(
+    message: str, status: object = None, asked: datetime | None = None
+) -> Trouble | None:
     """The trouble of an error message; None when it is of no known kind.
 
     `asked` is when the call began, for a message that names a time of day.
@@ -84,6 +89,19 @@ def of_error(message: str, status: object = None, asked: datetime | None = None)
         return trouble
     until = _stated_epoch(message) or _time_of_day(message, asked)
     return Trouble(kind, trouble.why, until, _span(message))
+
+
+def service_error(message: str) -> tuple[str, object]:
+    """What the service said and its HTTP status; a JSON document of the service is opened."""
+    wrapped = _WRAPPED.search(message)
+    said = f"{wrapped[1]}\n{message[wrapped.end() :]}".strip() if wrapped else message
+    try:
+        document: object = json.JSONDecoder().raw_decode(said, said.index("{"))[0]
+    except (ValueError, RecursionError):
+        return said, None
+    error = table(table(document).get("error"))
+    code = error.get("code")
+    return string(error.get("message")) or said, code if isinstance(code, int) else None
 
 
 def epoch(seconds: object) -> datetime | None:

@@ -6,10 +6,8 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.reading.fields import detail, short
-from untildone.adapters.agents.reading.lines import Lines, parsed
-from untildone.adapters.agents.reading.messages import Talk
-from untildone.adapters.agents.reading.text_notices import spoken
+from untildone.adapters.agents.reading.conversation import Messages, text_notices
+from untildone.adapters.agents.reading.json_lines import Lines, detail, parsed, short
 from untildone.domain.agents.agent import CUT_SHORT, AgentTool, Intent, Notice, Reading
 from untildone.domain.plain_text import plain
 
@@ -17,18 +15,18 @@ ERROR_CHARS = 2000
 
 
 class EventReader(ABC):
-    """Hands each event to `_hear` as it comes and asks `_reading` when the output is over.
+    """Hands each event to `_on_event` as it comes and asks `_reading` when the output is over.
 
-    Lines that begin with one of `_skipped` are not even parsed. `apart` says that the agent's own
-    words do not come mixed with what its tools print.
+    Lines that begin with one of `_skipped` are not even parsed. `separates_tool_output`
+    says that the agent's own words do not come mixed with what its tools print.
     """
 
-    apart = True
+    separates_tool_output = True
     _skipped: tuple[bytes, ...] = ()
 
     def __init__(self, intent: Intent) -> None:
         self._intent = intent
-        self._talk = Talk()
+        self._messages = Messages()
         self._lines = Lines()
         self._exit_code: int | None = None
 
@@ -45,24 +43,24 @@ class EventReader(ABC):
         return replace(reading, question=reading.question or self._asked())
 
     def _read(self, line: bytes) -> list[Notice]:
-        return [] if line.startswith(self._skipped) else self._hear(parsed(line))
+        return [] if line.startswith(self._skipped) else self._on_event(parsed(line))
 
-    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+    def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         """What this event makes the agent say or do; in plain text there are none."""
         return []
 
     def _asked(self) -> str:
         """The question at the end of what the agent said, or nothing."""
-        return self._talk.question()
+        return self._messages.question()
 
     @abstractmethod
     def _reading(self, stderr_tail: bytes) -> Reading:
         """The reading, once no event comes any more."""
 
-    def _say(self, message_id: str, text: str) -> list[Notice]:
+    def _add_text(self, message_id: str, text: str) -> list[Notice]:
         """The agent's own text; a message may come in pieces under one id."""
-        self._talk.say(message_id, text)
-        return spoken(text)
+        self._messages.add(message_id, text)
+        return text_notices(text)
 
     def _cut_short(self, stderr_tail: bytes) -> str:
         """The error of a stream without its last event, with the program's last words."""

@@ -4,10 +4,15 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.reading.conversation_totals import added, larger
-from untildone.adapters.agents.reading.error_kinds import RATE_LIMIT, USAGE_LIMIT, epoch, of_error
+from untildone.adapters.agents.reading.conversation import larger_of, sum_of
+from untildone.adapters.agents.reading.error_kinds import (
+    RATE_LIMIT,
+    USAGE_LIMIT,
+    classify_error,
+    epoch,
+)
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
-from untildone.adapters.agents.reading.fields import (
+from untildone.adapters.agents.reading.json_lines import (
     amount,
     count,
     detail,
@@ -69,10 +74,10 @@ class StreamReader(EventReader):
     def _reading(self, stderr_tail: bytes) -> Reading:
         error = self._error(stderr_tail)
         result = self._result or {}
-        if not error and not self._talk.heard:
-            self._talk.say("", string(result.get("result")))
+        if not error and not self._messages.heard:
+            self._messages.add("", string(result.get("result")))
         return Reading(
-            promise=self._talk.promise(),
+            promise=self._messages.promise(),
             error=error,
             usage=replace(self._used, model=self._model) if self._used else None,
             trouble=self._trouble(error) if error else None,
@@ -81,11 +86,11 @@ class StreamReader(EventReader):
             question=self._question,
         )
 
-    def _hear(self, event: Mapping[str, object]) -> list[Notice]:
+    def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         self._session_id = self._session_id or string(event.get("session_id"))
         match event.get("type"):
             case "assistant" if event.get("parent_tool_use_id") is None:
-                return self._listen(event)
+                return self._on_message(event)
             case "system" if event.get("subtype") == "init":
                 self._model = string(event.get("model"))
             case "system" if string(event.get("subtype")).startswith("model_refusal"):
@@ -111,7 +116,7 @@ class StreamReader(EventReader):
         """What this call has used up to this result; there may be several."""
         since = _by_model(result.get("model_usage_since_last_result"))
         if since is not None and self._used is not None:
-            return added(self._used, since)
+            return sum_of(self._used, since)
         usage = result.get("usage")
         if not isinstance(usage, dict):
             return since or self._used
@@ -124,12 +129,12 @@ class StreamReader(EventReader):
         )
         models = since or _by_model(result.get("modelUsage"))
         # One leaves out sub-agents and the call that broke the budget, the other broken streams.
-        return main if models is None else larger(models, main)
+        return main if models is None else larger_of(models, main)
 
     def _session(self) -> Session | None:
         return Session(self._session_id) if self._session_id else None
 
-    def _listen(self, event: Mapping[str, object]) -> list[Notice]:
+    def _on_message(self, event: Mapping[str, object]) -> list[Notice]:
         message = table(event.get("message"))
         if event.get("error") or message.get("model") == "<synthetic>":
             # Written by the program in the agent's name, to report an error of the service.
@@ -143,9 +148,9 @@ class StreamReader(EventReader):
             text = string(block.get("text")) if block.get("type") == "text" else ""
             if self._promised or text.lstrip().startswith("<promise>"):
                 # A block is shown by itself, so a promise at its edge is not inside a line.
-                self._say(string(message.get("id")), "")
+                self._add_text(string(message.get("id")), "")
             self._promised = text.rstrip().endswith("</promise>")
-            notices += self._say(string(message.get("id")), text)
+            notices += self._add_text(string(message.get("id")), text)
             if block.get("type") == "tool_use":
                 notices.append(tool(block.get("name"), block.get("input")))
                 self._question = _asked(block) or self._question
@@ -173,7 +178,7 @@ class StreamReader(EventReader):
         status = result.get("api_error_status") or self._status
         called = _CALLED.get(self._called)
         said = error if self._result else ""
-        found = of_error(said, status, self._intent.asked)
+        found = classify_error(said, status, self._intent.asked)
         if status is None and called and not (found and (found.until or found.after_s)):
             found = called
         if found is None or found.kind is Kind.AGENT_ERROR:

@@ -38,7 +38,7 @@ class NewFiles:
     def large(self, draft: Git) -> tuple[Flag, ...]:
         """New files over the limit, so that git need not read them.
 
-        A listing costs a scan, so we list only when the disk has less room than at the last look,
+        A listing costs a scan, so we list only when the disk has less room than at the last check,
         by so much that there may be such a file. One that comes in unseen is found by `flagged`.
         """
         before = self._free_bytes
@@ -50,7 +50,7 @@ class NewFiles:
         except StepError:  # a broken index is repaired when files are added
             return ()
         seen = (path for path in new if not self._is_ignored(path))
-        return unfiltered(draft, self.guard.larger(self._top, seen))
+        return unfiltered(draft, self.guard.over_limit(self._top, seen))
 
     def is_unflagged_file(self, path: str) -> bool:
         """Whether a file or link is there, and nothing about it is for the guard to stop."""
@@ -59,7 +59,7 @@ class NewFiles:
         except OSError:
             return False
         return stat.S_ISLNK(mode) or (
-            stat.S_ISREG(mode) and self.guard.look(self._top, path) is None
+            stat.S_ISREG(mode) and self.guard.check(self._top, path) is None
         )
 
     def flagged(
@@ -68,7 +68,7 @@ class NewFiles:
         """New files that stay out of git, and remarks. What an attempt committed is in git."""
         known = {flag.path for flag in large}
         added = (c.path for c in changes if c.status == "A" and c.new_mode.startswith("100"))
-        seen = self.guard.look_at_all(self._top, (path for path in added if path not in known))
+        seen = self.guard.check_all(self._top, (path for path in added if path not in known))
         loose, committed = self._split_by_head(unfiltered(self._git, seen))
         flagged, remarks = (*large, *loose), []
         if flagged:
@@ -86,7 +86,7 @@ class NewFiles:
         """Untracked files of the user that should stay out; those of the commit `known` pass."""
         taken = set(self._git.files_at(known)) if known else set()
         new = (path for path in new_files(self._git, self._top) if path not in taken)
-        return unfiltered(self._git, self.guard.look_at_all(self._top, new))
+        return unfiltered(self._git, self.guard.check_all(self._top, new))
 
 
 def new_files(git: Git, top: Path) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ class Guard(Struct, frozen=True):
         """A guard with a limit in MiB, as the settings have it."""
         return Guard(int(megabytes * MIB))
 
-    def look(self, top: Path, path: str) -> Flag | None:
+    def check(self, top: Path, path: str) -> Flag | None:
         """Whether this file should stay out of git; links and whatever cannot be read pass."""
         name = f"{top}/{path}"
         try:
@@ -93,11 +93,11 @@ class Guard(Struct, frozen=True):
         what = secret(path, head)
         return Flag(path, found.st_size, f"looks like {what}") if what else None
 
-    def look_at_all(self, top: Path, paths: Iterable[str]) -> tuple[Flag, ...]:
+    def check_all(self, top: Path, paths: Iterable[str]) -> tuple[Flag, ...]:
         """All of these files that should stay out of git."""
-        return tuple(flag for path in paths if (flag := self.look(top, path)))
+        return tuple(flag for path in paths if (flag := self.check(top, path)))
 
-    def larger(self, top: Path, paths: Iterable[str]) -> tuple[Flag, ...]:
+    def over_limit(self, top: Path, paths: Iterable[str]) -> tuple[Flag, ...]:
         """The files over the limit, found without reading any."""
         found = []
         for path in paths:
@@ -151,11 +151,11 @@ def _by_name(path: str, name: str) -> str:
 
 def _by_content(head: bytes) -> str:
     for literal, shape, what in CONTENTS:
-        if literal in head and any(not _made_up(m[0]) for m in re.finditer(shape, head)):
+        if literal in head and any(not _is_placeholder(m[0]) for m in re.finditer(shape, head)):
             return what
     return ""
 
 
-def _made_up(token: bytes) -> bool:
+def _is_placeholder(token: bytes) -> bool:
     """Documentation has `AKIAIOSFODNN7EXAMPLE` and `ghp_xxxxxxxx`: no secrets."""
     return b"EXAMPLE" in token.upper() or len(set(token[-20:])) < FEW_SIGNS

@@ -64,7 +64,7 @@ class GitSettings:
         self._place = place
         self._run_folder = run_folder
         self.noted: dict[str, FileState] = {}
-        self.cut_off: dict[str, bytes] = {}
+        self.removed_lines: dict[str, bytes] = {}
 
     def note(self) -> None:
         """Remember all as it is now."""
@@ -73,7 +73,7 @@ class GitSettings:
 
     def put_back(self) -> Iterator[str]:
         """Undo what was changed since; a sentence for each."""
-        self.cut_off = {}
+        self.removed_lines = {}
         if not self.noted:
             return
         for folder in FOLDERS:
@@ -87,11 +87,11 @@ class GitSettings:
                 yield self._remark(name, self._keep(name, before, now))
                 self._write(name, before)
                 if name in REACH and now.data:
-                    self.cut_off[name] = now.data
+                    self.removed_lines[name] = now.data
 
-    def join(self) -> Iterator[str]:
+    def add_fetched_lines(self) -> Iterator[str]:
         """Without its lines what an attempt fetched would be incomplete: theirs beside ours."""
-        for name, data in self.cut_off.items():
+        for name, data in self.removed_lines.items():
             before = self.noted.get(name, FileState())
             lines = dict.fromkeys(((before.data or b"") + b"\n" + data).split(b"\n"))
             mode = before.mode or stat.S_IFREG | 0o644
@@ -119,17 +119,17 @@ class GitSettings:
     def _keep(self, name: str, before: FileState, now: FileState) -> Path | None:
         """Store what an attempt left there; all but a plain file, which is replaced, goes away."""
         if now.data is not None and now.link == before.link:
-            copy = self._free(name)
+            copy = self._free_name(name)
             copy.write_bytes(now.data)
             return copy
         return self._move_aside(name) if now.exists else None
 
     def _move_aside(self, name: str) -> Path:
-        copy = self._free(name)
+        copy = self._free_name(name)
         shutil.move(self._path(name), copy)
         return copy
 
-    def _free(self, name: str) -> Path:
+    def _free_name(self, name: str) -> Path:
         """A name in the run's folder that nothing has."""
         first = self._run_folder / f"changed-{name.replace('/', '-')}"
         others = (first.with_name(f"{first.name}.{k}") for k in range(1, 10_000))

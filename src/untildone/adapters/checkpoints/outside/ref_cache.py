@@ -7,7 +7,7 @@ from untildone.adapters.git.git import Git, Ref
 from untildone.adapters.git.object_files import content, stamp
 from untildone.adapters.git.place import Place
 
-Print = dict[str, object]
+Fingerprint = dict[str, object]
 
 
 class RefCache:
@@ -17,28 +17,28 @@ class RefCache:
         self._git = git
         self._place = place
         self._refs: dict[str, Ref] = {}
-        self._print: Print | None = None
+        self._fingerprint: Fingerprint | None = None
 
     def now(self) -> dict[str, Ref]:
         """All refs."""
-        seen = self._look()
-        if seen != self._print:
+        seen = self._fingerprint_now()
+        if seen != self._fingerprint:
             self._refs = self._git.refs("refs/")
-            self._print = seen
+            self._fingerprint = seen
         return self._refs
 
     def moved(self, ref: str, commit: str) -> None:
         """We moved one ref: known without asking, if nothing else moved with it."""
         name = str(self._place.common_dir / ref)
-        expected = (self._print or {}) | {name: f"{commit}\n".encode()}
-        if ref in self._refs and self._look() == expected:
+        expected = (self._fingerprint or {}) | {name: f"{commit}\n".encode()}
+        if ref in self._refs and self._fingerprint_now() == expected:
             self._refs = self._refs | {ref: Ref(commit, self._refs[ref].worktree)}
-            self._print = expected
+            self._fingerprint = expected
 
-    def _look(self) -> Print:
+    def _fingerprint_now(self) -> Fingerprint:
         common = self._place.common_dir
         single = ("HEAD", "reftable/tables.list")
-        found: Print = {name: content(common / name) for name in single}
+        found: Fingerprint = {name: content(common / name) for name in single}
         found["packed-refs"] = stamp(common / "packed-refs")
         found |= _files(str(common / "refs"), only="")
         found |= _files(str(common / "worktrees"), only="HEAD")

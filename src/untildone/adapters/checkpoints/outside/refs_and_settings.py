@@ -12,7 +12,7 @@ from untildone.adapters.checkpoints.outside.git_settings import (
     to_json,
 )
 from untildone.adapters.checkpoints.snapshot.submodules import Submodules
-from untildone.adapters.git.damaged import clear_index, note_head, repair_head
+from untildone.adapters.git.damaged import move_broken_index, note_head, repair_head
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
@@ -47,7 +47,7 @@ class RefsAndSettings:
         self._settings = GitSettings(place, folder)
         self._log = place.common_dir / STASH_LOG
         self._known_log: bytes | None = None
-        self._recall()
+        self._read_note()
 
     def note(self, refs: dict[str, Ref]) -> None:
         """Remember refs, settings and submodules as they are before the agent starts."""
@@ -92,13 +92,13 @@ class RefsAndSettings:
             remarks.append(
                 f"An attempt damaged `.git/HEAD`; it was put back, a copy is at: {aside}"
             )
-        if aside := clear_index(self._place.git_dir, self._folder / "aside"):
+        if aside := move_broken_index(self._place.git_dir, self._folder / "aside"):
             remarks.append(f"An attempt made `.git/index` no file; it was moved to: {aside}")
-        if self._settings.cut_off and not self._is_whole():
-            remarks += self._settings.join()
+        if self._settings.removed_lines and not self._has_all_objects():
+            remarks += self._settings.add_fetched_lines()
         return tuple(remarks)
 
-    def _is_whole(self) -> bool:
+    def _has_all_objects(self) -> bool:
         """Whether all objects are there that refs and index need."""
         needs = ("--all", "--indexed-objects", "--objects", "--quiet")
         return self._git.ask("rev-list", *needs).ok
@@ -112,34 +112,41 @@ class RefsAndSettings:
         remarks = []
         for name, ref in before.items():
             found = now.get(name)
-            if name in (own, STASH) or (found and found.commit == ref.commit):
-                continue
-            if found and (not name.startswith(FIXED) or self._used_elsewhere(found)):
-                continue
-            if found and self._came_from_elsewhere(found.commit):
-                updates.append(self.store(ref.commit))
-                continue
-            if found:
-                updates.append(self.store(found.commit))
-            updates.append((name, ref.commit, found.commit if found else ""))
-            remarks.append(f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}")
-        updates += self._left_behind(before, now)
-        for name in sorted(now.keys() - before.keys()):
-            if name.startswith(REPLACED):
-                updates += [self.store(now[name].commit), (name, "", now[name].commit)]
-                remarks.append(f"An attempt made `{name}`; it was removed and is stored")
-        self._clear_names([own, *(name for name, new, _ in updates if new)], before, now)
+            if name not in (own, STASH) and not (found and found.commit == ref.commit):
+                back = self._moved_back(name, ref, found)
+                updates += back
+                if any(update[0] == name for update in back):
+                    remarks.append(
+                        f"An attempt moved `{name}`; it was put back to {ref.commit[:12]}"
+                    )
+        updates += self._dropped_by_fetch(before, now)
+        for name in _new_replacements(before, now):
+            updates += [self.store(now[name].commit), (name, "", now[name].commit)]
+            remarks.append(f"An attempt made `{name}`; it was removed and is stored")
+        self._remove_clashing_refs([own, *(name for name, new, _ in updates if new)], before, now)
         remarks += self._stash_back(before.get(STASH), now.get(STASH))
         return list(dict.fromkeys(updates)), tuple(remarks)
 
-    def _left_behind(self, before: dict[str, Ref], now: dict[str, Ref]) -> list[RefUpdate]:
+    def _moved_back(self, name: str, ref: Ref, found: Ref | None) -> list[RefUpdate]:
+        """A ref that was moved or deleted; none if somebody else may have done that."""
+        if found is None:
+            return [(name, ref.commit, "")]
+        if not name.startswith(FIXED) or self._used_elsewhere(found):
+            return []
+        if self._came_from_elsewhere(found.commit):
+            return [self.store(ref.commit)]
+        return [self.store(found.commit), (name, ref.commit, found.commit)]
+
+    def _dropped_by_fetch(self, before: dict[str, Ref], now: dict[str, Ref]) -> list[RefUpdate]:
         """Commits that a remote-tracking branch no longer leads to are stored."""
         free = {name for name in before if not name.startswith((*FIXED, "refs/ralph/"))}
         moved = [name for name in free & now.keys() if now[name].commit != before[name].commit]
         old, new = ([refs[name].commit for name in moved] for refs in (before, now))
         return [self.store(commit) for commit in sorted(self._git.unreachable(old, new))]
 
-    def _clear_names(self, wanted: list[str], before: dict[str, Ref], now: dict[str, Ref]) -> None:
+    def _remove_clashing_refs(
+        self, wanted: list[str], before: dict[str, Ref], now: dict[str, Ref]
+    ) -> None:
         """New refs that bar the way (`a/b` for `a`, or `a` for `a/b`) are stored and removed."""
         for name, ref in now.items():
             bars = any(w.startswith(f"{name}/") or name.startswith(f"{w}/") for w in wanted)
@@ -154,21 +161,26 @@ class RefsAndSettings:
         same_tip = before == now or (before and now and before.commit == now.commit)
         if same_tip and log == known_log:
             return []
-        listed, known = _logged(log), _logged(known_log)
-        new = [commit for commit in listed if commit not in known]
-        if any(self._came_from_elsewhere(self._git.parents(commit)[0]) for commit in new):
-            gone = [self.store(commit) for commit in known if commit not in listed]
-            self._git.update_refs(gone, "untildone: keep what left the stash list")
+        if self._stashed_elsewhere(_logged(log), _logged(known_log)):
             return []
-        saved = [self.store(commit) for commit in new]
-        if saved:
-            self._git.update_refs(saved, "untildone: keep the attempt's stash")
         if before is None:
             self._git.update_refs([(STASH, "", None)], "untildone: stash list put back")
         else:
             self._git.update_refs([(STASH, before.commit, None)], "untildone: stash list put back")
             self._write_log(known_log)
         return ["An attempt changed the stash list; it was put back and its stashes are stored"]
+
+    def _stashed_elsewhere(self, listed: list[str], known: list[str]) -> bool:
+        """Whether the stash list has entries made in another worktree; what is new is stored."""
+        new = [commit for commit in listed if commit not in known]
+        if any(self._came_from_elsewhere(self._git.parents(commit)[0]) for commit in new):
+            gone = [self.store(commit) for commit in known if commit not in listed]
+            self._git.update_refs(gone, "untildone: keep what left the stash list")
+            return True
+        if new:
+            saved = [self.store(commit) for commit in new]
+            self._git.update_refs(saved, "untildone: keep the attempt's stash")
+        return False
 
     def store(self, commit: str) -> RefUpdate:
         """The update that keeps a commit which nobody else keeps any more."""
@@ -186,7 +198,7 @@ class RefsAndSettings:
 
     def _came_from_elsewhere(self, commit: str) -> bool:
         # They may also have left the branch again since, or put their work on the stash list.
-        return was_at(self._place, commit, self.noted_at())
+        return _head_was_at(self._place, commit, self.noted_at())
 
     def _write_log(self, data: bytes | None) -> None:
         if data is None:
@@ -195,7 +207,7 @@ class RefsAndSettings:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self._log, [data], shared_draft(self._log, self._place.git_dir.name))
 
-    def _recall(self) -> None:
+    def _read_note(self) -> None:
         if self._note.exists():
             noted = json.loads(self._note.read_text())
             self._refs = {name: Ref(*pair) for name, pair in noted["refs"].items()}
@@ -204,12 +216,16 @@ class RefsAndSettings:
             self._known_log = None if log is None else bytes.fromhex(log)
 
 
+def _new_replacements(before: dict[str, Ref], now: dict[str, Ref]) -> list[str]:
+    return [name for name in sorted(now.keys() - before.keys()) if name.startswith(REPLACED)]
+
+
 def _logged(log: bytes | None) -> list[str]:
     """The commits that a ref's log has, oldest first."""
     return [line.split(" ")[1] for line in (log or b"").decode(errors="replace").splitlines()]
 
 
-def was_at(place: Place, commit: str, since: float) -> bool:
+def _head_was_at(place: Place, commit: str, since: float) -> bool:
     """Whether HEAD of another worktree came to this commit since then, by its own log."""
     lines = (line for log in _logs(place) for line in content(log).splitlines())
     return any(_new(line) == commit and _time(line) >= int(since) for line in lines)

@@ -46,7 +46,7 @@ class DraftIndex:
         index = self._git.index_of(self._place)
         self._untouched = self._installed is not None and stamp(index) == self._installed
         if not self._untouched and index == self._place.git_dir / "index":
-            self.staged.note(index)
+            self.staged.keep(index)
         with contextlib.suppress(FileNotFoundError):
             # With its times: git trusts stat data by the age of the index.
             link_or_copy(index, self.index)
@@ -73,7 +73,7 @@ class DraftIndex:
     def saved_as(self, commit: str) -> None:
         """What was installed last is now this checkpoint."""
         self._base = commit
-        self.staged.done()
+        self.staged.forget_noted()
 
     def install_all(self, trees: NewTrees | None) -> None:
         """Put every object and the index into the repository, as `install` does.

@@ -7,7 +7,10 @@ from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.snapshot.compare import DraftDiff
 from untildone.adapters.checkpoints.snapshot.staged_content import link_or_copy
-from untildone.adapters.checkpoints.snapshot.unconverted_bytes import UnconvertedBytes, is_rules
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import (
+    UnconvertedBytes,
+    is_attributes_file,
+)
 from untildone.adapters.git.git import GITLINK, Change, Git
 from untildone.adapters.git.index import blobs_in_index, files_in_index, written_since
 from untildone.adapters.git.object_files import file_name, is_plain_file
@@ -27,6 +30,16 @@ class Written(Struct, frozen=True):
     touched: tuple[str, ...]
     converted: tuple[str, ...]
     refreshed: int
+
+    @property
+    def paths(self) -> set[str]:
+        """All files that are not as they were."""
+        return {change.path for change in self.changes} | set(self.touched)
+
+    @property
+    def removed(self) -> set[str]:
+        """Files that the tree does not have any more."""
+        return {change.path for change in self.changes if change.status == "D"}
 
 
 class WrittenFiles:
@@ -94,16 +107,14 @@ class WrittenFiles:
         """
         if now.refreshed > written.refreshed:
             written = replace(written, changes=self._changes(written.since, now))
-        rules = any(is_rules(change.path) for change in written.changes)
+        rules = any(is_attributes_file(change.path) for change in written.changes)
         if not (rules or written.converted or self._unconverted.knows(written.since)):
             return None
-        gone = {change.path for change in written.changes if change.status == "D"}
-        paths = {change.path for change in written.changes} | set(written.touched)
-        before = self._unconverted.of(written.since)
+        before, paths = self._unconverted.of(written.since), written.paths
         disk_blobs = {path: raw for path, raw in before.items() if path not in paths}
         if rules:
             disk_blobs |= self._unconverted.converted_files() or {}
-        return disk_blobs | self._unconverted.stored_from_disk(sorted(paths - gone))
+        return disk_blobs | self._unconverted.stored_from_disk(sorted(paths - written.removed))
 
     def _converted(
         self, draft: Git, changes: tuple[Change, ...], touched: tuple[str, ...]
@@ -113,6 +124,9 @@ class WrittenFiles:
         rest = [p for p in touched if p not in known and is_plain_file(self._place.top / p)]
         if rest:
             blobs |= blobs_in_index(draft, rest)
-        top = self._place.top
-        files = ((path, blob) for path, blob in blobs.items() if is_plain_file(top / path))
-        return tuple(path for path, blob in files if file_name(top / path, len(blob)) != blob)
+        return tuple(path for path, blob in blobs.items() if self._is_other(path, blob))
+
+    def _is_other(self, path: str, blob: str) -> bool:
+        """Whether a file on disk has other bytes than the blob."""
+        file = self._place.top / path
+        return is_plain_file(file) and file_name(file, len(blob)) != blob

@@ -27,7 +27,7 @@ from untildone.adapters.checkpoints.snapshot.unaddable_files import (
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import (
     DiskBlobs,
     UnconvertedBytes,
-    is_rules,
+    is_attributes_file,
 )
 from untildone.adapters.clock import pause
 from untildone.adapters.git.git import Change, Git, git_failed
@@ -123,7 +123,7 @@ class Snapshots:
         if with_hidden or not self._draft.started_from(base):
             self._clear_index_flags(draft)
         added = self._add_all(draft, base, self.new_files.large(draft))
-        self._refuse_less(base, () if with_hidden or look else added.left_out)
+        self._refuse_missing(base, () if with_hidden or look else added.left_out)
         needs_diff = listed or with_hidden or not self._draft.started_from(base)
         if not needs_diff and self._is_simple_change(base, added):
             return self._simple_snapshot(draft, added.said)
@@ -189,7 +189,7 @@ class Snapshots:
         if ignored:
             drop_from_index(draft, ignored)
         hidden = self.ignore_rules.hidden_by_attempt(draft, diff.base) if with_hidden else ()
-        refused = unaddable_files.force_into(draft, self._place.top, hidden)
+        refused = unaddable_files.force_add(draft, self._place.top, hidden)
         if nested or ignored or hidden:
             diff.refresh()
         return nested, refused
@@ -197,7 +197,7 @@ class Snapshots:
     def _written(self, draft: Git, diff: DraftDiff, *, with_hidden: bool) -> Written | None:
         """What was written since the last call began, if git may be wrong about it."""
         ours = self._draft.started_from(diff.base) and not with_hidden
-        rules = any(is_rules(change.path) for change in diff.changes)
+        rules = any(is_attributes_file(change.path) for change in diff.changes)
         if ours and not rules and not self._written_files.converts(diff.base):
             return None
         return self._written_files.written(draft, diff)
@@ -217,7 +217,7 @@ class Snapshots:
             if not orphans or len(nested) > MOST_NESTED:
                 raise git_failed(("add",), answer)
             nested += orphans
-        if unaddable_files.out_of_reach(self._place.top, answer):
+        if unaddable_files.in_closed_folders(self._place.top, answer):
             raise git_failed(("add",), answer)
         if flagged:
             drop_from_index(self._git, flagged, index=index)  # some may be of `git add -N`
@@ -235,9 +235,9 @@ class Snapshots:
         with contextlib.suppress(StepError):  # a broken index is repaired when files are added
             clear_index_flags(draft, self._place.top, self._users_index)
 
-    def _refuse_less(self, base: str, flags: tuple[Flag, ...]) -> None:
-        if barred := [flag for flag in flags if unaddable_files.is_refused(flag)]:
-            unaddable_files.refuse_less(
+    def _refuse_missing(self, base: str, flags: tuple[Flag, ...]) -> None:
+        if barred := [flag for flag in flags if unaddable_files.is_refused_by_git(flag)]:
+            unaddable_files.refuse_missing(
                 barred, self._git.files_among(base, [flag.path for flag in barred])
             )
 
@@ -270,9 +270,9 @@ class Snapshots:
             if full or not tries:
                 raise git_failed(("add",), answer)
             self._repair(draft, base, said, anew=tries < TRIES - 1)
-        if closed := unaddable_files.out_of_reach(self._place.top, answer):
+        if closed := unaddable_files.in_closed_folders(self._place.top, answer):
             unlock(self._place.top, closed)
-            if unaddable_files.out_of_reach(self._place.top, answer):
+            if unaddable_files.in_closed_folders(self._place.top, answer):
                 raise git_failed(("add",), answer)
             again = self._add_all(draft, base, tuple(left_out.flags))
             return Added(again.orphans, again.left_out, answer.stdout + again.said)

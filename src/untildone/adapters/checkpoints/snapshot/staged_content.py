@@ -16,7 +16,7 @@ SUBJECT = "staged when it was stored"
 Ignored = Callable[[str, list[str]], Iterable[str]]
 
 
-def _nothing(base: str, paths: list[str]) -> Iterable[str]:
+def _none_ignored(base: str, paths: list[str]) -> Iterable[str]:
     del base, paths
     return ()
 
@@ -29,7 +29,7 @@ class ReplacedIndexes:
         self._folder = folder
         self._noted: list[Path] = []
 
-    def note(self, index: Path) -> None:
+    def keep(self, index: Path) -> None:
         """Keep an index that is about to be replaced; this costs no git process."""
         k = 0
         while os.path.lexists(target := self._folder / f"index.found.{k}"):
@@ -39,7 +39,7 @@ class ReplacedIndexes:
             self._noted.append(target)
 
     def commits(
-        self, base: str, tree: str, beside: Iterable[str] = (), ignored: Ignored = _nothing
+        self, base: str, tree: str, beside: Iterable[str] = (), ignored: Ignored = _none_ignored
     ) -> tuple[str, ...]:
         """What was staged beyond the base and the stored files, as commits on the base.
 
@@ -50,11 +50,13 @@ class ReplacedIndexes:
         if trees.keys() <= {"", tree}:
             return ()
         known = {"", tree, self._git.tree_of(base)}
-        left = dict.fromkeys(self._without(base, t, ignored) for t in trees if t not in known)
+        left = dict.fromkeys(
+            self._without_ignored(base, t, ignored) for t in trees if t not in known
+        )
         message = f"{SUBJECT}\n\nUntildone-Run: {self._folder.name}\n"
         return tuple(self._git.commit_tree(t, [base], message) for t in left if t not in known)
 
-    def _without(self, base: str, tree: str, ignored: Ignored) -> str:
+    def _without_ignored(self, base: str, tree: str, ignored: Ignored) -> str:
         new = [change.path for change in self._git.diff_trees(base, tree) if change.status == "A"]
         dropped = ignored(base, new) if new else ()
         if not dropped:
@@ -66,7 +68,7 @@ class ReplacedIndexes:
         index.unlink()
         return left
 
-    def copied(self, name: str) -> str:
+    def copy_newest(self, name: str) -> str:
         """The newest of them under a name that stays, for whoever wants it back."""
         # A process that was killed may have noted it.
         shutil.copy2((self._noted or self._found())[-1], self._folder / name)
@@ -83,7 +85,7 @@ class ReplacedIndexes:
             index.unlink(missing_ok=True)
         self._noted = []
 
-    def done(self) -> None:
+    def forget_noted(self) -> None:
         """The same for what this process has noted, which it knows without a look."""
         if self._noted:
             self.forget()
@@ -94,11 +96,11 @@ class ReplacedIndexes:
     def _tree(self, index: Path, beside: tuple[str, ...]) -> str:
         copy = self._folder / "index.look"
         shutil.copy2(index, copy)
-        tree = staged_tree(self._git, copy, self._same(copy, beside))
+        tree = staged_tree(self._git, copy, self._staged_as_on_disk(copy, beside))
         copy.unlink()
         return tree
 
-    def _same(self, index: Path, paths: tuple[str, ...]) -> tuple[str, ...]:
+    def _staged_as_on_disk(self, index: Path, paths: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the paths that are staged with the very bytes of the file."""
         if not paths:
             return ()

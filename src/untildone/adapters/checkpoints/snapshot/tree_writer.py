@@ -137,14 +137,9 @@ def _rebuilt(
 ) -> tuple[str, int]:
     """The name of the folder's new tree (empty without files) and by how many it has grown."""
     entries = entries_of_tree(before.tree(old), len(old) // 2) if old else {}
-    grown = 0
-    for name, entry in folder.files.items():
-        was = entries.get(name)
-        if entry is None and (was is None or was[0] == _FOLDER):
-            raise _NotSimple
-        if entry is None:
-            del entries[name]
-            grown -= 1
+    count = len(entries)
+    _remove_files(entries, folder)
+    grown = len(entries) - count
     for name, below in folder.folders.items():
         mode, inner = entries.get(name, (_FOLDER, b""))
         if mode != _FOLDER:
@@ -155,13 +150,23 @@ def _rebuilt(
             entries[name] = (_FOLDER, bytes.fromhex(rebuilt))
         else:
             entries.pop(name, None)
+    count = len(entries)
+    _put_files(entries, folder)
+    return _named(entries, bodies), grown + len(entries) - count
+
+
+def _remove_files(entries: dict[bytes, Entry], folder: _Folder) -> None:
+    for name, entry in folder.files.items():
+        if entry is None and entries.pop(name, (_FOLDER, b""))[0] == _FOLDER:
+            raise _NotSimple  # there was no such file
+
+
+def _put_files(entries: dict[bytes, Entry], folder: _Folder) -> None:
     for name, entry in folder.files.items():
         if entry is not None:
             if entries.get(name) == entry or entries.get(name, entry)[0] == _FOLDER:
                 raise _NotSimple
-            grown += name not in entries
             entries[name] = entry
-    return _named(entries, bodies), grown
 
 
 def _named(entries: dict[bytes, Entry], bodies: dict[str, bytes]) -> str:

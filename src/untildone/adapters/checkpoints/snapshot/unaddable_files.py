@@ -78,14 +78,14 @@ class LeftOut(Struct):
     def learn(self, top: Path, said: str) -> bool:
         """Take what git has named; says whether it has named anything."""
         orphans, as_is = without_commit(said), not_encoded(said)
-        refused = named(top, said, self.flags)
+        refused = refused_files(top, said, self.flags)
         self.orphans += orphans
         self.as_is += as_is
         self.flags += refused
         return bool(orphans or as_is or refused)
 
 
-def named(top: Path, said: str, known: Iterable[Flag] = ()) -> list[Flag]:
+def refused_files(top: Path, said: str, known: Iterable[Flag] = ()) -> list[Flag]:
     """The files that git has named; those that may be read by now are worth another try."""
     passed = {flag.path for flag in known}
     found: dict[str, Flag] = {}
@@ -98,7 +98,7 @@ def named(top: Path, said: str, known: Iterable[Flag] = ()) -> list[Flag]:
     return list(found.values())
 
 
-def force_into(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...]:
+def force_add(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...]:
     """Record files in the index, ignored or not; says which of them git refuses."""
     out: list[Flag] = []
     rest = list(paths)
@@ -106,7 +106,7 @@ def force_into(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...
         try:
             force_into_index(draft, rest)
         except StepError as error:
-            barred = named(top, error.message.replace("failed: ", "failed:\n", 1), out)
+            barred = refused_files(top, error.message.replace("failed: ", "failed:\n", 1), out)
             if not barred:
                 raise
             out += barred
@@ -119,7 +119,7 @@ def force_into(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...
     return tuple(out)
 
 
-def out_of_reach(top: Path, answer: Captured) -> list[str]:
+def in_closed_folders(top: Path, answer: Captured) -> list[str]:
     """Tracked files in folders that nobody may enter: git only mentions them, and goes on."""
     if not answer.stderr:
         return []
@@ -135,12 +135,12 @@ def _can_enter(folder: Path) -> bool:
     return os.access(folder, os.R_OK | os.X_OK) or not os.path.lexists(folder)
 
 
-def is_refused(flag: Flag) -> bool:
+def is_refused_by_git(flag: Flag) -> bool:
     """Whether it was git that would not have the file, not the guard."""
     return flag.reason in REASONS
 
 
-def refuse_less(flags: Iterable[Flag], tracked: Iterable[str]) -> None:
+def refuse_missing(flags: Iterable[Flag], tracked: Iterable[str]) -> None:
     """Work is not finished if its checkpoint would have less than the one before."""
     before = set(tracked)
     missing = [f for f in flags if f.path in before or f.reason == UNCONVERTED]

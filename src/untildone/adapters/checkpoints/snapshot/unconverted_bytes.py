@@ -108,14 +108,17 @@ class UnconvertedBytes:
         for path, raw in wanted.items():
             if path in blobs and self._name(path, len(raw)) not in ("", raw):
                 self._write(path, self._git.do("cat-file", "blob", raw))
-        left = [
-            path
-            for path, raw in found.items()
-            if path in blobs and path not in wanted and self._name(path, len(raw)) == raw
-        ]
+        rest = {path: raw for path, raw in found.items() if path in blobs and path not in wanted}
+        self._check_out(self._left_as_found(rest, blobs, index), index)
+
+    def _left_as_found(
+        self, found: DiskBlobs, blobs: DiskBlobs, index: Path | None
+    ) -> Sequence[str]:
+        """Files that git has not written, although it would write other bytes."""
+        left = [path for path, raw in found.items() if self._name(path, len(raw)) == raw]
         if any(found[path] == blobs[path] for path in left) and not self._converts(index):
-            left = [path for path in left if found[path] != blobs[path]]
-        self._check_out(left, index)
+            return [path for path in left if found[path] != blobs[path]]
+        return left
 
     def _check_out(self, paths: Sequence[str], index: Path | None) -> None:
         """Let git write these files, which it takes for unchanged."""
@@ -179,7 +182,7 @@ class UnconvertedBytes:
         return found
 
 
-def is_rules(path: str) -> bool:
+def is_attributes_file(path: str) -> bool:
     """Whether a file says what git converts."""
     return path.rpartition("/")[2] == ".gitattributes"
 

@@ -42,20 +42,20 @@ def keep(top: Path, flags: Iterable[Flag], folder: Path, obstacles: Obstacles) -
             move_file(top / flag.path, folder / flag.path)
 
 
-def give_back(top: Path, folder: Path, obstacles: Obstacles, room: Path | None = None) -> None:
-    """Copies into the worktree; a different file in the way goes to the `room`, or aside."""
+def give_back(top: Path, folder: Path, obstacles: Obstacles, replaced: Path | None = None) -> None:
+    """Copies into the worktree; what is in the way goes to the folder `replaced`, or aside."""
     for path in kept_files(folder):
         if not _same(folder / path, top / path):
-            put(top, path, folder / path, obstacles, room)
+            put_copy(top, path, folder / path, obstacles, replaced)
 
 
-def put(
-    top: Path, path: str, source: Path | None, obstacles: Obstacles, room: Path | None = None
+def put_copy(
+    top: Path, path: str, source: Path | None, obstacles: Obstacles, replaced: Path | None = None
 ) -> None:
     """A copy of the source into the worktree, or nothing there; what is in the way is moved."""
     obstacle, target = obstacles.at(path), top / path
-    if room and _is_file(target):
-        move_file(target, room / path)
+    if replaced and _is_file(target):
+        move_file(target, replaced / path)
     elif obstacle:
         obstacles.move_aside(top / obstacle)
     if source:
@@ -66,7 +66,7 @@ def put(
         os.removedirs(target.parent)
 
 
-def exchange(top: Path, folder: Path, room: Path, runs: Path) -> tuple[Files, Files]:
+def plan_give_back(top: Path, folder: Path, replaced: Path, runs: Path) -> tuple[Files, Files]:
     """What `give_back` is about to do, for the log: which file is where before and after.
 
     Named are the files that hold the bytes, seen from the folder of all runs.
@@ -77,12 +77,12 @@ def exchange(top: Path, folder: Path, room: Path, runs: Path) -> tuple[Files, Fi
         there = os.path.lexists(target)
         if _same(folder / path, target) or (there and not _is_file(target)):
             continue
-        before[path] = str((room / path).relative_to(runs)) if there else ""
+        before[path] = str((replaced / path).relative_to(runs)) if there else ""
         after[path] = str((folder / path).relative_to(runs))
     return before, after
 
 
-def is_as(target: Path, runs: Path, name: str) -> bool:
+def is_same_as(target: Path, runs: Path, name: str) -> bool:
     """Whether a file is as the log names it; what was to be moved and never was, is there yet."""
     if not name:
         return not os.path.lexists(target)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from untildone.adapters.git.git import clean_environment
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
-from untildone.adapters.process.wake import Wake
+from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.stories.documents.json_text import Json, JsonText, NotJson, plain
 from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
 from untildone.domain.agents.agent import Ending
@@ -126,4 +126,4 @@ class TrackerSource(StatefulSource):
 
 @cache
 def _processes() -> Processes:
-    return Processes(Wake().fd)
+    return Processes(WakePipe().fd)

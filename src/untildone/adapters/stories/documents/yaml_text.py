@@ -1,16 +1,17 @@
-"""The part of YAML that story files are written in: values with their places, edited in place.
+"""YAML as text: values with the place where they stand, and edits that keep every other byte.
 
-Read: block mappings and sequences, plain and quoted scalars (also over several lines), block
-scalars, lists and objects in brackets that end on their line, comments. Anything else (anchors,
-aliases, tags, merge keys, several documents, tabs as indentation) is an error that names its line,
-so that nothing is ever read other than it was meant.
+PyYAML reads; its events say where each value begins and ends. Anchors, aliases, tags, merge keys
+and a second document are an error that names its line: a value that stands in two places cannot be
+edited in one. Words mean what YAML 1.2 says (`yes` is a text), as in the programs that write these
+files.
 """
 
+import contextlib
+import json
 import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol, cast
 
-from msgspec import Struct
-
-from untildone.adapters.stories.documents import yaml_scalars
 from untildone.adapters.stories.documents.json_text import (
     Edit,
     Json,
@@ -19,49 +20,90 @@ from untildone.adapters.stories.documents.json_text import (
     PlacedText,
     plain,
 )
-from untildone.adapters.stories.documents.yaml_scalars import Scanned, Unread
+
+if TYPE_CHECKING:
+    from yaml import YAMLError
 
 _DEEPEST = 40
-_COLON = re.compile(r":(?=[ \t]|$)")
-_COMMENT = re.compile(r"[ \t]#")
-_NO_TEXT = re.compile(r"^[ \t]*-(?:[ \t]|$)|:(?=[ \t]|$)|[ \t]#")
-_BLOCK = re.compile(r"(?P<style>[|>])(?P<size>[1-9]?)(?P<chomp>[-+]?)[ \t]*(?:[ \t]#.*)?")
+_INT = re.compile(r"[-+]?[0-9]{1,15}")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,15}\.[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][-+]?[0-9]{1,3})?")
+_WORDS: dict[str, Json] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+# What can be written without quotes.
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ ./()-]*(?<! )")
+_COMMENT = re.compile(r"#[^\n]*")
+_BARE_RETURN = re.compile(r"\r(?!\n)")
+_NOT_ALLOWED = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# A tab between words. One in the indentation is left, and is an error.
+_INNER_TAB = re.compile(r"(?<=\S)[ \t]*\t[ \t]*")
+# People write `assignee: @ada`, which YAML has no meaning for; and for PyYAML (YAML 1.1) three more
+# characters than the line feed end a line. Each is read as one that nobody uses.
+_STAND_INS = {ord(sign): 0x10FFF0 + n for n, sign in enumerate("@\x85\u2028\u2029\ufeff")}
+_ORIGINALS = {stand_in: sign for sign, stand_in in _STAND_INS.items()}
+# Programs that write JSON escape a character above U+FFFF as two halves, which YAML does not know.
+_IN_QUOTES = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_HALF = re.compile(r"(?i)((?<!\\)(?:\\\\)*\\u)d[89a-f][0-9a-f]{2}")
+# PyYAML's words for common mistakes (those of its two parsers differ), and ours.
+_MISTAKES = tuple(
+    (re.compile(problem), why)
+    for problem, why in (
+        ("mapping values are not allowed", "A value with a colon in it needs quotes"),
+        ("expected ':'", "A line in this place has to be `key: value`"),
+        ("unexpected end of stream", "Quotes that do not end"),
+        ("node content|expected the node|',' or", "Brackets that do not end"),
+        (
+            "expected key|block end|block collection",
+            "There is more text behind the end of a value, or a line that is not `key: value`",
+        ),
+        ("document start", "This line does not fit its indentation"),
+    )
+)
 
 
-class _Line(Struct, frozen=True):
-    """A line that is neither empty nor a comment."""
+class _Mark(Protocol):
+    @property
+    def index(self) -> int: ...
+    @property
+    def column(self) -> int: ...
 
-    number: int
-    start: int
-    indent: int
-    text: str
+
+class _Event(Protocol):
+    """What PyYAML's events say, each some of it."""
+
+    start_mark: _Mark
+    end_mark: _Mark
+    anchor: str | None
+    tag: str | None
+    value: str
+    implicit: tuple[bool, bool]
+    flow_style: bool
+    version: object
+    tags: object
 
 
 class YamlText(PlacedText):
-    """A YAML document that is read whole and edited in place."""
+    """A YAML document, or the one from `start` to `end`: read whole, edited in place."""
 
     def __init__(self, data: bytes, start: int = 0, end: int | None = None) -> None:
         super().__init__(data)
-        self._inner: dict[int, list[Place] | dict[str, Place]] = {}
-        self._indents: dict[int, int] = {}
+        self._start = start + self.text.startswith("\ufeff", start)
         self._end = len(self.text) if end is None else end
-        self._raw = self._split(start)
-        self._lines = [line for line in self._raw if line.text.strip() and not _is_note(line.text)]
-        self._at = 0
-        self._offset = start
+        self._inner: dict[int, list[Place] | dict[str, Place]] = {}
+        self._columns: dict[int, int] = {}
 
     def root(self) -> Place:
         """The document's one value."""
-        self._skip_head()
-        if not self._lines[self._at :]:
-            return Place(None, self._offset, self._offset)
+        import yaml  # noqa: PLC0415 - most projects have no YAML
+
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            found = self._block(self._lines[self._at].indent, 0)
-        except Unread as error:
-            raise NotJson(self._line_now(), str(error)) from None
-        if self._at < len(self._lines):
-            raise NotJson(self._lines[self._at].number, "This line does not fit its indentation.")
-        return found
+            events = yaml.parse(self._readable(), Loader=loader)
+            return self._document(cast("Iterator[_Event]", events))
+        except yaml.YAMLError as error:
+            raise self._refused(error) from None
 
     def elements(self, array: Place) -> list[Place]:
         """The places of a list's values."""
@@ -77,17 +119,19 @@ class YamlText(PlacedText):
         """The edit that puts a scalar in the place of the other."""
         old = self.text[found.start : found.end]
         blank = " " if not old and self.text[found.start - 1 : found.start] == ":" else ""
-        return Edit(found.start, found.end, blank + yaml_scalars.written(value, old))
+        return Edit(found.start, found.end, blank + _written(value, old))
 
     def inserted(self, thing: Place, key: str, value: Json) -> Edit:
         """The edit that adds a member to an object, on a line of its own."""
-        pair = f"{key}: {yaml_scalars.written(value)}"
+        pair = f"{key}: {_written(value)}"
+        members = self.members(thing)
         if self.text[thing.start] == "{":
             at = thing.end - 1
-            comma = ", " if self.members(thing) else ""
-            return Edit(at, at, comma + pair)
-        blanks = " " * self._indents[thing.start]
-        for found in self.members(thing).values():
+            last = max((found.end for found in members.values()), default=thing.start + 1)
+            separated = not members or "," in _COMMENT.sub("", self.text[last:at])
+            return Edit(at, at, pair if separated else f", {pair}")
+        blanks = " " * self._columns[thing.start]
+        for found in members.values():
             if "\n" not in self.text[found.start : found.end]:
                 at = self._line_end(found.end)
                 return Edit(at, at, f"{self._newline(at)}{blanks}{pair}")
@@ -95,190 +139,109 @@ class YamlText(PlacedText):
 
     # -----------------------------------------------------------------------------------------
 
-    def _split(self, at: int) -> list[_Line]:
-        lines = []
-        number = self.line(at)
-        if self.text.startswith("\ufeff", at):
-            at += 1
-        while at < self._end:
-            newline = self.text.find("\n", at, self._end)
-            end = self._end if newline < 0 else newline
-            text = self.text[at:end].removesuffix("\r")
-            if "\r" in text:
-                raise NotJson(number, "A carriage return in the middle of a line is not read.")
-            lines.append(_Line(number, at, len(text) - len(text.lstrip(" ")), text))
-            at, number = end + 1, number + 1
-        return lines
+    def _readable(self) -> str:
+        """The text as PyYAML can read it, every character still at its place."""
+        if bare := _BARE_RETURN.search(self.text, self._start, self._end):
+            why = "A carriage return in the middle of a line is not read."
+            raise NotJson(self.line(bare.start()), why)
+        text = plain(self.text[self._start : self._end]).translate(_STAND_INS)
+        if odd := _NOT_ALLOWED.search(text):
+            why = f"YAML does not allow the character U+{ord(odd[0]):04X}."
+            raise NotJson(self.line(self._start + odd.start()), why)
+        if _HALF.search(text):
+            text = _IN_QUOTES.sub(lambda quoted: _HALF.sub(r"\1fffd", quoted[0]), text)
+        return _INNER_TAB.sub(lambda tabs: " " * len(tabs[0]), text) if "\t" in text else text
 
-    def _skip_head(self) -> None:
-        if self._lines and self._lines[0].text.rstrip(" \t") == "---":
-            self._at = 1
-        for line in self._lines[self._at :]:
-            if line.text.startswith(("---", "...", "%")) and line.indent == 0:
-                raise NotJson(line.number, "A second document or a directive is not read.")
+    def _refused(self, error: "YAMLError") -> NotJson:
+        """PyYAML's error; what is scanned to its end without success is wrong where it begins."""
+        mark = getattr(error, "problem_mark", None)
+        context = getattr(error, "context", None) or ""
+        if context.startswith("while scanning") and "escape" not in str(error):
+            mark = getattr(error, "context_mark", None) or mark
+        at = self._start + (mark.index if mark else 0)
+        if self.text[at : at + 1] == "\t":
+            return NotJson(self.line(at), "A tab as indentation is not read.")
+        problem = (getattr(error, "problem", None) or str(error)).translate(_ORIGINALS)
+        told = next((f"{why} ({problem})" for sign, why in _MISTAKES if sign.search(problem)), "")
+        at = min(at, len(self.text[: self._end].rstrip()))
+        return NotJson(self.line(at), f"{told or f'This is not YAML: {problem}'}.")
 
-    def _line_now(self) -> int:
-        at = min(self._at, len(self._lines) - 1)
-        return self._lines[at].number
+    def _document(self, events: Iterator[_Event]) -> Place:
+        next(events)  # the beginning of the stream
+        head = next(events)
+        if not hasattr(head, "explicit"):  # and its end: there is no document
+            return Place(None, self._start, self._start)
+        if head.version or head.tags:
+            raise self._wrong(head, "A directive is not read.")
+        found = self._value(next(events), events, 0)
+        next(events)  # the end of the document
+        after = next(events)
+        if hasattr(after, "explicit"):
+            raise self._wrong(after, "A second document is not read.")
+        return found
 
-    def _block(self, indent: int, depth: int) -> Place:
-        """The value whose lines begin in this column."""
-        line = self._lines[self._at]
-        return self._value(line, indent, indent - 1, depth)
-
-    def _value(self, line: _Line, column: int, parent: int, depth: int) -> Place:
-        """The value at this column of the current line, which belongs to one at `parent`."""
+    def _value(self, event: _Event, events: Iterator[_Event], depth: int) -> Place:
+        kind = self._kind(event)
+        start, end = self._start + event.start_mark.index, self._start + event.end_mark.index
+        if kind == "ScalarEvent":
+            text = event.value.translate(_ORIGINALS)
+            if event.implicit[0]:  # without quotes
+                return Place(_resolved(text), start, end)
+            # The lines of a block end behind its last line break.
+            source = self.text[start:end].rstrip()
+            if _HALF.search(source):
+                with contextlib.suppress(ValueError):
+                    text = plain(json.loads(source))
+            return Place(text, start, start + len(source))
         if depth > _DEEPEST:
-            raise Unread("The YAML is nested too deeply.")
-        text = line.text
-        if _is_dash(text, column):
-            return self._sequence(column, depth)
-        if text[column] == "?" and text[column + 1 : column + 2] in ("", " "):
-            raise Unread("A key that begins with `?` is not read.")
-        if _key(text, column) is not None:
-            return self._mapping(column, depth)
-        return self._scalar(line, column, parent)
+            raise self._wrong(event, "The YAML is nested too deeply.")
+        if kind == "SequenceStartEvent":
+            return self._sequence(event, events, start, depth)
+        return self._mapping(event, events, start, depth)
 
-    def _sequence(self, column: int, depth: int) -> Place:
+    def _sequence(self, head: _Event, events: Iterator[_Event], start: int, depth: int) -> Place:
         items: list[Place] = []
-        start = self._lines[self._at].start + column
-        first = True
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            if not first and (line.indent != column or not _is_dash(line.text, column)):
-                break
-            first = False
-            at = column + 1
-            while line.text[at : at + 1] == " ":
-                at += 1
-            if yaml_scalars.rest_is_comment(line.text, column + 1):
-                self._at += 1
-                items.append(self._below(column, line.start + column + 1, depth, dash=False))
-            else:
-                items.append(self._value(line, at, column, depth + 1))
-        return self._kept(Place([item.value for item in items], start, items[-1].end), items)
+        while type(event := next(events)).__name__ != "SequenceEndEvent":
+            items.append(self._value(event, events, depth + 1))
+        self._inner[start] = items
+        end = self._start + event.end_mark.index if head.flow_style else items[-1].end
+        return Place([item.value for item in items], start, end)
 
-    def _mapping(self, column: int, depth: int) -> Place:
+    def _mapping(self, head: _Event, events: Iterator[_Event], start: int, depth: int) -> Place:
         members: dict[str, Place] = {}
-        start = self._lines[self._at].start + column
-        self._indents[start] = column
-        first = True
+        if head.flow_style and self.text[start] != "{":
+            raise self._wrong(head, "A pair in a list needs braces: `{key: value}`.")
+        self._columns[start] = head.start_mark.column
         end = start
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            if not first and line.indent != column:
-                break
-            first = False
-            found = _key(line.text, column)
-            if found is None:
-                raise Unread("A line in this place has to be `key: value`.")
-            key, at = found
+        while type(event := next(events)).__name__ != "MappingEndEvent":
+            key = self._key(event, end)
             if key in members:
-                raise Unread(f"The key `{plain(key)}` stands here twice.")
-            if key == "<<":
-                raise Unread("A merge key is not read.")
-            members[key] = self._member(line, at, column, depth)
+                raise self._wrong(event, f"The key `{key}` stands here twice.")
+            members[key] = self._value(next(events), events, depth + 1)
             end = members[key].end
-        values: Json = {key: place.value for key, place in members.items()}
-        return self._kept(Place(values, start, end), members)
+        self._inner[start] = members
+        end = self._start + event.end_mark.index if head.flow_style else end
+        return Place({key: place.value for key, place in members.items()}, start, end)
 
-    def _member(self, line: _Line, at: int, column: int, depth: int) -> Place:
-        blanks = at
-        while line.text[at : at + 1] in (" ", "\t") and at < len(line.text):
-            at += 1
-        if yaml_scalars.rest_is_comment(line.text, blanks):
-            self._at += 1
-            empty = line.start + blanks
-            return self._below(column, empty, depth, dash=True)
-        if line.text[at] in "|>":
-            return self._folded(line, at, column)
-        return self._scalar(line, at, column)
+    def _key(self, event: _Event, behind: int) -> str:
+        if self._kind(event) != "ScalarEvent" or not event.value:
+            raise self._wrong(event, "A key has to be a word: `key: value`.")
+        if event.value == "<<" and event.implicit[0]:
+            raise self._wrong(event, "A merge key is not read.")
+        before = self.text[behind : self._start + event.start_mark.index]
+        if "?" in before and "?" in _COMMENT.sub("", before):
+            raise self._wrong(event, "A key that begins with `?` is not read.")
+        return event.value.translate(_ORIGINALS)
 
-    def _below(self, column: int, empty: int, depth: int, *, dash: bool) -> Place:
-        """The value on the lines below, if they belong here; a list may be as far to the left."""
-        if self._at < len(self._lines):
-            line = self._lines[self._at]
-            if line.indent > column or (
-                dash and line.indent == column and _is_dash(line.text, column)
-            ):
-                return self._value(line, line.indent, column, depth + 1)
-        return Place(None, empty, empty)
+    def _kind(self, event: _Event) -> str:
+        kind = type(event).__name__
+        if kind == "AliasEvent" or event.anchor or event.tag:
+            sign = "*" if kind == "AliasEvent" else "&" if event.anchor else "!"
+            raise self._wrong(event, f"A value that begins with `{sign}` is not read.")
+        return kind
 
-    def _scalar(self, line: _Line, at: int, parent: int) -> Place:
-        if line.text[at] in "\"'" and not yaml_scalars.ends_here(line.text, at):
-            return self._across(line, at, parent)
-        found = yaml_scalars.scalar(line.text, at)
-        place = self._moved(found, line.start)
-        self._at += 1
-        # A line of text may go on below, but not behind a note.
-        plain = line.text[at] not in "\"'[{" and not _COMMENT.search(line.text, at)
-        parts = [line.text[found.place.start : found.place.end]]
-        while self._at < len(self._lines) and self._lines[self._at].indent > parent:
-            more = self._lines[self._at]
-            if not plain or more.number != line.number + 1 or _NO_TEXT.search(more.text):
-                raise Unread("This line does not belong to a value that is read.")
-            parts.append(more.text.strip(" \t"))
-            place = Place(" ".join(parts), place.start, more.start + len(more.text.rstrip(" \t")))
-            line = more
-            self._at += 1
-        return place
-
-    def _across(self, line: _Line, at: int, parent: int) -> Place:
-        """A text in quotes that goes on below, as programs write long ones."""
-        start = line.start + at
-        value, end = yaml_scalars.quoted_lines(self.text, start, self._end)
-        first = line.number - self._raw[0].number + 1
-        for below in self._raw[first:]:
-            if below.start >= end:
-                break
-            if below.text.strip(" \t") and below.indent <= parent:
-                raise Unread("Quotes that do not end are not read.")
-            line = below
-        if not yaml_scalars.rest_is_comment(line.text, end - line.start):
-            raise Unread("There is more text behind the end of the value.")
-        while self._at < len(self._lines) and self._lines[self._at].start < end:
-            self._at += 1
-        return Place(value, start, end)
-
-    def _folded(self, line: _Line, at: int, parent: int) -> Place:
-        match = _BLOCK.fullmatch(line.text, at)
-        if match is None:
-            raise Unread("This head of a block of text is not read.")
-        first = line.number - self._raw[0].number + 1
-        body: list[str] = []
-        end = line.start + len(line.text)
-        size = parent + int(match["size"]) if match["size"] else 0
-        for below in self._raw[first:]:
-            filled = bool(below.text.strip(" "))
-            if filled and not size:
-                size = below.indent
-            if filled and (below.indent <= parent or below.indent < size):
-                break
-            body.append(below.text[size:] if filled else "")
-            end = below.start + len(below.text) if filled else end
-        while self._at < len(self._lines) and self._lines[self._at].start < end:
-            self._at += 1
-        text = _joined(body, folded=match["style"] == ">").rstrip("\n")
-        value = text if match["chomp"] == "-" or not text else f"{text}\n"
-        return Place(value, line.start + at, end)
-
-    def _moved(self, found: Scanned, by: int) -> Place:
-        """Places on a line as places in the text."""
-
-        def there(place: Place) -> Place:
-            return Place(place.value, place.start + by, place.end + by)
-
-        for start, inner in found.inner.items():
-            self._inner[start + by] = (
-                [there(p) for p in inner]
-                if isinstance(inner, list)
-                else {key: there(p) for key, p in inner.items()}
-            )
-        return there(found.place)
-
-    def _kept(self, place: Place, inner: list[Place] | dict[str, Place]) -> Place:
-        self._inner[place.start] = inner
-        return place
+    def _wrong(self, event: _Event, why: str) -> NotJson:
+        return NotJson(self.line(self._start + event.start_mark.index), why)
 
     def _line_end(self, at: int) -> int:
         newline = self.text.find("\n", at, self._end)
@@ -292,44 +255,22 @@ class YamlText(PlacedText):
         return "\r\n" if newline > 0 and self.text[newline - 1] == "\r" else "\n"
 
 
-def _is_note(text: str) -> bool:
-    return text.lstrip(" \t").startswith("#")
+def _resolved(word: str) -> Json:
+    """What a scalar without quotes means."""
+    if word in _WORDS:
+        return _WORDS[word]
+    if _INT.fullmatch(word):
+        return int(word)
+    return float(word) if _FLOAT.fullmatch(word) else word
 
 
-def _is_dash(text: str, column: int) -> bool:
-    return text[column : column + 1] == "-" and text[column + 1 : column + 2] in ("", " ")
-
-
-def _key(text: str, column: int) -> tuple[str, int] | None:
-    """The key that begins here, and where its colon ends; None when it is none."""
-    sign = text[column]
-    if sign == "\t":
-        raise Unread("A tab as indentation is not read.")
-    if sign in "\"'":
-        try:
-            key, end = yaml_scalars.quoted(text, column)
-        except Unread:
-            return None
-        after = text[end:].lstrip(" \t")
-        colon = len(text) - len(after)
-        return (key, colon + 1) if _COLON.match(text, colon) else None
-    if sign in "[{:#" or sign in yaml_scalars.INDICATORS or _is_dash(text, column):
-        return None
-    match = _COLON.search(text, column)
-    if match is None or _COMMENT.search(text, column, match.start()):
-        return None
-    return text[column : match.start()].rstrip(" \t"), match.end()
-
-
-def _joined(lines: list[str], *, folded: bool) -> str:
-    if not folded:
-        return "\n".join(lines)
-    text = ""
-    for line in lines:
-        if not line:
-            text += "\n"
-        elif text and not text.endswith("\n"):
-            text += f" {line}"
-        else:
-            text += line
+def _written(value: Json, like: str = "") -> str:
+    """The scalar as text, in the quotes of the one it is to replace."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    text = str(value)
+    if like.startswith("'"):
+        return "'" + text.replace("'", "''") + "'"
+    if like.startswith('"') or not _SAFE.fullmatch(text) or _resolved(text) != value:
+        return json.dumps(text, ensure_ascii=False)
     return text

@@ -1,0 +1,75 @@
+"""A fresh checkout beside the worktree, for checks that must not see what nobody commits."""
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
+from untildone.domain.errors import StepError
+
+NOTE = "clean-room"  # as earlier releases called it: theirs must be found, too
+
+
+class CleanCheckout:
+    """A folder with the files of one tree and a git folder of its own, which no worktree list has.
+
+    Its path is noted before it is made, so that a later process can remove what a killed one left.
+    """
+
+    def __init__(self, git: Git, place: Place, run_folder: Path) -> None:
+        self._git = git
+        self._place = place
+        self._note = run_folder / NOTE
+        self._name = f"untildone-room-{run_folder.name}"
+
+    def make(self, tree: str, parent: str) -> str:
+        """Check the tree out as a commit on `parent`; returns where."""
+        self.remove()
+        import tempfile  # noqa: PLC0415 - few runs need it
+
+        folder = Path(tempfile.gettempdir()) / self._name
+        own = folder / ".git"
+        commit = self._git.commit_tree(tree, [parent], "what is checked\n")
+        try:
+            self._note.write_bytes(os.fsencode(folder))
+            folder.mkdir(mode=0o700)
+            own.mkdir()
+            (own / "HEAD").write_text(f"{commit}\n")
+            (own / "commondir").write_bytes(os.fsencode(self._place.common_dir) + b"\n")
+        except OSError as error:
+            raise StepError(f"The clean room cannot be made: {error}") from error
+        here = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(folder)}
+        whole = ("-c", "core.sparseCheckout=false")
+        self._git.do(*whole, "read-tree", "--reset", "-u", tree, index=own / "index", env=here)
+        return str(folder)
+
+    def remove(self) -> None:
+        """Delete the checkout."""
+        remove_noted(self._note)
+
+
+def remove_noted(note: Path) -> None:
+    """Remove the checkout that is noted here; one that is not ours is left alone."""
+    try:
+        folder = Path(os.fsdecode(note.read_bytes()))
+        ours = folder.lstat()
+    except OSError:
+        note.unlink(missing_ok=True)
+        return
+    if stat.S_ISDIR(ours.st_mode) and ours.st_uid == os.getuid():
+        shutil.rmtree(folder, onerror=_insist)
+    note.unlink(missing_ok=True)
+
+
+def _insist(again: Callable[[str], object], path: str, error: object) -> None:
+    """Some tools make folders that cannot be written, and so not emptied."""
+    del error
+    with contextlib.suppress(OSError):
+        for target in (os.path.dirname(path), path):  # noqa: PTH120 - text in, text out
+            if not os.path.islink(target):  # noqa: PTH114 - as above
+                os.chmod(target, 0o700)  # noqa: PTH101 - as above
+        again(path)

@@ -1,1 +1,0 @@
-"""What `untildone doctor` looks at and mends."""

@@ -1,0 +1,121 @@
+"""`attempts`: failed attempts that were saved."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from untildone.commands import attempts as saved_attempts
+from untildone.domain.plain_text import amount, plain
+from untildone.interfaces.cli.completion import change_names
+from untildone.wiring.worktrees import here_for
+
+COLORS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command()
+@click.argument("change", shell_complete=change_names)
+@click.argument("other", required=False, default="", metavar="[STORY/K2]")
+@click.option(
+    "--show", metavar="STORY/K", help="What the attempt was: outcome, reason, files, log."
+)
+@click.option(
+    "--diff",
+    metavar="STORY/K [STORY/K2]",
+    help="Its patch against the checkpoint it started from, or with STORY/K2 the patch from one "
+    "attempt to the other; ready for `git apply`.",
+)
+@click.option("--restore", metavar="STORY/K", help="Bring its files into the working tree.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable list or --show.")
+def attempts(
+    change: str,
+    other: str,
+    show: str | None,
+    diff: str | None,
+    restore: str | None,
+    as_json: bool,  # noqa: FBT001 - click
+) -> int:
+    """Failed attempts of CHANGE that were saved: list, show, compare, bring back.
+
+    \b
+    untildone attempts add-login                       all of them
+    untildone attempts add-login --show 2/1            the first attempt at story 2
+    untildone attempts add-login --diff 2/1 | git apply
+    untildone attempts add-login --diff 2/1 2/2        from the first to the second
+    """
+    if sum(map(bool, (show, diff, restore))) > 1:
+        raise click.UsageError("`--show`, `--diff` and `--restore` do not go together.")
+    if other and not diff:
+        raise click.UsageError(f"A second attempt is for `--diff` only: {other}")
+    if diff and as_json:
+        raise click.UsageError("`--diff` prints a patch; `--json` goes with `--show`.")
+    repository = here_for(change)
+    if show:
+        _show(saved_attempts.details(repository, change, show), change, as_json=as_json)
+        return 0
+    if diff:
+        _print_patch(saved_attempts.patch(repository, change, diff, other))
+        return 0
+    if restore:
+        stored = saved_attempts.bring_back(repository, change, restore)
+        click.echo(
+            f"The attempt's files are in the working tree; what was there is stored as: {stored}"
+        )
+        return 0
+    _list(saved_attempts.attempts(repository, change), change, as_json=as_json)
+    return 0
+
+
+def _list(rows: list[dict[str, Any]], change: str, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"attempts": rows}, ensure_ascii=False))
+        return
+    if not rows:
+        click.echo(f"No attempt of {change} was saved.")
+    for row in rows:
+        reason = f"  {row['reason']}" if row["reason"] else ""
+        click.echo(f"{row['attempt']}  {row['at']}  {row['outcome']}  {row['files']} files{reason}")
+        for kept in row["kept"]:
+            click.echo(f"  kept beside git: {_kept(kept)}")
+
+
+def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return
+    name = found["attempt"]
+    rows = [f"attempt {name} of {change}: {found['outcome']}"]
+    reason = found["reason"].replace("\n", "\n    ")
+    rows += [f"  reason: {reason}"] if reason else []
+    rows.append(f"  story: {found['story_id']}")
+    rows.append(f"  saved: {found['at']} as {found['ref']}")
+    rows += ["  the agent's commits:"] if found["commits"] else []
+    rows += [f"    {row['commit'][:12]} {row['subject']}" for row in found["commits"]]
+    rows.append(f"  changed files: {len(found['files'])}")
+    rows += [f"    {_lines(row):>12}  {row['path']}" for row in found["files"]]
+    rows += [f"  kept beside git, comes back with --restore: {_kept(row)}" for row in found["kept"]]
+    rows += [f"  log: {found['log_file']}"] if found["log_file"] else []
+    rows.append(f"  as a patch: untildone attempts {change} --diff {name}")
+    rows.append(f"  get it back: untildone attempts {change} --restore {name}")
+    click.echo("\n".join(rows))
+
+
+def _kept(row: dict[str, Any]) -> str:
+    return f"{row['path']} ({amount(row['size'])}, {row['reason']})"
+
+
+def _lines(row: dict[str, Any]) -> str:
+    return "binary" if row["added"] is None else f"+{row['added']} -{row['deleted']}"
+
+
+def _print_patch(patch: bytes) -> None:
+    if not sys.stdout.isatty():
+        sys.stdout.buffer.write(patch)
+        return
+    # What an agent wrote must not be obeyed by the terminal; a pipe gets every byte.
+    colors = {} if os.environ.get("NO_COLOR") else COLORS
+    for line in plain(patch.decode(errors="replace")).removesuffix("\n").split("\n"):
+        color = colors.get(line[:1])
+        click.echo(click.style(line, fg=color) if color else line)

@@ -1,0 +1,152 @@
+"""`run` and `resume`."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from msgspec.structs import replace
+
+from untildone.commands import run as loop
+from untildone.commands.plan import SeveralChanges, Wanted
+from untildone.domain.errors import UserError
+from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli.setting_flags import given, setting_flags
+from untildone.interfaces.cli.view import View, interactive, process_for, say_ended, view_flags
+from untildone.settings.load import load
+from untildone.settings.settings import Settings
+from untildone.wiring.repository import Repository, here
+from untildone.wiring.user_files import text_of
+from untildone.wiring.worktrees import here_for
+
+R = TypeVar("R")
+
+EXAMPLES = """\b
+Examples:
+  untildone run add-login
+  untildone run add-login --verify "pytest -q" --on-complete cleanup
+  untildone run add-login --agent-cmd "my-agent --stdin" --max-retries 1
+  untildone run --task "Make the tests faster" --done promise
+  untildone run add-login --json | jq .event
+  untildone run add-login --dry-run
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("change", required=False, shell_complete=change_names)
+@click.option("--task", help="A run without stories: the plain loop over this text.")
+@click.option(
+    "--task-file", type=click.Path(path_type=Path), metavar="FILE", help="Task from a file."
+)
+@click.option(
+    "--include-flagged",
+    is_flag=True,
+    help="Take untracked files along that are large or look like secrets.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Print the plan and the first prompt, and change nothing."
+)
+@setting_flags()
+@view_flags
+def run(
+    change: str | None,
+    task: str | None,
+    task_file: Path | None,
+    include_flagged: bool,  # noqa: FBT001 - click
+    dry_run: bool,  # noqa: FBT001 - click
+    **typed: Any,  # noqa: ANN401 - click
+) -> int:
+    """Start the loop over CHANGE, or go on with it after a crash.
+
+    Without CHANGE: the only open change, or a question when there are several.
+    """
+    if task_file:
+        if task is not None:
+            raise UserError(
+                "`--task` and `--task-file` are both given: only one can be the task",
+                hint="untildone run --task-file FILE",
+            )
+        task = text_of(task_file, "The task file")
+    _refuse_blank(("change", change), ("task", task))
+    view, flags = View.of(typed), given(typed)
+    repository = here()
+    settings = load(repository.place.top, os.environ, flags)
+    where = (settings.source_file, settings.source)
+    wanted = Wanted(change or "", task or "", "", include_flagged, *where)
+    if dry_run:
+        return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
+    process = process_for(repository, view)
+    with process.corrects_error_state():
+        ended = _for_one(view, wanted, lambda one: loop.start(process, settings, flags, one))
+    return say_ended(ended, view)
+
+
+@click.command()
+@click.argument("change", required=False, default="", shell_complete=change_names)
+@setting_flags()
+@view_flags
+def resume(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
+    """Go on with a stopped, stuck, stalled or crashed run.
+
+    Keeps the flags of the run; given flags override them. Retries of the stuck story are renewed.
+    """
+    view, flags = View.of(typed), given(typed)
+    repository = here_for(change)
+    settings = load(repository.place.top, os.environ, flags)
+    raised = loop.raise_budget(repository, change, flags)
+    if raised:
+        return say_ended(loop.Ended(0, None, raised), view)
+    process = process_for(repository, view)
+    with process.corrects_error_state():
+        ended = loop.resume(process, settings, flags, change)
+    return say_ended(ended, view)
+
+
+def _refuse_blank(*given: tuple[str, str | None]) -> None:
+    """An empty variable of a script must not start another run than the one that was meant."""
+    for name, text in given:
+        if text is not None and not text.strip():
+            raise UserError(
+                f"The {name} is given, but empty",
+                state="Nothing was changed.",
+                hint="untildone run --help",
+            )
+
+
+def _for_one(view: View, wanted: Wanted, action: Callable[[Wanted], R]) -> R:
+    """Do it for the change that is meant; on a terminal the person can be asked which."""
+    try:
+        return action(wanted)
+    except SeveralChanges as several:
+        if not interactive(view):
+            raise
+        return action(replace(wanted, change=_ask_which(several.names)))
+
+
+def _dry_run(
+    repository: Repository,
+    settings: Settings,
+    flags: dict[str, object],
+    wanted: Wanted,
+    view: View,
+) -> int:
+    from untildone.commands.dry_run import dry_run
+    from untildone.interfaces import dry_run_page
+
+    dry = dry_run(repository, settings, flags, wanted)
+    if view.as_json:
+        click.echo(json.dumps(dry_run_page.data(dry), ensure_ascii=False))
+    else:
+        click.echo(dry_run_page.page(dry))
+    if dry.refusal:
+        raise dry.refusal
+    return 0
+
+
+def _ask_which(names: list[str]) -> str:
+    for k, name in enumerate(names, 1):
+        click.echo(f"  {k}  {name}", err=True)
+    answer = click.prompt("Which change", err=True, type=click.IntRange(1, len(names)))
+    return names[answer - 1]

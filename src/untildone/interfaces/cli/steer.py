@@ -1,0 +1,133 @@
+"""`guide`, `skip`, `retry` and `reorder`: what the person decides about stories, at any time."""
+
+import json
+import sys
+
+import click
+
+from untildone.commands import steer
+from untildone.commands.steer import Heard
+from untildone.domain.errors import UserError
+from untildone.domain.run.run import Run
+from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.render import first_line
+from untildone.wiring.worktrees import here_for
+
+CHANGE = click.argument("change", shell_complete=change_names)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+
+
+@click.command()
+@CHANGE
+@click.argument("text", required=False, default="")
+@click.option("--story", "story_id", default="", metavar="ID", help="Only for this story.")
+@click.option("--list", "listed", is_flag=True, help="Only show the guidance that is in force.")
+@click.option("--clear", is_flag=True, help="Take it back: all of it, or that of --story.")
+@AS_JSON
+def guide(
+    change: str,
+    text: str,
+    story_id: str,
+    listed: bool,  # noqa: FBT001 - click
+    clear: bool,  # noqa: FBT001 - click
+    as_json: bool,  # noqa: FBT001 - click
+) -> int:
+    """Tell the agent TEXT in its next prompts ("-": from standard input).
+
+    Guidance for a story stays until the story is finished, guidance for all until the run ends.
+    A story that was parked with a question is retried after guidance for it, or after guidance
+    for all if only one question is open. Works while the loop runs and while it does not.
+    """
+    repository = here_for(change)
+    if listed:
+        _list(repository.needed(change), as_json=as_json)
+        return 0
+    if clear:
+        heard = steer.clear(repository, change, story_id)
+        return _tell(heard, "The guidance was taken back.", as_json=as_json)
+    if not text:
+        raise UserError("There is no text", hint=f'untildone guide {change} "what to know"')
+    words = sys.stdin.read() if text == "-" else text
+    heard = steer.guide(repository, change, story_id, words)
+    whom = f"story {story_id}" if story_id else "every story"
+    return _tell(heard, f"The next prompt of {whom} will say it.", as_json=as_json)
+
+
+@click.command()
+@CHANGE
+@click.argument("story")
+@click.option("--why", default="", metavar="TEXT", help="The reason, for the record.")
+@AS_JSON
+def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Skip STORY; it stays open, and what depends on it is not started.
+
+    If the agent is at work on it, that call is ended, its work is saved and put back.
+    """
+    heard = steer.skip(here_for(change), change, story, why)
+    text = f"Story {story} is skipped. `untildone retry {change} {story}` retries it."
+    return _tell(heard, text, as_json=as_json, goes_on=False)
+
+
+@click.command()
+@CHANGE
+@click.argument("story")
+@AS_JSON
+def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Retry STORY, with all its retries: parked, skipped or failed."""
+    heard = steer.retry(here_for(change), change, story)
+    return _tell(heard, f"Story {story} will be tried with all its retries.", as_json=as_json)
+
+
+@click.command()
+@CHANGE
+@click.argument("stories", nargs=-1, required=True, metavar="STORY...")
+@AS_JSON
+def reorder(change: str, stories: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
+    """Let these stories come first, in this order; dependencies still count."""
+    heard = steer.reorder(here_for(change), change, stories)
+    return _tell(heard, f"To come first: {', '.join(stories)}.", as_json=as_json)
+
+
+def _tell(heard: Heard, text: str, *, as_json: bool, goes_on: bool = True) -> int:
+    if as_json:
+        data = {
+            "change_id": heard.change,
+            "run_id": heard.after.plan.run_id,
+            "live": heard.live,
+            "released": heard.released,
+            "parked": [key[0] for key in heard.after.parked],
+            "order": [key[0] for key in heard.after.order],
+            "guidance": _guidance(heard.after),
+        }
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return 0
+    click.echo(text)
+    if heard.released:
+        click.echo(f"Retried: {', '.join(heard.released)}.")
+    if not heard.live and goes_on:
+        click.echo(f"Next: `untildone resume {heard.change}`")
+    return 0
+
+
+def _list(run: Run, *, as_json: bool) -> None:
+    rows = _guidance(run)
+    if as_json:
+        click.echo(json.dumps({"change_id": run.plan.change_id, "guidance": rows}))
+        return
+    for row in rows:
+        about = f"story {row['story_id']}" if row["story_id"] else "every story"
+        click.echo(f"{about}: {first_line(row['text'], 400)}")
+    if not rows:
+        click.echo("No guidance is in force.")
+
+
+def _guidance(run: Run) -> list[dict[str, object]]:
+    return [
+        {
+            "story_id": piece.key[0] if piece.key else "",
+            "text": piece.text,
+            "question": piece.question,
+            "since": piece.since.isoformat(timespec="milliseconds"),
+        }
+        for piece in run.guidance
+    ]

@@ -1,0 +1,105 @@
+"""What commands that drive a loop share: its windows, their flags, and the last line."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import click
+from msgspec import Struct
+
+from untildone.app.bus import Observer
+from untildone.commands.run import Ended, LoopProcess
+from untildone.domain.run.run import Run
+from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
+from untildone.wiring.repository import Repository
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class View(Struct, frozen=True):
+    """How a loop is shown."""
+
+    as_json: bool = False
+    quiet: bool = False
+    no_color: bool = False
+
+    @classmethod
+    def of(cls, typed: dict[str, Any]) -> "View":
+        """The view of a command line; its flags are taken out of it."""
+        return cls(*(bool(typed.pop(name)) for name in cls.__struct_fields__))
+
+
+def view_flags(command: F) -> F:
+    """Add the flags of a view to a command."""
+    for option in (
+        click.option("--no-color", is_flag=True, help="No colours; NO_COLOR works too."),
+        click.option("--quiet", "-q", is_flag=True, help="Only warnings and errors."),
+        click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout."),
+    ):
+        command = option(command)
+    return command
+
+
+def interactive(view: View) -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and terminal() is not None and not view.as_json
+
+
+def process_for(repository: Repository, view: View, *, may_ask: bool = True) -> LoopProcess:
+    """The process of this worktree with its windows; they ask for no choice if it is made."""
+    at_terminal = interactive(view)
+    return LoopProcess(
+        repository,
+        windows=lambda asks: list(_windows(view, asks=asks and may_ask, at_terminal=at_terminal)),
+        at_terminal=at_terminal,
+        warn=_warn,
+    )
+
+
+def _windows(view: View, *, asks: bool, at_terminal: bool) -> Iterator[Observer]:
+    if view.as_json:
+        yield JsonLines(sys.stdout, sys.stderr)
+    elif sys.stdout.isatty() and not view.quiet:
+        from untildone.interfaces.console import LiveView
+
+        color = not view.no_color and not os.environ.get("NO_COLOR")
+        yield LiveView(color=color, ask=asks and at_terminal)
+    else:
+        yield PlainLines(sys.stdout, sys.stderr, quiet=view.quiet, asks=asks)
+    screen = terminal()
+    if screen:
+        yield Title(screen)
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)
+
+
+def say_ended(ended: Ended, view: View) -> int:
+    """The last line; nobody reading it any more does not change how the run ended."""
+    run = ended.run
+    with contextlib.suppress(OSError):
+        if ended.message:
+            click.echo(ended.message, err=view.as_json)
+        elif run and not view.as_json and not view.quiet:
+            click.echo(_next_command(run, ended.exit_code))
+    return ended.exit_code
+
+
+def _next_command(run: Run, exit_code: int) -> str:
+    change = run.plan.change_id
+    later = f"`untildone finish {change} cleanup`"
+    if exit_code == 5:
+        return f"Nothing was changed; the work is on ralph/{change}. Later: {later}"
+    if run.plan.checkpoint == "stash" and run.choice:
+        return "All changes are uncommitted edits in your working tree: `git status`"
+    if run.plan.checkpoint == "worktree" and run.choice == "keep":
+        return f"The work is on ralph/{change} in a worktree: `git worktree list`. Later: {later}"
+    if run.choice == "cleanup":
+        return "Your branch is checked out, all changes are uncommitted edits: `git status`"
+    if run.status == "done":
+        return f"The work is on ralph/{change}: `git log`. Later: {later}"
+    more = f" --budget {run.held_up.enough}" if run.held_up else ""
+    return f"Next: `untildone resume {change}{more}` goes on, {later} (or keep) ends it."

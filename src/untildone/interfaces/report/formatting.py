@@ -1,0 +1,98 @@
+"""Numbers of a report as text, and its first sentence."""
+
+from untildone.commands.run_account import RunAccount, Size
+from untildone.domain.agents.agent import Usage
+from untildone.domain.reporting.account import Account, Totals
+from untildone.domain.run.run import Run, Status
+from untildone.interfaces import render
+
+UNKNOWN = "unknown"
+
+
+def span(seconds: float) -> str:
+    """A time, with tenths while it is short."""
+    return f"{seconds:.1f}s" if seconds < 10 else render.duration(seconds)
+
+
+def money(amount: float | None) -> str:
+    """An amount of dollars; small ones with more digits."""
+    if amount is None:
+        return UNKNOWN
+    return f"${amount:.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
+
+
+def cost(totals: Totals) -> str:
+    """What is known of the cost of some calls."""
+    if totals.usage.cost_usd is None:
+        return UNKNOWN
+    part = f" (known of {totals.priced} of {totals.calls} calls)"
+    return money(totals.usage.cost_usd) + (part if totals.priced < totals.calls else "")
+
+
+def tokens(usage: Usage | None) -> str:
+    """Input and output, marked if it is a guess."""
+    if usage is None:
+        return UNKNOWN
+    return f"{'≈' if usage.estimated else ''}{render.tokens(usage.total)}"
+
+
+def cached(usage: Usage | None) -> str:
+    """Tokens read from a cache and written to it."""
+    return render.tokens(usage.cache_read_tokens + usage.cache_write_tokens) if usage else UNKNOWN
+
+
+def size(found: Size | None) -> str:
+    """How much was changed."""
+    if found is None:
+        return UNKNOWN
+    noun = "file" if found.files == 1 else "files"
+    return f"{found.files} {noun}, +{found.added} −{found.deleted}"  # noqa: RUF001 - a minus
+
+
+def outcome(summary: RunAccount) -> str:
+    """How the run went, in one sentence."""
+    run, found = summary.run, summary.account
+    took = span((found.last - found.first).total_seconds())
+    counts = _counts(run, found)
+    calls = f"{len(found.calls)} agent {'call' if len(found.calls) == 1 else 'calls'}"
+    head = {
+        Status.DONE: "Done",
+        Status.STUCK: "Stuck",
+        Status.STALLED: "Stalled",
+        Status.STOPPED: "Stopped",
+    }.get(run.status, "Running" if summary.live else "Not over")
+    ending = f" after {took} and {calls}"
+    return f"{head}{ending}: {counts}.{_why(summary)}"
+
+
+def _counts(run: Run, found: Account) -> str:
+    if run.plan.plain:
+        kept = sum(1 for call in found.calls if call.kept)
+        return f"{kept} of {len(found.calls)} iterations kept their work"
+    verified = len(found.of_state("verified"))
+    unproven = len(found.of_state("done, not verified"))
+    before = len(found.of_state("done before"))
+    counted = len(found.stories) - before
+    text = f"{verified + unproven} of {counted} stories are done"
+    text += f", {verified} of them verified by a check"
+    return text + (f" ({before} more were done before)" if before else "")
+
+
+def _why(summary: RunAccount) -> str:
+    run = summary.run
+    change = run.plan.change_id
+    if run.error:
+        said = f" {render.first_line(run.error)}."
+    else:
+        said = _WHY.get(str(run.reason), "")
+    choice = f" The choice was {run.choice}." if run.choice and run.closed else ""
+    if not summary.live and run.resumable and run.status is not Status.DONE:
+        choice += f" `untildone resume {change}` goes on."
+    return f"{said}{choice}"
+
+
+_WHY = {
+    "max_retries": " A story had no retry left.",
+    "max_iterations": " The cap of iterations was reached.",
+    "stalled": " Iterations in a row left no commit.",
+}

@@ -1,0 +1,94 @@
+"""A fresh checkout for checks."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from untildone.adapters.checks.clean_checkout import NOTE, CleanCheckout, remove_noted
+from untildone.adapters.git.git import Git
+from untildone.adapters.git.place import Place
+from untildone.adapters.process.process import Processes
+from untildone.domain.errors import StepError
+
+
+class Scene:
+    """A repository with one commit, one ignored file and a sparse checkout in force."""
+
+    def __init__(self, processes: Processes, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.top, self.run, temporary = root / "repo", root / "r1", root / "tmp"
+        for folder in (self.top, self.run, temporary):
+            folder.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(temporary))
+        self.checkout = temporary / "untildone-room-r1"
+        self.git("init", "-q")
+        (self.top / "a").mkdir()
+        (self.top / "a/b.txt").write_text("b")
+        (self.top / "run.sh").write_text("#!/bin/sh\n")
+        (self.top / "run.sh").chmod(0o755)
+        (self.top / ".gitignore").write_text("ignored\n")
+        (self.top / "ignored").write_text("x")
+        self.git("add", "-A")
+        self.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
+        self.git("config", "core.sparseCheckout", "true")
+        own = Git(processes, self.top)
+        own.use_refs_root(self.top / ".git")
+        own.use_fallback_identity_if_none()
+        self.commit = own.resolve("HEAD")
+        self.tree = own.tree_of("HEAD")
+        place = Place(self.top, self.top / ".git", self.top / ".git")
+        self.clean = CleanCheckout(own, place, self.run)
+
+    def git(self, *args: str, cwd: Path | None = None) -> str:
+        done = subprocess.run(["git", *args], cwd=cwd or self.top, check=True, capture_output=True)
+        return done.stdout.decode()
+
+    def make(self) -> str:
+        return self.clean.make(self.tree, self.commit)
+
+
+@pytest.fixture
+def scene(processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return Scene(processes, tmp_path, monkeypatch)
+
+
+def test_the_files_of_the_tree_and_nothing_else(scene: Scene) -> None:
+    index = (scene.top / ".git/index").read_bytes()
+    assert scene.make() == str(scene.checkout)
+    found = sorted(p.relative_to(scene.checkout) for p in scene.checkout.rglob("*") if p.is_file())
+    files = [str(path) for path in found if path.parts[0] != ".git"]
+    assert files == [".gitignore", "a/b.txt", "run.sh"]
+    assert os.access(scene.checkout / "run.sh", os.X_OK)
+    assert scene.git("status", "--porcelain", cwd=scene.checkout) == ""
+    assert scene.git("log", "--format=%s", cwd=scene.checkout) == "what is checked\nx\n"
+    assert scene.git("rev-parse", "--show-toplevel", cwd=scene.checkout).strip() == str(
+        scene.checkout
+    )
+    assert len(scene.git("worktree", "list").splitlines()) == 1
+    assert (scene.top / ".git/index").read_bytes() == index
+    scene.clean.remove()
+    assert not scene.checkout.exists()
+    assert not (scene.run / NOTE).exists()
+
+
+def test_what_a_killed_loop_left_is_removed(scene: Scene) -> None:
+    scene.make()
+    (scene.checkout / "a").chmod(0o500)
+    remove_noted(scene.run / NOTE)
+    assert not scene.checkout.exists()
+    remove_noted(scene.run / NOTE)
+    scene.make()
+    scene.make()
+    assert (scene.checkout / "run.sh").exists()
+
+
+def test_what_is_not_ours_stays(scene: Scene) -> None:
+    target = scene.run / "precious"
+    target.mkdir()
+    scene.checkout.symlink_to(target)
+    with pytest.raises(StepError, match="The clean room cannot be made"):
+        scene.make()
+    scene.clean.remove()
+    assert target.is_dir()
+    assert scene.checkout.is_symlink()
