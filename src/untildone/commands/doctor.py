@@ -8,7 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.git.git import FALLBACK_IDENTITY, Git
+from untildone.adapters.git.environment import FALLBACK_IDENTITY
+from untildone.adapters.git.git import Git
 from untildone.adapters.git.repository import STATE_FILE, preflight
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
