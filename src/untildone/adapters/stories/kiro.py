@@ -64,15 +64,15 @@ def _select(lines: Sequence[str], boxes: Sequence[TaskLine]) -> tuple[list[TaskL
 def _nested(boxes: Sequence[TaskLine]) -> Iterator[TaskLine]:
     """Task 1.1 belongs to task 1 also where it stands at the same column, as in older files."""
     top, number = -1, ""
-    moved = 0
+    deeper = 0
     for box in boxes:
         if box.indent <= top or top < 0:
             name = naming.number(_OPTIONAL.sub("", box.text))
             if number and name.startswith(f"{number}."):
-                moved = _DEEPER
+                deeper = _DEEPER
             else:
-                top, number, moved = box.indent, name, 0
-        yield replace(box, indent=box.indent + moved, moved=moved) if moved else box
+                top, number, deeper = box.indent, name, 0
+        yield replace(box, indent=box.indent + deeper) if deeper else box
 
 
 def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:

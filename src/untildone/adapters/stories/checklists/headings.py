@@ -56,10 +56,9 @@ def fenced(lines: Sequence[str]) -> list[bool]:
     inside = [False] * len(lines)
     fence = ""
     start = 0
-    for at, line in enumerate(lines):
-        if "```" not in line and "~~~" not in line:
-            continue
-        after = _fence_after(line.strip("\ufeff").rstrip(BLANKS), fence)
+    likely = [at for at, line in enumerate(lines) if "```" in line or "~~~" in line]
+    for at in likely:
+        after = _fence_after(lines[at].strip("\ufeff").rstrip(BLANKS), fence)
         if after and not fence:
             start = at
         elif fence and not after:
