@@ -86,7 +86,7 @@ def newest(change: str) -> tuple[Repository, str]:
 def tell(repository: Repository, run_id: str) -> Told:
     """Look at a run; secrets are blotted out of everything it tells."""
     path = repository.folder(run_id).journal
-    told = list(journal.told(path, EVENTS, redactor(os.environ)))
+    told = list(journal.facts_and_events(path, EVENTS, redactor(os.environ)))
     run = replay((fact, at) for fact, at in told if not isinstance(fact, Event))
     if run is None:
         raise UserError(f"The journal of the run is empty: {path}", hint="untildone status")
