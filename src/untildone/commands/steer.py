@@ -1,4 +1,4 @@
-"""What the person wishes for a run: told to its live loop, or written down for the next one."""
+"""What the person asks of a run: sent to its live loop, or written down for the next one."""
 
 import os
 import time
@@ -28,7 +28,7 @@ class Heard(Struct, frozen=True):
 
     @property
     def released(self) -> list[str]:
-        """Stories that are taken up again because of it."""
+        """Stories that are retried because of it."""
         return [key[0] for key in self.before.parked if key not in self.after.parked]
 
     @property
@@ -56,14 +56,14 @@ def clear(repository: Repository, change: str, story_id: str) -> Heard:
 
 
 def skip(repository: Repository, change: str, story_id: str, why: str) -> Heard:
-    """A story is passed over; its boxes stay open."""
+    """A story is skipped; its boxes stay open."""
     run = _run(repository, change)
     key = _open_key(repository, run, story_id)
     return _say(repository, run, f.StoryParked(key, Why.SKIPPED, why))
 
 
 def retry(repository: Repository, change: str, story_id: str) -> Heard:
-    """A story is taken up again with all its retries."""
+    """A story is retried with all its retries."""
     run = _run(repository, change)
     return _say(repository, run, f.StoryRetried(_open_key(repository, run, story_id)))
 

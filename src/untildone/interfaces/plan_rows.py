@@ -33,7 +33,7 @@ LABELS = {
     "usage_cmd": "usage command",
     "timeout_min": "limit of a call",
     "verify_timeout_min": "limit of a check",
-    "idle_timeout_min": "limit of silence",
+    "idle_timeout_min": "idle timeout",
     "max_file_mb": "largest new file",
     "max_retries": "retries per story",
 }

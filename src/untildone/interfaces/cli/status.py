@@ -1,4 +1,4 @@
-"""`status` and `logs`: looking without touching."""
+"""`status` and `logs`: where loops stand, what agents said and did."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ import click
 from untildone.commands import status as loop_status
 from untildone.domain.plain_text import amount
 from untildone.interfaces import render
-from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.completion import change_names
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for
 
@@ -34,37 +34,6 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
     for loop in loops:
         click.echo(_loop_text(loop))
     return 0
-
-
-@click.command()
-@click.argument("change", required=False, default="", shell_complete=change_names)
-@click.option("--iteration", "-n", type=click.IntRange(1), help="Only this iteration.")
-@click.option("--follow", "-f", is_flag=True, help="Go on as the loop goes on.")
-@click.option("--raw", is_flag=True, help="The agent's raw output, escapes taken out.")
-@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
-def logs(change: str, iteration: int | None, follow: bool, raw: bool, as_json: bool) -> int:  # noqa: FBT001 - click
-    """What the agent said and did in the newest run of CHANGE."""
-    repository = here_for(change)
-    if raw:
-        for text in loop_status.raw_output(repository, change, iteration):
-            click.echo(text, nl=False)
-        return 0
-    for event in loop_status.events(repository, change, iteration, follow=follow):
-        if as_json:
-            click.echo(json.dumps(event, ensure_ascii=False))
-        else:
-            text = _log_line(event)
-            if text:
-                click.echo(text)
-        sys.stdout.flush()
-    return 0
-
-
-def _log_line(event: dict[str, object]) -> str:
-    if event["event"] == "agent_text":
-        return str(event["text"]).rstrip("\n")
-    text = render.complaint(event) or render.line(event)
-    return f"{render.clock_time(event['at'])} {text}" if text else ""
 
 
 def _loop_text(loop: dict[str, object]) -> str:
@@ -120,3 +89,34 @@ def _parked(loop: dict[str, object]) -> list[str]:
             answer = f'untildone guide {loop["change_id"]} --story {row["story_id"]} "your answer"'
             texts.append(f"    answer: {answer}")
     return texts
+
+
+@click.command()
+@click.argument("change", required=False, default="", shell_complete=change_names)
+@click.option("--iteration", "-n", type=click.IntRange(1), help="Only this iteration.")
+@click.option("--follow", "-f", is_flag=True, help="Go on as the loop goes on.")
+@click.option("--raw", is_flag=True, help="The agent's raw output, escapes taken out.")
+@click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
+def logs(change: str, iteration: int | None, follow: bool, raw: bool, as_json: bool) -> int:  # noqa: FBT001 - click
+    """What the agent said and did in the newest run of CHANGE."""
+    repository = here_for(change)
+    if raw:
+        for text in loop_status.raw_output(repository, change, iteration):
+            click.echo(text, nl=False)
+        return 0
+    for event in loop_status.events(repository, change, iteration, follow=follow):
+        if as_json:
+            click.echo(json.dumps(event, ensure_ascii=False))
+        else:
+            text = _log_line(event)
+            if text:
+                click.echo(text)
+        sys.stdout.flush()
+    return 0
+
+
+def _log_line(event: dict[str, object]) -> str:
+    if event["event"] == "agent_text":
+        return str(event["text"]).rstrip("\n")
+    text = render.complaint(event) or render.line(event)
+    return f"{render.clock_time(event['at'])} {text}" if text else ""
