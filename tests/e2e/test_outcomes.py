@@ -188,3 +188,20 @@ def test_permissions_and_sandbox_are_said_first(claude: Bench) -> None:
     assert "sandbox: off" in line
     assert "acceptEdits" in claude.calls()[0].argv
     assert "--dangerously-skip-permissions" not in claude.calls()[0].argv
+
+
+def test_rate_limit_is_waited_for_and_is_no_attempt(bench: Bench) -> None:
+    bench.install_claude()
+    bench.only_stories(1)
+    bench.plan({1: [["limit", 2]]})
+    live = bench.begin("--agent", "claude", "--max-retries", "0")
+    waiting = live.wait_event("waiting")
+    assert datetime.fromisoformat(waiting["until"]).tzinfo is not None
+    assert waiting["why"]
+    assert bench.state()["status"] == "running"
+    result = live.wait().ok()
+    assert len(bench.calls()) == 2
+    assert bench.calls()[1].stdin == bench.calls()[0].stdin
+    assert {event["attempt"] for event in result.named("iteration_started")} == {1}
+    assert result.named("error") == []
+    assert bench.state()["status"] == "done"

@@ -26,9 +26,9 @@ VERSION = "#!/bin/sh\necho '{0}'\n"
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A machine without any agent: on PATH are git and what the test puts there."""
-    made = new_bench()
+    made = new_bench(installed=request.config.getoption("installed"))
     (made.bin / "git").symlink_to(shutil.which("git") or "/usr/bin/git")
     yield made
     made.close()

@@ -140,7 +140,7 @@ def refuse_unfinished(repo: Repository, newest: Run | None, branch: str) -> None
 
 
 def refuse_ended(repo: Repository, run: Run) -> None:
-    """A run that was put away cannot go on."""
+    """A run that was ended cannot go on."""
     plan = run.plan
     worktree_removed = plan.checkpoint == "worktree" and not user_of(repo.place)
     if run.abandoned or worktree_removed or (run.closed and run.choice is Choice.CLEANUP):

@@ -93,7 +93,7 @@ def replayed(path: Path) -> Iterator[tuple[facts.Fact, datetime]]:
             yield fact, datetime.fromisoformat(str(row["at"]))
 
 
-def told(
+def facts_and_events(
     path: Path, wanted: tuple[str, ...], hide: Callable[[bytes], bytes]
 ) -> Iterator[tuple[facts.Fact | Event, datetime]]:
     """Facts and the wanted events in order, after `hide` has blotted out what must not be shown."""
