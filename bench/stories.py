@@ -53,7 +53,7 @@ def _loaded(stage: Stage, name: str, data: bytes, rounds: int) -> Result:
 
 
 def _forget() -> None:
-    checklist.parse.cache_clear()
+    checklist.forget()
     object_file.read.cache_clear()
 
 

@@ -17,7 +17,7 @@ _FIRST_GROUP_LEVEL = 2
 NO_LEVEL = 0  # of which there is no heading, so that every task belongs to the nearest one
 
 
-class Heading(Struct, frozen=True):
+class Heading(Struct, frozen=True, gc=False):
     """A heading outside code fences; `number` is empty when its text starts with none."""
 
     line: int

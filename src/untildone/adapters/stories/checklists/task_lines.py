@@ -66,7 +66,7 @@ _LOOKS_LIKE_TASK = re.compile(
 )
 
 
-class TaskLine(Struct, frozen=True):
+class TaskLine(Struct, frozen=True, gc=False):
     """A counted checkbox: where it stands and what it says.
 
     `indent` says what it belongs to. That is the column it starts at, but for a task that belongs

@@ -51,7 +51,7 @@ class Tree(Protocol):
     def line(self, at: int) -> int: ...
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):
     """One object that is a story; `name` is its key where it has one instead of an id.
 
     `phase` is the id of the phase it stands in, and `after` what that phase waits for.
@@ -75,7 +75,7 @@ class Known(Struct, frozen=True):
     by_phase: Mapping[str, list[str]]
 
 
-class State(Struct, frozen=True):
+class State(Struct, frozen=True, gc=False):
     """What an object's own fields say about it being done, as they were written."""
 
     done: bool
