@@ -23,8 +23,8 @@ VARIANT = {"checkpoint", "variant"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A share of what `make test-full` tries is tried on every push.
 
-    Each hazard with one checkpoint variant, in turns; one case of each row of the contract with
-    the command as it is installed.
+    Each hazard with one checkpoint variant, in turns; one test of each row of the contract, and of
+    each other file, with the command as it is installed.
     """
     cases: dict[tuple[str, ...], list[pytest.Item]] = {}
     for item in items:
@@ -36,8 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         on_push = (turn + turn // len(same)) % len(same)
         for item in same[:on_push] + same[on_push + 1 :]:
             item.add_marker("full")
-    rows = ((row[0], item) for item in items if (row := ROW.match(item.name)))
-    for item in dict(rows).values():
+    subjects: dict[object, pytest.Item] = {}
+    for item in items:
+        if "bench" in getattr(item, "fixturenames", ()):
+            row = ROW.match(item.name)
+            subjects.setdefault(row[0] if row else item.path, item)
+    for item in subjects.values():
         item.add_marker("installed")
 
 

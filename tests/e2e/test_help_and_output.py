@@ -52,6 +52,7 @@ def test_help_names_every_command(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.installed
 def test_every_command_has_help(bench: Bench, command: str) -> None:
     assert command in bench.run(command, "--help").ok().stdout
 
@@ -67,6 +68,7 @@ def test_S000_R1_S7_help_of_run_shows_three_retries(bench: Bench) -> None:
     assert [flag for flag in flags.split() if flag not in said] == []
 
 
+@pytest.mark.installed
 def test_version(bench: Bench) -> None:
     assert re.search(r"\d+\.\d+", bench.run("--version").ok().stdout)
 

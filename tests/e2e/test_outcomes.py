@@ -32,8 +32,14 @@ def claude(bench: Bench) -> Bench:
     [
         ("rate_limit", 429, "API Error: Request rejected (429)", "rate_limited"),
         ("overloaded", 529, "API Error: 529 Overloaded", "overloaded"),
-        ("server_error", 500, "API Error: 500 Internal server error", "overloaded"),
-        ("unknown", None, "API Error: Connection dropped (ECONNRESET)", "overloaded"),
+        pytest.param(
+            *("server_error", 500, "API Error: 500 Internal server error", "overloaded"),
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            *("unknown", None, "API Error: Connection dropped (ECONNRESET)", "overloaded"),
+            marks=pytest.mark.full,
+        ),
         ("billing_error", 400, "Credit balance is too low", "quota_exhausted"),
     ],
 )
@@ -157,7 +163,7 @@ def test_a_retry_goes_on_with_the_conversation_if_asked(claude: Bench) -> None:
 
 
 def test_a_restart_in_mid_wait_goes_on_waiting(claude: Bench) -> None:
-    claude.plan({1: [["limit", 6]]})
+    claude.plan({1: [["limit", 4]]})
     live = claude.begin(*ONCE)
     until = live.wait_event("waiting")["until"]
     live.signal(signal.SIGKILL)
