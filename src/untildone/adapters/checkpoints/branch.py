@@ -109,7 +109,7 @@ class BranchCheckpoint(Workspace):
                 hint=f"git checkout {self._branch} && untildone resume {self._change}",
             )
         self._snapshots.call_starts(checkpoint)
-        self._outside.note(refs)
+        self._outside.note(refs, self._ref)
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made since the checkpoint, wherever HEAD is now."""

@@ -16,7 +16,7 @@ from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.object_files import Stamp, content, file_name, is_plain_file, stamp
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
-from untildone.adapters.git.trees import Difference, Trees
+from untildone.adapters.git.trees import Entry, Trees
 from untildone.adapters.records.operations import RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import Interrupted, StepError, UserError, WorkDiverged
@@ -50,7 +50,8 @@ class StashCheckpoint(Workspace):
         self._trees = Trees(git)
         self._staged_tree: tuple[Stamp | None, str] = (None, "")
         self._same_indexes: tuple[Stamp | None, Stamp | None] | None = None
-        self._edited: dict[tuple[str, str], list[Difference]] = {}
+        self._untouched = b""
+        self._edited: tuple[str, str, Sequence[bytes]] = ("", "", ())
         self._put_back_mark = folder / "putting-back"
         if (folder / "index").exists():
             git.use_index(folder / "index")
@@ -95,7 +96,7 @@ class StashCheckpoint(Workspace):
         moved, self._remarks = self._entries.store(story_id, before)
         self._refs.moved(moved)
         self._snapshots.call_starts(checkpoint)
-        self._outside.note(self._refs.now())
+        self._outside.note(self._refs.now(), self._ref)
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made, wherever HEAD is now."""
@@ -137,7 +138,10 @@ class StashCheckpoint(Workspace):
     def _drop_and_move(self, story_id: str, tip: str, message: str) -> tuple[str, ...]:
         """Drop the story's entry and move our own ref, the last step: it says that all is done."""
         why = message.partition("\n")[0]
-        updates: list[RefUpdate] = [(self._ref, tip, None), *self._entries.held(story_id)]
+        updates: list[RefUpdate] = [(self._ref, tip, None)]
+        if self._users_index.name == USERS_INDEX:
+            # The backup has what is staged; what was staged since the start is in entries only.
+            updates += self._entries.held(story_id)
         if only := self._entries.only_entry(story_id):
             try:
                 self._git.update_refs([*updates, (STASH, "", only)], why)
@@ -216,33 +220,36 @@ class StashCheckpoint(Workspace):
         """Whether no edit of the checkpoint is left, against the commit or what is staged."""
         tree = self._git.tree_of(checkpoint)
         for base in {self._git.tree_of(self._origin.commit), self._staged()}:
-            edited = self._edits_since(base, tree)
-            if edited and not self._has_one_as_saved(edited):
-                paths = [os.fsdecode(difference.path) for difference in edited]
-                if _same_on_disk(self._git, base, paths):
-                    return True
+            if self._is_edit_on_disk(base, tree, self._untouched):
+                continue
+            edited = self._edited_files(base, tree)
+            self._untouched = self._one_as_saved(base, tree, edited)
+            if edited and not self._untouched and _same_on_disk(self._git, base, edited):
+                return True
         return False
 
-    def _edits_since(self, base: str, tree: str) -> list[Difference]:
-        """Some of the tracked files that are edited in the tree; asked for twice per story."""
-        if (base, tree) not in self._edited:
-            if len(self._edited) > 1:
-                self._edited = {}
-            edited = [d for d in self._trees.diff(base, tree) if _is_edit(d)]
-            self._edited[base, tree] = edited[:SAMPLE]
-        return self._edited[base, tree]
+    def _edited_files(self, base: str, tree: str) -> Sequence[bytes]:
+        """Some tracked files that are edited in the tree; asked for twice per story."""
+        if self._edited[:2] != (base, tree):
+            edited = [d.path for d in self._trees.diff(base, tree) if _is_edit(d.old, d.new)]
+            self._edited = (base, tree, edited[:SAMPLE])
+        return self._edited[2]
 
-    def _has_one_as_saved(self, edited: Sequence[Difference]) -> bool:
-        """Whether a file still has the very bytes of the checkpoint; the smallest are read first.
+    def _one_as_saved(self, base: str, tree: str, edited: Sequence[bytes]) -> bytes:
+        """A file that still has the very bytes of the checkpoint: then nobody wiped the tree."""
+        sizes = {path: _size_of(self._place.top, path) for path in edited}
+        smallest_first = sorted(edited, key=lambda path: sizes[path])
+        found = (path for path in smallest_first if self._is_edit_on_disk(base, tree, path))
+        return next(found, b"")
 
-        Then nobody has wiped the tree, and git need not compare.
-        """
-        files = {self._place.top / os.fsdecode(d.path): d.new for d in edited}
-        plain = sorted(filter(is_plain_file, files), key=lambda path: path.lstat().st_size)
-        return any(
-            (entry := files[path]) and file_name(path, 2 * len(entry[1])) == entry[1].hex()
-            for path in plain
-        )
+    def _is_edit_on_disk(self, base: str, tree: str, path: bytes) -> bool:
+        """Whether a file is edited in the tree, and on disk as the tree has it."""
+        if not path:
+            return False
+        now, file = self._trees.entry(tree, path), self._place.top / os.fsdecode(path)
+        if not now or not _is_edit(self._trees.entry(base, path), now) or not is_plain_file(file):
+            return False
+        return file_name(file, 2 * len(now[1])) == now[1].hex()
 
     def _agents_commits(self, refs: dict[str, Ref]) -> list[str]:
         """Commits of the agent: under HEAD, and on the user's branch."""
@@ -331,15 +338,21 @@ class StashCheckpoint(Workspace):
         return f"git checkout {where} && untildone resume {self._change}"
 
 
-def _same_on_disk(git: Git, commit: str, paths: Sequence[str]) -> bool:
-    specs = [f":(top,literal){path}" for path in paths]
+def _same_on_disk(git: Git, commit: str, paths: Sequence[bytes]) -> bool:
+    specs = [f":(top,literal){os.fsdecode(path)}" for path in paths]
     return git.ask("diff", "--quiet", "--no-ext-diff", commit, "--", *specs).ok
 
 
-def _is_edit(difference: Difference) -> bool:
-    """Whether both sides have a file, and of the same type."""
-    old, new = difference.old, difference.new
-    return old is not None and new is not None and old[0][:3] == new[0][:3]
+def _size_of(top: Path, path: bytes) -> int:
+    try:
+        return (top / os.fsdecode(path)).lstat().st_size
+    except OSError:
+        return 0
+
+
+def _is_edit(old: Entry | None, new: Entry | None) -> bool:
+    """Whether both sides have a file, not the same one, and of the same type."""
+    return old is not None and new is not None and old != new and old[0][:3] == new[0][:3]
 
 
 def work_ref(change: str) -> str:

@@ -12,7 +12,7 @@ from untildone.adapters.checkpoints.outside.refs_and_settings import (
 )
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.git.object_files import content, ref_in_file
-from untildone.adapters.git.trees import Trees
+from untildone.adapters.git.trees import Trees, empty_tree
 from untildone.domain.run.run import Origin
 
 MARK = "Untildone-Checkpoint: "
@@ -38,6 +38,15 @@ class StateBefore(Struct, frozen=True):
     checkpoint: str
 
 
+class Split(Struct, frozen=True):
+    """All files of a tree in two: those that the tree of what is staged has, and the others."""
+
+    staged: str
+    tree: str
+    tracked: str
+    untracked: str
+
+
 class StashEntries:
     """Our entries are known by their whole name; nobody else's is ever touched.
 
@@ -49,6 +58,7 @@ class StashEntries:
         self._change = change
         self._prefix = f"ralph:{change}:"
         self._trees = Trees(git)
+        self._last: Split | None = None
 
     def store(self, story_id: str, before: StateBefore) -> tuple[dict[str, str], tuple[str, ...]]:
         """The state as `git stash push -u` would store it; none for a clean tree.
@@ -126,15 +136,38 @@ class StashEntries:
     def _commit(self, message: str, tree: str, before: StateBefore) -> str:
         """Three commits as git makes them: index, untracked files, tracked files on top."""
         git, head, staged = self._git, before.origin.commit, before.staged
-        differences = self._trees.diff(staged, tree)
-        new = {d.path: d.new for d in differences if d.new and not d.old}
+        tracked, untracked = self._split_by_staged(staged, tree)
         label = message.removeprefix("On ")
         parents = [head, git.commit_tree(staged, [head], f"index on {label}")]
-        if new:
-            untracked = self._trees.changed("", new.items())
+        if untracked:
             parents.append(git.commit_tree(untracked, [], f"untracked files on {label}"))
-            tree = self._trees.changed(tree, ((path, None) for path in new))
-        return git.commit_tree(tree, parents, f"{message}\n\n{MARK}{before.checkpoint}\n")
+        return git.commit_tree(tracked, parents, f"{message}\n\n{MARK}{before.checkpoint}\n")
+
+    def _split_by_staged(self, staged: str, tree: str) -> tuple[str, str]:
+        """Trees of the files that are tracked and of those that are not (empty if there are none).
+
+        They grow from the ones of the story before, or the price would grow with every story.
+        """
+        last = self._last
+        if not (last and last.staged == staged and self._is_stored(last)):
+            last = Split(staged, staged, staged, "")
+        tracked, untracked = last.tracked, last.untracked
+        changes = [(d.path, d.new) for d in self._trees.diff(last.tree, tree)]
+        known = {path for path, _ in changes if self._trees.entry(staged, path)}
+        mine = [change for change in changes if change[0] in known]
+        new = [change for change in changes if change[0] not in known]
+        tracked = self._trees.changed(tracked, mine) if mine else tracked
+        untracked = self._trees.changed(untracked, new) if new else untracked
+        if untracked == empty_tree(len(tree)):
+            untracked = ""
+        self._last = Split(staged, tree, tracked, untracked)
+        return tracked, untracked
+
+    def _is_stored(self, split: Split) -> bool:
+        """Whether its trees are there yet: the entry was dropped, and somebody may run `git gc`."""
+        folder = self._git.objects_folder
+        trees = {split.tracked, split.untracked} - {split.staged, ""}
+        return all((folder / tree[:2] / tree[2:]).exists() for tree in trees)
 
 
 def stash_list(git: Git) -> tuple[Stash, ...]:

@@ -17,7 +17,7 @@ Entry = tuple[bytes, bytes]  # mode and raw object name
 
 FOLDER = b"40000"
 _LARGEST = 64 * 1024 * 1024
-_MOST_KNOWN = 2000
+_MOST_ENTRIES = 20_000  # some megabytes
 
 
 class Difference(Struct, frozen=True):
@@ -79,6 +79,17 @@ class Trees:
             found += [difference for difference in files if difference.old or difference.new]
         return sorted(found, key=lambda difference: difference.path)
 
+    def entry(self, tree: str, path: bytes) -> Entry | None:
+        """The file at a path of a tree."""
+        *above, name = path.split(b"/")
+        for part in above:
+            self._read({tree})
+            tree = _tree_in(self._known[tree].get(part))
+            if not tree:
+                return None
+        self._read({tree})
+        return _file_in(self._known[tree].get(name))
+
     def changed(self, tree: str, changes: Iterable[tuple[bytes, Entry | None]]) -> str:
         """A tree with files put in or removed, stored; an empty name stands for no tree at all."""
         root, bodies = Changes({}, {}), dict[str, bytes]()
@@ -88,7 +99,7 @@ class Trees:
             digits = 2 * len(entry[1]) if entry else digits
         top, _ = rebuilt(self._entries_of, tree, root, bodies)
         if not top:
-            top = object_name("tree", b"", len(tree) or digits)
+            top = empty_tree(len(tree) or digits)
             bodies[top] = b""
         store_trees(self._git, NewTrees(top, bodies))
         return top
@@ -107,7 +118,7 @@ class Trees:
         return dict(self._known[name])
 
     def _read(self, names: set[str]) -> None:
-        if len(self._known) + len(names) > _MOST_KNOWN:
+        if sum(map(len, self._known.values())) > _MOST_ENTRIES:
             self._known = {}
         packed = []
         for name in names - self._known.keys():
@@ -150,6 +161,11 @@ def rebuilt(
     count = len(entries)
     _put_files(entries, changes)
     return _named(entries, bodies), grown + len(entries) - count
+
+
+def empty_tree(digits: int) -> str:
+    """The name of the tree without files; `digits` tells which hash the repository uses."""
+    return object_name("tree", b"", digits)
 
 
 def store_trees(git: Git, trees: NewTrees) -> None:

@@ -15,9 +15,10 @@ class RefCache:
 
     def __init__(self, git: Git, place: Place) -> None:
         self._git = git
-        self._place = place
         self._refs: dict[str, Ref] = {}
         self._fingerprint: Fingerprint | None = None
+        # Plain text: looked at several times per story, and joining paths costs more than reading.
+        self._common = str(place.common_dir)
 
     def now(self) -> dict[str, Ref]:
         """All refs."""
@@ -31,7 +32,7 @@ class RefCache:
         """We moved these refs (empty: deleted): known without asking, if no other moved too."""
         expected, known = dict(self._fingerprint or {}), dict(self._refs)
         for ref, commit in refs.items():
-            path = str(self._place.common_dir / ref)
+            path = f"{self._common}/{ref}"
             before = known.pop(ref, None)
             expected.pop(path, None)
             if commit:
@@ -43,12 +44,11 @@ class RefCache:
             self._refs, self._fingerprint = known, expected
 
     def _fingerprint_now(self) -> Fingerprint:
-        common = self._place.common_dir
         single = ("HEAD", "reftable/tables.list")
-        found: Fingerprint = {name: content(common / name) for name in single}
-        found["packed-refs"] = stamp(common / "packed-refs")
-        found |= _files(str(common / "refs"), only="")
-        found |= _files(str(common / "worktrees"), only="HEAD")
+        found: Fingerprint = {name: content(f"{self._common}/{name}") for name in single}
+        found["packed-refs"] = stamp(f"{self._common}/packed-refs")
+        found |= _files(f"{self._common}/refs", only="")
+        found |= _files(f"{self._common}/worktrees", only="HEAD")
         return found
 
 

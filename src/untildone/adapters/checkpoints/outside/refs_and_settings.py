@@ -48,10 +48,15 @@ class RefsAndSettings:
         self._known_log: bytes | None = None
         self._read_note()
 
-    def note(self, refs: dict[str, Ref]) -> None:
-        """Remember refs, settings and submodules as they are before the agent starts."""
+    def note(self, refs: dict[str, Ref], own: str) -> None:
+        """Remember refs, settings and submodules as they are before the agent starts.
+
+        Without the run's own ref: it moves with every story, and the note would be written and
+        synced each time, but `refs_back` never looks at it.
+        """
         self._submodules.note()
-        self._refs = {name: ref for name, ref in refs.items() if self._is_watched(name)}
+        watched = (name for name in refs if name != own and self._is_watched(name))
+        self._refs = {name: refs[name] for name in watched}
         self._settings.note()
         note_head(self._place.git_dir)
         self._known_log = file_state(self._log).data

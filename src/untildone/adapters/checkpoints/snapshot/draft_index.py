@@ -10,7 +10,7 @@ from pathlib import Path
 from untildone.adapters.checkpoints.snapshot.staged_content import ReplacedIndexes, link_or_copy
 from untildone.adapters.checkpoints.snapshot.tree_writer import TreeWriter
 from untildone.adapters.git.git import Git
-from untildone.adapters.git.object_files import Stamp, entries_in_index, stamp
+from untildone.adapters.git.object_files import Stamp, entries_in_index, make_object_folder, stamp
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.trees import NewTrees, store_trees
 from untildone.adapters.records.durable import move_file
@@ -124,9 +124,8 @@ class DraftIndex:
         target = f"{folder}/{name[2:]}"
         if not os.path.lexists(source):
             return  # the repository had it before
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder)  # noqa: PTH102
-            shutil.copymode(self._stored, folder)  # a repository shared by a group
+        if not os.path.isdir(folder):  # noqa: PTH112
+            make_object_folder(self._stored, folder)
         try:
             os.rename(source, target)  # noqa: PTH104
         except OSError as error:
