@@ -51,7 +51,7 @@ class Repository(Struct, frozen=True):
     def git(self, interrupted: Callable[[], bool] = lambda: False) -> Git:
         """Git commands at the top of the worktree."""
         git = Git(self.processes, self.place.top, interrupted)
-        git.use_refs_root(self.place.common_dir)
+        git.use_common_dir(self.place.common_dir)
         return git
 
     def folder(self, run_id: str) -> RunFolder:
@@ -106,7 +106,7 @@ class Repository(Struct, frozen=True):
     def write_dead(self, run: Run, at: datetime) -> None:
         """The state file of a run that no process works on any more."""
         state, ended = self.state_file(run.plan.run_id), views.left_behind(run, at)
-        state.adopt_foreign(views.KNOWN_FIELDS)
+        state.keep_unknown_fields(views.KNOWN_FIELDS)
         state.write(views.state(ended, 0, None), ended.iterations)
 
     def abandon(self, run: Run, why: str) -> Run:

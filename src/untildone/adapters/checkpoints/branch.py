@@ -138,7 +138,7 @@ class BranchCheckpoint(Workspace):
             self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
-        self._refs.moved(self._ref, tip)
+        self._refs.moved({self._ref: tip})
         self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, tip, remarks, snapshot.tree)

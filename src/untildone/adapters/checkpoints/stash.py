@@ -1,5 +1,6 @@
 """Checkpoints that leave HEAD, branch and index alone; `git stash list` shows the state before."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,16 +8,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
+from untildone.adapters.checkpoints.outside.refs_and_settings import STASH
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import StashEntries, StateBefore
 from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace
 from untildone.adapters.git.git import Git, Ref, RefUpdate
-from untildone.adapters.git.object_files import content
+from untildone.adapters.git.object_files import Stamp, content, file_name, is_plain_file, stamp
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
+from untildone.adapters.git.trees import Difference, Trees
 from untildone.adapters.records.operations import RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
-from untildone.domain.errors import StepError, UserError, WorkDiverged
+from untildone.domain.errors import Interrupted, StepError, UserError, WorkDiverged
 from untildone.domain.run.fact import Opened, Reverted, Saved
 from untildone.domain.run.run import Choice, Origin
 
@@ -44,6 +47,10 @@ class StashCheckpoint(Workspace):
         super().__init__(git, place, folder, change, work_ref(change), snapshots)
         self._origin = origin
         self._entries = StashEntries(git, change)
+        self._trees = Trees(git)
+        self._staged_tree: tuple[Stamp | None, str] = (None, "")
+        self._same_indexes: tuple[Stamp | None, Stamp | None] | None = None
+        self._edited: dict[tuple[str, str], list[Difference]] = {}
         self._put_back_mark = folder / "putting-back"
         if (folder / "index").exists():
             git.use_index(folder / "index")
@@ -85,7 +92,8 @@ class StashCheckpoint(Workspace):
         if not self._is_at_origin() or self._git.resolve(self._ref) != checkpoint:
             raise StepError(self._left(), state="Nothing was changed.", hint=self._way_back())
         before = StateBefore(self._origin, self._staged(), checkpoint)
-        self._remarks = self._entries.store(story_id, before, self._folder / "stash.index")
+        moved, self._remarks = self._entries.store(story_id, before)
+        self._refs.moved(moved)
         self._snapshots.call_starts(checkpoint)
         self._outside.note(self._refs.now())
 
@@ -112,21 +120,44 @@ class StashCheckpoint(Workspace):
         refs = self._refs.now()
         if not only_changes and (diverged := self.diverged(checkpoint)):
             raise WorkDiverged(diverged)
-        snapshot = self._snapshots.take(checkpoint)
+        snapshot = self._snapshots.take(checkpoint, listed=False)
         commit = ""
-        if snapshot.changes or not only_changes:
+        if not (only_changes and self._git.tree_of(checkpoint) == snapshot.tree):
             commit = self._git.commit_tree(snapshot.tree, [checkpoint], message)
-        self._snapshots.unconverted.keep(commit or checkpoint, snapshot.disk_blobs)
+        tip = commit or checkpoint
+        self._snapshots.unconverted.keep(tip, snapshot.disk_blobs)
         if commit:
             self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
         moved = self._restore_users_state(refs)
-        dropped = self._entries.drop(_trailer(message, "Untildone-Story"))
-        # Last: it says that all of this is done.
-        updates: list[RefUpdate] = [(self._ref, commit or checkpoint, None)]
-        self._git.update_refs(updates, message.partition("\n")[0])
-        self._snapshots.saved(commit or checkpoint)
+        dropped = self._drop_and_move(_trailer(message, "Untildone-Story"), tip, message)
+        self._snapshots.saved(tip)
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
-        return Saved(lane, commit, commit or checkpoint, remarks, snapshot.tree)
+        return Saved(lane, commit, tip, remarks, snapshot.tree)
+
+    def _drop_and_move(self, story_id: str, tip: str, message: str) -> tuple[str, ...]:
+        """Drop the story's entry and move our own ref, the last step: it says that all is done."""
+        why = message.partition("\n")[0]
+        updates: list[RefUpdate] = [(self._ref, tip, None), *self._entries.held(story_id)]
+        if only := self._entries.only_entry(story_id):
+            try:
+                self._git.update_refs([*updates, (STASH, "", only)], why)
+            except Interrupted:
+                raise
+            except StepError:  # somebody stashed in that very instant: the list is longer now
+                pass
+            else:
+                self._refs.moved({ref: new for ref, new, _ in updates} | {STASH: ""})
+                return ()
+        remarks = self._entries.drop(story_id)
+        self._git.update_refs(updates, why)
+        return remarks
+
+    def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
+        """The commit of this attempt, if it was made; its entry, which git drops last, goes too."""
+        commit = super().saved_as(checkpoint, story_id, attempt)
+        if commit:
+            self._entries.drop(story_id)
+        return commit
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
@@ -183,12 +214,35 @@ class StashCheckpoint(Workspace):
 
     def _is_wiped(self, checkpoint: str) -> bool:
         """Whether no edit of the checkpoint is left, against the commit or what is staged."""
-        for base in (self._origin.commit, self._staged()):
-            changes = self._git.diff_trees(base, checkpoint)
-            edited = [change.path for change in changes if change.status == "M"][:SAMPLE]
-            if edited and _same_on_disk(self._git, base, edited):
-                return True
+        tree = self._git.tree_of(checkpoint)
+        for base in {self._git.tree_of(self._origin.commit), self._staged()}:
+            edited = self._edits_since(base, tree)
+            if edited and not self._has_one_as_saved(edited):
+                paths = [os.fsdecode(difference.path) for difference in edited]
+                if _same_on_disk(self._git, base, paths):
+                    return True
         return False
+
+    def _edits_since(self, base: str, tree: str) -> list[Difference]:
+        """Some of the tracked files that are edited in the tree; asked for twice per story."""
+        if (base, tree) not in self._edited:
+            if len(self._edited) > 1:
+                self._edited = {}
+            edited = [d for d in self._trees.diff(base, tree) if _is_edit(d)]
+            self._edited[base, tree] = edited[:SAMPLE]
+        return self._edited[base, tree]
+
+    def _has_one_as_saved(self, edited: Sequence[Difference]) -> bool:
+        """Whether a file still has the very bytes of the checkpoint; the smallest are read first.
+
+        Then nobody has wiped the tree, and git need not compare.
+        """
+        files = {self._place.top / os.fsdecode(d.path): d.new for d in edited}
+        plain = sorted(filter(is_plain_file, files), key=lambda path: path.lstat().st_size)
+        return any(
+            (entry := files[path]) and file_name(path, 2 * len(entry[1])) == entry[1].hex()
+            for path in plain
+        )
 
     def _agents_commits(self, refs: dict[str, Ref]) -> list[str]:
         """Commits of the agent: under HEAD, and on the user's branch."""
@@ -216,12 +270,30 @@ class StashCheckpoint(Workspace):
         return adopted if adopted.exists() else self._folder / USERS_INDEX
 
     def _staged(self) -> str:
-        return self._git.write_tree(index=self._folder / "index.staged")
+        """What the user has staged, as a tree that is stored: an attempt may have run `git gc`."""
+        index = self._folder / "index.staged"
+        seen, tree = self._staged_tree
+        stored = self._git.objects_folder / tree[:2] / tree[2:]
+        is_origins = tree == self._git.tree_of(self._origin.commit)
+        if seen is None or seen != stamp(index) or not (is_origins or stored.exists()):
+            tree = self._git.write_tree(index=index)
+            self._staged_tree = (stamp(index), tree)
+        return tree
+
+    def _has_users_index(self) -> bool:
+        """Whether the index is the user's; both are read only if one was written since."""
+        index, saved = self._place.git_dir / "index", self._users_index
+        stamps = (stamp(index), stamp(saved))
+        if stamps != self._same_indexes:
+            if content(index) != content(saved):
+                return False
+            self._same_indexes = stamps
+        return True
 
     def _adopt_index(self) -> None:
         """What the user staged since the last attempt is staged after the next ones, too."""
         index = self._place.git_dir / "index"
-        if content(index) == content(self._users_index):
+        if self._has_users_index():
             return
         if self._git.do("ls-files", "-u", "-z", index=index):
             raise UserError(
@@ -236,7 +308,7 @@ class StashCheckpoint(Workspace):
     def _restore_index(self) -> tuple[str, ...]:
         """The user's index with its staged part; what an attempt staged is stored."""
         saved, index = self._users_index, self._place.git_dir / "index"
-        if content(index) == content(saved):
+        if self._has_users_index():
             return ()
         answer = self._git.ask("write-tree", index=index)
         staged = self._staged()
@@ -262,6 +334,12 @@ class StashCheckpoint(Workspace):
 def _same_on_disk(git: Git, commit: str, paths: Sequence[str]) -> bool:
     specs = [f":(top,literal){path}" for path in paths]
     return git.ask("diff", "--quiet", "--no-ext-diff", commit, "--", *specs).ok
+
+
+def _is_edit(difference: Difference) -> bool:
+    """Whether both sides have a file, and of the same type."""
+    old, new = difference.old, difference.new
+    return old is not None and new is not None and old[0][:3] == new[0][:3]
 
 
 def work_ref(change: str) -> str:

@@ -1,7 +1,7 @@
 """All refs of the repository: git is asked again only when their files change."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from untildone.adapters.git.git import Git, Ref
 from untildone.adapters.git.object_files import content, stamp
@@ -27,13 +27,20 @@ class RefCache:
             self._fingerprint = seen
         return self._refs
 
-    def moved(self, ref: str, commit: str) -> None:
-        """We moved one ref: known without asking, if nothing else moved with it."""
-        name = str(self._place.common_dir / ref)
-        expected = (self._fingerprint or {}) | {name: f"{commit}\n".encode()}
-        if ref in self._refs and self._fingerprint_now() == expected:
-            self._refs = self._refs | {ref: Ref(commit, self._refs[ref].worktree)}
-            self._fingerprint = expected
+    def moved(self, refs: Mapping[str, str]) -> None:
+        """We moved these refs (empty: deleted): known without asking, if no other moved too."""
+        expected, known = dict(self._fingerprint or {}), dict(self._refs)
+        for ref, commit in refs.items():
+            path = str(self._place.common_dir / ref)
+            before = known.pop(ref, None)
+            expected.pop(path, None)
+            if commit:
+                expected[path] = f"{commit}\n".encode()
+                known[ref] = Ref(commit, before.worktree if before else "")
+            if commit and not before and ref.startswith("refs/heads/"):
+                return  # some worktree may have this branch checked out: git knows which
+        if self._fingerprint_now() == expected:
+            self._refs, self._fingerprint = known, expected
 
     def _fingerprint_now(self) -> Fingerprint:
         common = self._place.common_dir
