@@ -177,15 +177,14 @@ def _stories_of_earlier_phases(
 
     A whole phase that waits for another makes as many pairs as the product of their tasks.
     """
-    phase_of = {task.line: at for at, group in enumerate(groups) for task in group.tasks}
+    lines = {task.line: at for at, group in enumerate(groups) for task in group.tasks}
+    phase_of = {story.id: lines[story.tasks[-1].line] for story in stories}
     members: list[list[str]] = [[] for _ in groups]
-    for story in stories:
-        members[phase_of[story.tasks[-1].line]].append(story.id)
-    edges = sum(len(members[at]) * len(members[b]) for at, w in enumerate(waits) for b in w)
-    if edges > _MOST_EDGES:
-        return {story.id: [] for story in stories}
+    for name, phase in phase_of.items():
+        members[phase].append(name)
     before = [[name for at in first for name in members[at]] for first in waits]
-    return {story.id: before[phase_of[story.tasks[-1].line]] for story in stories}
+    edges = sum(len(before[phase]) for phase in phase_of.values())
+    return {name: before[at] if edges <= _MOST_EDGES else [] for name, at in phase_of.items()}
 
 
 def _named(text: str, known: Collection[str]) -> Iterator[str]:
