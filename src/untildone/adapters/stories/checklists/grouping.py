@@ -82,7 +82,7 @@ def by_top_task(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story,
 def by_granularity(
     groups: tuple[Story, ...], lines: Sequence[TaskLine], granularity: str, change: str
 ) -> tuple[Story, ...]:
-    """The groups of a file cut anew: `task` or `change`."""
+    """Other stories than the groups of a file: each `task`, or the whole `change`."""
     if granularity == "change":
         return whole_change(groups, change)
     indents = {line.line: line.indent for line in lines}

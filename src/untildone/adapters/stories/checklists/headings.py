@@ -117,6 +117,13 @@ def _fence_after(line: str, fence: str) -> str:
 
 def group_level(items: Sequence[Item]) -> int | None:
     """The level whose headings make stories; None when no heading below the title has tasks."""
+    found = _with_tasks(items)
+    numbered = [heading.level for heading in found if heading.number]
+    return min(numbered or [heading.level for heading in found], default=None)
+
+
+def _with_tasks(items: Sequence[Item]) -> list[Heading]:
+    """The headings below the title that have tasks, also in headings below them."""
     inside: list[Heading] = []
     with_tasks: dict[int, Heading] = {}
     told = True
@@ -132,8 +139,7 @@ def group_level(items: Sequence[Item]) -> int | None:
                     break  # and so are all above it
                 with_tasks[heading.line] = heading
             told = True
-    numbered = [h.level for h in with_tasks.values() if h.number]
-    return min(numbered or [h.level for h in with_tasks.values()], default=None)
+    return list(with_tasks.values())
 
 
 def parents(items: Sequence[Item]) -> dict[int, Heading]:
