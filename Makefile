@@ -7,11 +7,18 @@ UV := $(shell command -v uv 2>/dev/null)
 ARGS ?=
 AGENTS ?=
 BIN := .venv/bin
+# One worker more than there are cores: tests wait for processes.
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+WORKERS := $(shell expr $(CORES) + 1)
+PYTEST := $(BIN)/python -m pytest -q --dist worksteal
+RULES := tests/domain tests/app
+QUICK := $(RULES) tests/contracts tests/architecture tests/golden tests/test_settings.py
 
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test check packages agents test-agents test-agents-all bench bench-outcomes torture pins clean
+.PHONY: help demo quick test test-full check coverage packages agents test-agents test-agents-all bench bench-outcomes \
+	torture pins clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -21,8 +28,14 @@ help: ## Show this list
 demo: .venv/.run ## Watch a whole run in a throw-away repository; needs no agent and no key
 	@$(BIN)/untildone demo $(ARGS)
 
-test: .venv/.dev ## Run the tests
-	@$(BIN)/python -m pytest -q -n 3 $(ARGS)
+quick: .venv/.dev ## Run the tests of the rules: no repositories, no processes (seconds)
+	@$(PYTEST) -n $(CORES) $(QUICK) $(ARGS)
+
+test: .venv/.dev ## Run the tests that every change must pass
+	@$(PYTEST) -n $(WORKERS) $(ARGS)
+
+test-full: .venv/.dev ## Run all tests: every checkpoint variant, every bad day, the command from its file
+	@$(PYTEST) -n $(WORKERS) -m '' --installed $(ARGS)
 
 check: .venv/.dev $(if $(filter true,$(CI)),packages agents) ## Run everything a change must pass
 	@$(BIN)/ruff format --check .
@@ -30,10 +43,16 @@ check: .venv/.dev $(if $(filter true,$(CI)),packages agents) ## Run everything a
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -q -n 3 $(ARGS)
+	@$(BIN)/coverage run -m pytest -q -n $(CORES) $(RULES)
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage report --fail-under=100 --include='*/untildone/domain/*,*/untildone/app/*'
+	@$(PYTEST) -n $(WORKERS) $(RULES:%=--ignore=%) $(ARGS)
+
+coverage: .venv/.dev ## Measure what the tests cover, in the commands that they start as well (minutes)
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
 	@$(BIN)/coverage combine -q
 	@$(BIN)/coverage report --fail-under=90
-	@$(BIN)/coverage report --fail-under=100 --include='*/untildone/domain/*,*/untildone/app/*'
 
 packages: ## Install the Debian packages that some tests need (as root); without them they are skipped
 	@command -v bwrap >/dev/null && command -v mkntfs >/dev/null && command -v gh >/dev/null || \
@@ -43,11 +62,11 @@ agents: .venv/.dev ## Install the real agent programs of the tests into .agents;
 	@$(BIN)/python -m tests.agents.install $(AGENTS)
 
 test-agents: agents ## Drive claude, codex, goose, gemini and pi against a scripted model, offline
-	@$(BIN)/python -m pytest -q -n 3 -m 'agent and not full' $(ARGS)
+	@$(PYTEST) -n $(WORKERS) -m 'agent and not full' $(ARGS)
 
 test-agents-all: AGENTS := all
 test-agents-all: agents ## The same with qwen, opencode, aider and every bad day (minutes)
-	@$(BIN)/python -m pytest -q -n 3 -m agent $(ARGS)
+	@$(PYTEST) -n $(WORKERS) -m agent $(ARGS)
 
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)
@@ -86,11 +105,14 @@ define install
 @echo 'Installing $(1) into .venv' >&2
 @if [ -n "$(UV)" ]; then \
 	$(BIN)/python -c '' 2>/dev/null || "$(UV)" venv --quiet --clear --python "$(PYTHON)" .venv || exit 1; \
-	"$(UV)" pip install --quiet --python $(BIN)/python -r $(1) || exit 1; \
+	"$(UV)" pip install --python $(BIN)/python -r $(1) || exit 1; \
 	"$(UV)" pip install --quiet --python $(BIN)/python --no-deps -e .; \
 else \
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear .venv || exit 1; \
-	$(BIN)/python -m pip install -qq -r $(1) || exit 1; \
+	rm -f .venv/.failed; \
+	{ $(BIN)/python -m pip install --progress-bar off -r $(1) || touch .venv/.failed; } | sed -un \
+		-e 's/^Collecting \([^ ]*\).*/  \1/p' -e 's/^Installing collected packages.*/  unpacking/p' >&2; \
+	[ ! -e .venv/.failed ] || exit 1; \
 	$(BIN)/python -m pip install -qq --no-deps -e .; \
 fi
 endef

@@ -9,7 +9,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import checkpoint, growth, output, overhead, parsing, report, startup, stories
+from bench import (
+    checkpoint,
+    growth,
+    other_loops,
+    output,
+    overhead,
+    parsing,
+    report,
+    startup,
+    stories,
+)
 from bench.measure import BenchError
 from bench.outcomes import cli as outcomes
 from bench.result import Failure, Result
@@ -20,6 +30,9 @@ BENCHMARKS: Mapping[str, Callable[[Stage], list[Result]]] = {
     "startup_help": startup.startup_help,
     "status_json": startup.status_json,
     "loop_overhead": overhead.loop_overhead,
+    "list_growth": growth.list_growth,
+    "stash": overhead.stash,
+    "other_loops": other_loops.other_loops,
     "checkpoint_100k": checkpoint.checkpoint_100k,
     "late_iterations": growth.late_iterations,
     "memory": growth.memory,

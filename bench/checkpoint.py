@@ -5,7 +5,7 @@ from pathlib import Path
 from bench.marks import Marks
 from bench.measure import Command, Spent, best, interleave, spend
 from bench.programs import line
-from bench.result import Result, Rule, Wall
+from bench.result import Result, cpu
 from bench.scene import PROMPT, Scene, Stage, cached
 
 FILES = 100_000
@@ -23,7 +23,7 @@ def checkpoint_100k(stage: Stage, files: int = FILES) -> list[Result]:
     def subject() -> Spent:
         counter.unlink(missing_ok=True)
         marks = Marks(set(edges))
-        stage.story_run(scene, "all", line(agent), marks)
+        stage.story_run(scene, "all", line(agent), marks=marks)
         return best(marks.windows(edges))
 
     def literal() -> Spent:
@@ -45,25 +45,14 @@ def checkpoint_100k(stage: Stage, files: int = FILES) -> list[Result]:
     count = rounds * (len(edges) - 1)
     note = f"{files} files, best of {count} pairs of stories, without the agent"
     floor_note = f"floor: lstat + readdir in {stage.programs.language}, best of {rounds}"
-    base = floor.tree * 1000
     return [
-        Result(
-            "checkpoint_100k",
-            (ours.tree - alone.tree) * 1000,
-            base,
-            "ms",
-            Rule.RATIO,
-            2.0,
-            Wall((ours.wall - alone.wall) * 1000, floor.wall * 1000),
-            f"{note}; {floor_note}",
-        ),
-        Result(
+        cpu("checkpoint_100k", ours - alone, floor, 2.0, f"{note}; {floor_note}"),
+        cpu(
             "checkpoint_100k, literal commands",
-            (bare.tree - alone.tree) * 1000,
-            base,
-            "ms",
-            wall=Wall((bare.wall - alone.wall) * 1000, floor.wall * 1000),
-            note="`git add -A` and `git commit`, for comparison",
+            bare - alone,
+            floor,
+            None,
+            "`git add -A` and `git commit`, for comparison",
         ),
     ]
 

@@ -1,17 +1,20 @@
-"""What grows with the length of a run: the price of an iteration, and memory."""
+"""What grows with the length of a run or of its list: the price of an iteration, and memory."""
 
 from dataclasses import replace
+from functools import partial
 
 from bench.marks import Marks
-from bench.measure import Command, Spent, best, spend
+from bench.measure import Spent, best, interleave, spend
 from bench.programs import line
-from bench.result import Result, Rule, Wall
-from bench.scene import Scene, Stage, build
+from bench.result import Result, Rule, cpu
+from bench.scene import Scene, Stage, build, change_files
 
 FILES = 1000
 WINDOW = 20
 EARLY = 5
 LATE_WINDOWS = 4
+LISTS = (20, 200, 400, 1000)
+CAPS = (4, 19)
 
 
 def late_iterations(stage: Stage, last: int | None = None) -> list[Result]:
@@ -25,20 +28,60 @@ def late_iterations(stage: Stage, last: int | None = None) -> list[Result]:
         early += _plain_run(stage, scene, EARLY + WINDOW).windows(early_edges)
     long = _plain_run(stage, scene, last, {*early_edges, *late_edges})
     early += long.windows(early_edges)
-    agent = best([_instant(stage, scene) for _ in range(5)])
-    first, later = best(early), best(long.windows(late_edges))
-    note = f"iterations {late_edges[0]} to {last} / {EARLY} to {EARLY + WINDOW}"
+    agent = stage.instant_alone(scene)
+    note = (
+        f"plain loop, iterations {late_edges[0]} to {last} / {EARLY} to {EARLY + WINDOW}, "
+        f"{FILES} files, agent taken off"
+    )
+    later = best(long.windows(late_edges))
+    return [cpu("late_iterations", later - agent, best(early) - agent, 1.5, note)]
+
+
+def list_growth(stage: Stage) -> list[Result]:
+    """CPU of a story with a long list of stories against one with a short list.
+
+    The same few stories are run in each: the list is longer, not the run. Both runs of a
+    difference end at the cap, so start and end are the same and fall out.
+    """
+    most = LISTS[-1]
+    changes = {f"list-{size}": size for size in LISTS}
+    last = change_files("last", most, most - LISTS[0])
+    scene = build(stage.folder / "lists", FILES, changes, stage.env, last)
+    agent = line(stage.programs.instant())
+    rounds = 2 if stage.quick else 5
+    short, long = CAPS
+    names = [*changes, "last"]
+    runs = interleave(
+        rounds,
+        *(partial(stage.story_run, scene, name, agent, cap=cap) for name in names for cap in CAPS),
+    )
+    alone = stage.instant_alone(scene)
+    pairs = zip(names, runs[::2], runs[1::2], strict=True)
+    costs = {name: (more - few) / (long - short) - alone for name, few, more in pairs}
+    floor = costs[f"list-{LISTS[0]}"]
+    note = (
+        f"a list of {most} stories / of {LISTS[0]}; per story, a run of {long} minus a run of "
+        f"{short}, {FILES} files, agent taken off, best of {rounds}"
+    )
     return [
-        Result(
-            "late_iterations",
-            (later.tree - agent.tree) * 1000,
-            (first.tree - agent.tree) * 1000,
-            "ms",
-            Rule.RATIO,
-            1.5,
-            Wall((later.wall - agent.wall) * 1000, (first.wall - agent.wall) * 1000),
-            f"plain loop, {note}, {FILES} files, agent taken off",
-        )
+        cpu("list_growth", costs[f"list-{most}"], floor, 1.2, note),
+        cpu(
+            "list_growth, last stories",
+            costs["last"],
+            floor,
+            1.2,
+            f"a list of {most} stories, all ticked but the last {LISTS[0]} / of {LISTS[0]}",
+        ),
+        *(
+            cpu(
+                f"list_growth, {size} stories",
+                costs[f"list-{size}"],
+                floor,
+                None,
+                f"a list of {size} stories / of {LISTS[0]}, for comparison",
+            )
+            for size in LISTS[1:-1]
+        ),
     ]
 
 
@@ -68,7 +111,3 @@ def _plain_run(stage: Stage, scene: Scene, last: int, wanted: set[int] | None = 
     )
     spend(replace(command, on_line=marks.hear))
     return marks
-
-
-def _instant(stage: Stage, scene: Scene) -> Spent:
-    return spend(Command(stage.programs.instant(), scene.work, stage.env))

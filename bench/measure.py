@@ -29,6 +29,13 @@ class Spent:
     wall: float
     peak: float
 
+    def __sub__(self, other: "Spent") -> "Spent":
+        times = (self.tree - other.tree, self.alone - other.alone, self.wall - other.wall)
+        return Spent(*times, self.peak)
+
+    def __truediv__(self, count: int) -> "Spent":
+        return Spent(self.tree / count, self.alone / count, self.wall / count, self.peak)
+
 
 @dataclass(frozen=True)
 class Command:
@@ -41,6 +48,9 @@ class Command:
     stdout: Path | None = None
     expect: tuple[int, ...] = (0,)
     on_line: Callable[[int, bytes], None] | None = None
+    limit: float = LIMIT
+    # What the program is started through, such as `unshare`.
+    prefix: tuple[str, ...] = ()
 
 
 def spend(command: Command) -> Spent:
@@ -48,7 +58,7 @@ def spend(command: Command) -> Spent:
     with tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
         process = _start(command, errors)
-        guard = threading.Timer(LIMIT, _end, (process.pid,))
+        guard = threading.Timer(command.limit, _end, (process.pid,))
         guard.start()
         peak = _Peak(process.pid)
         try:
@@ -160,7 +170,7 @@ def _start(command: Command, errors: IO[bytes]) -> subprocess.Popen[bytes]:
         stdout = command.stdout.open("wb")
     try:
         return subprocess.Popen(
-            command.argv,
+            (*command.prefix, *command.argv),
             cwd=command.cwd,
             env=dict(command.env),
             stdin=stdin,

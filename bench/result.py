@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from bench.measure import Spent
+
 
 class Rule(Enum):
     """How a value is compared with its bar."""
@@ -61,6 +63,13 @@ class Result:
         if self.rule is Rule.GROWTH:
             return f"<= floor + {self.bar:g} {self.unit}"
         return f"<= {self.bar:g}x"
+
+
+def cpu(name: str, measured: Spent, floor: Spent, bar: float | None, note: str) -> Result:
+    """A row about CPU of the tree in milliseconds, with the wall time beside it."""
+    rule = Rule.SHOWN if bar is None else Rule.RATIO
+    wall = Wall(measured.wall * 1000, floor.wall * 1000)
+    return Result(name, measured.tree * 1000, floor.tree * 1000, "ms", rule, bar, wall, note)
 
 
 @dataclass(frozen=True)

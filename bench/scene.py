@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.marks import Marks
-from bench.measure import BenchError, Command, Spent, quiet, spend
+from bench.measure import BenchError, Command, Spent, best, quiet, spend
 from bench.programs import Programs
 
 PAST = 1_600_000_000
+# Where each variant keeps the commits of a change.
+CHECKPOINTS = {"branch": "refs/heads/ralph/", "stash": "refs/ralph/work/"}
 PROMPT = "Do the story that is described here, and nothing else.\n" * 20
 
 
@@ -35,21 +37,42 @@ class Stage:
             raise BenchError("`untildone` is not installed beside this Python: try `make test`")
         return path
 
+    @property
+    def tools(self) -> Path:
+        """Where other loops are installed."""
+        return tools_folder(self.cache)
+
     def untildone(self, scene: "Scene", *args: str, expect: tuple[int, ...] = (0,)) -> Command:
         """A command line of the program under measurement."""
         argv = (str(self.subject), *args)
         return Command(argv, scene.work, self.env, expect=expect)
 
     def story_run(
-        self, scene: "Scene", change: str, agent: str, marks: Marks | None = None
+        self,
+        scene: "Scene",
+        change: str,
+        agent: str,
+        *,
+        marks: Marks | None = None,
+        variant: str = "branch",
+        cap: int | None = None,
     ) -> Spent:
-        """Reset, run a whole change with the program, and be sure that it did its work."""
+        """Reset, run a change (or its first `cap` stories), and be sure that it did its work."""
         scene.reset()
-        args = ("run", change, "--agent-cmd", agent, "--on-complete", "keep")
-        command = self.untildone(scene, *args, *(("--json",) if marks else ()))
+        args = ["run", change, "--agent-cmd", agent, "--on-complete", "keep"]
+        args += ["--checkpoint", variant]
+        args += ["--json"] if marks else []
+        args += ["--max-iterations", str(cap)] if cap else []
+        # The cap ends a run with open stories as `stuck`, exit 3.
+        command = self.untildone(scene, *args, expect=(3,) if cap else (0,))
         spent = spend(replace(command, on_line=marks.hear if marks else None))
-        scene.expect_checkpoints(change)
+        scene.expect_checkpoints(CHECKPOINTS[variant] + change, cap or scene.changes[change])
         return spent
+
+    def instant_alone(self, scene: "Scene") -> Spent:
+        """What the instant agent costs without a loop."""
+        command = Command(self.programs.instant(), scene.work, self.env)
+        return best([spend(command) for _ in range(5)])
 
     def literal_run(
         self, scene: "Scene", change: str, agent: tuple[str, ...], marks: Marks | None = None
@@ -64,7 +87,7 @@ class Stage:
         argv = ("sh", script, change, stories, str(prompt), str(output), *agent)
         hear = marks.hear if marks else None
         spent = spend(Command(argv, scene.work, self.env, on_line=hear))
-        scene.expect_checkpoints(change)
+        scene.expect_checkpoints(CHECKPOINTS["branch"] + change, scene.changes[change])
         return spent
 
 
@@ -93,20 +116,29 @@ class Scene:
         self.git("clean", "-ffdxq")
         os.sync()  # else the first sync of the measured program pays for this copy
 
-    def expect_checkpoints(self, change: str) -> None:
-        """Complain unless every story of the change has its checkpoint commit."""
-        subjects = self.git("log", "--format=%s", f"ralph/{change}").splitlines()
+    def expect_checkpoints(self, ref: str, count: int) -> None:
+        """Complain unless every story has its checkpoint commit."""
+        subjects = self.git("log", "--format=%s", ref).splitlines()
         found = sum(line.startswith("checkpoint: ") for line in subjects)
-        if found != self.changes[change]:
-            raise BenchError(f"checkpoints on `ralph/{change}`: {found}")
+        if found != count:
+            raise BenchError(f"checkpoints on `{ref}`: {found} of {count}")
 
 
-def build(root: Path, files: int, changes: Mapping[str, int], env: Mapping[str, str]) -> Scene:
-    """Make a repository of so many files, about 20 in a folder, with changes of so many stories."""
+def build(
+    root: Path,
+    files: int,
+    changes: Mapping[str, int],
+    env: Mapping[str, str],
+    more: Mapping[str, str] | None = None,
+) -> Scene:
+    """Make a repository of so many files, about 20 in a folder, with changes of so many stories.
+
+    `more` are further files: path and text.
+    """
     scene = Scene(root, changes, env)
     scene.work.mkdir(parents=True)
     scene.git("init", "-q", "-b", "main")
-    scene.git("fast-import", "--quiet", feed=b"".join(_stream(files, changes)))
+    scene.git("fast-import", "--quiet", feed=b"".join(_stream(files, changes, more or {})))
     scene.git("reset", "-q", "--hard", "main")
     # Times in the past: else git reads files again that are as young as its index.
     for folder, _, names in os.walk(scene.work):
@@ -141,6 +173,13 @@ def cache_folder() -> Path:
     return cache
 
 
+def tools_folder(cache: Path) -> Path:
+    """Where other loops are installed, once for all runs."""
+    tools = cache / "peers"
+    tools.mkdir(exist_ok=True)
+    return tools
+
+
 @contextmanager
 def stage(*, quick: bool) -> Iterator[Stage]:
     """A stage with an empty HOME; everything but the cache is gone at the end."""
@@ -157,7 +196,20 @@ def stage(*, quick: bool) -> Iterator[Stage]:
         yield Stage(folder, cache, Programs.prepare(folder / "programs"), env, quick)
 
 
-def _stream(files: int, changes: Mapping[str, int]) -> Iterator[bytes]:
+def change_files(change: str, stories: int, ticked: int = 0) -> dict[str, str]:
+    """The files of an OpenSpec change of so many stories, the first of them ticked."""
+    tasks = "\n".join(
+        f"## {n}. Story {n}\n\n- [{'x' if n <= ticked else ' '}] {n}.1 Do it\n"
+        for n in range(1, stories + 1)
+    )
+    folder = f"openspec/changes/{change}"
+    return {
+        f"{folder}/proposal.md": f"# {change}\n\n## Why\nTo measure.\n",
+        f"{folder}/tasks.md": tasks,
+    }
+
+
+def _stream(files: int, changes: Mapping[str, int], more: Mapping[str, str]) -> Iterator[bytes]:
     """The repository as input of `git fast-import`."""
     yield b"commit refs/heads/main\ncommitter Bench <bench@example.invalid> %d +0000\n" % PAST
     yield b"data 5\nstart\n"
@@ -166,12 +218,10 @@ def _stream(files: int, changes: Mapping[str, int]) -> Iterator[bytes]:
         yield _file(path, f"file {i}\n" + "a line of ordinary text\n" * 8)
     yield _file("openspec/project.md", "# Bench\n")
     for change, stories in changes.items():
-        folder = f"openspec/changes/{change}"
-        yield _file(f"{folder}/proposal.md", f"# {change}\n\n## Why\nTo measure.\n")
-        tasks = "\n".join(
-            f"## {n}. Story {n}\n\n- [ ] {n}.1 Do it\n" for n in range(1, stories + 1)
-        )
-        yield _file(f"{folder}/tasks.md", tasks)
+        for path, text in change_files(change, stories).items():
+            yield _file(path, text)
+    for path, text in more.items():
+        yield _file(path, text)
 
 
 def _file(path: str, text: str) -> bytes:

@@ -19,6 +19,12 @@ MEMORY = Path("/dev/shm")
 ROOM = 2 << 30
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make test-full` starts every command from its file."""
+    text = "start the command from its file every time, not as a copy of a loaded process"
+    parser.addoption("--installed", action="store_true", help=text)
+
+
 def pytest_configure() -> None:
     """Work in memory where there is room: what is written is synced often."""
     if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):

@@ -113,7 +113,7 @@ class Arena:
         left = max(1.0, self.limit_s - (began - self.started))
         with self.output.open("ab") as output:
             process = subprocess.Popen(
-                [*_no_network(), *argv],
+                [*no_network(), *argv],
                 cwd=self.work,
                 env={**self.env, **(env or {})},
                 stdin=subprocess.DEVNULL,
@@ -163,7 +163,7 @@ class Arena:
         return found
 
 
-def _no_network() -> tuple[str, ...]:
+def no_network() -> tuple[str, ...]:
     """A prefix that takes the network away, where the machine allows it."""
     prefix = ("unshare", "-n", "--")
     if shutil.which("unshare") is None:

@@ -15,7 +15,7 @@ from bench.outcomes.loops import ralph_loop, ralph_starter, ralph_tui, ralphify,
 from bench.outcomes.loops.base import CannotRun, Loop
 from bench.outcomes.loops.untildone import Untildone
 from bench.outcomes.score import Score, score
-from bench.scene import cache_folder
+from bench.scene import cache_folder, tools_folder
 
 LOOPS: dict[str, Loop] = {
     loop.name: loop
@@ -65,8 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(loop: Loop, seed: int, count: int, keep: Path | None = None) -> table.Row:
     """One loop, one seed, from an empty folder to its row."""
-    tools = cache_folder() / "peers"
-    tools.mkdir(exist_ok=True)
+    tools = tools_folder(cache_folder())
     with tempfile.TemporaryDirectory(prefix="untildone-outcomes-") as name:
         arena = Arena(Path(name) / "arena", plan.draw(seed, count), tools)
         try:

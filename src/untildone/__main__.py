@@ -14,7 +14,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.write(f"untildone {__version__}\n")
         return 0
     if args in (["--help"], ["-h"]):
-        from untildone.interfaces.cli.overview import overview
+        from untildone.interfaces.cli.command_table import overview
 
         sys.stdout.write(overview())
         return 0
@@ -22,9 +22,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     import gc
 
+    gc.set_threshold(_FEWER_COLLECTIONS)  # before the imports: they make most of the objects
     from untildone.interfaces.cli.main import main as cli
 
-    gc.set_threshold(_FEWER_COLLECTIONS)
     return cli(args)
 
 

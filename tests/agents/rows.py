@@ -10,16 +10,18 @@ from tests.agents.install import EVERY_PUSH
 from tests.agents.programs import PROGRAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from tests.modelserver.script import Day
 
 WITHOUT_TOOLS = ("aider",)
 
 
-def for_programs(names: Iterable[str]) -> pytest.MarkDecorator:
+def for_programs(
+    names: Iterable[str], on_push: Collection[str] = EVERY_PUSH
+) -> pytest.MarkDecorator:
     """Runs a test once for each program."""
-    marks = {name: () if name in EVERY_PUSH else (pytest.mark.full,) for name in names}
+    marks = {name: () if name in on_push else (pytest.mark.full,) for name in names}
     rows = [pytest.param(name, marks=marks[name]) for name in marks]
     return pytest.mark.parametrize("name", rows)
 
@@ -30,4 +32,5 @@ def programs_that_give_up_on(day: Day) -> pytest.MarkDecorator:
 
 
 every_program = for_programs(PROGRAMS)
+every_program_in_time = for_programs(PROGRAMS, on_push=("claude", "codex"))
 programs_with_tools = for_programs(name for name in PROGRAMS if name not in WITHOUT_TOOLS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.agents.rows import every_program, programs_that_give_up_on
+from tests.agents.rows import every_program, every_program_in_time, programs_that_give_up_on
 from tests.modelserver.script import Day
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_a_cut_stream_is_waited_out(make_scene: MakeScene, name: str) -> None:
     check_waited_out(make_scene(name, Day.CUT), Day.CUT, "overloaded")
 
 
-@every_program
+@every_program_in_time
 def test_a_model_that_never_answers_is_waited_out(make_scene: MakeScene, name: str) -> None:
     check_waited_out(make_scene(name, Day.HANG), Day.HANG, "hung")
 

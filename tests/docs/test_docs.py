@@ -15,8 +15,8 @@ import pytest
 from tests.docs.pages import DOCS, PAGES, ROOT, made, schema
 from untildone.adapters.stories.checklists import checklist
 from untildone.domain.agents.agent import Kind, Trouble
+from untildone.interfaces.cli.command_table import COMMANDS
 from untildone.interfaces.cli.init import configuration
-from untildone.interfaces.cli.overview import COMMANDS
 from untildone.settings.settings import PROGRAMS, SETTINGS
 
 README = ROOT / "README.md"
@@ -222,7 +222,7 @@ def test_lines_that_the_page_calls_tasks_are_tasks() -> None:
 
 def test_readme_and_architecture_are_short() -> None:
     assert len(text_of(README).splitlines()) < 150
-    assert len(text_of(ROOT / "ARCHITECTURE.md").splitlines()) < 90
+    assert len(text_of(ROOT / "ARCHITECTURE.md").splitlines()) < 100
 
 
 def test_readme_names_every_command() -> None:

@@ -1,11 +1,13 @@
 """Which story comes next."""
 
+from itertools import product
+
 import pytest
 from msgspec.structs import replace
 
 from tests.fakes.plans import book, story
 from untildone.domain.errors import StoriesError
-from untildone.domain.stories.story import Remark, Story, StoryBook, Task, Unread, checked
+from untildone.domain.stories.story import Remark, Story, StoryBook, Task, checked
 
 ONE, TWO, THREE = story(1), story(2), story(3)
 TICKED = story(1, done=True)
@@ -200,22 +202,37 @@ def test_done_and_counts() -> None:
     assert (book().total, book().complete) == (0, 0)
 
 
-def test_unread_tasks_are_made_once_and_only_when_one_is_looked_at() -> None:
-    made: list[str] = []
+ORDERS = {
+    "as they stand": (ONE, TWO, THREE),
+    "by priority": (urgent(ONE, 3), urgent(TWO, 2), urgent(THREE, 1)),
+    "by rank": (ONE, ranked(TWO, 2), ranked(THREE, 1)),
+}
 
-    def make(text: str, line: int) -> tuple[Task, ...]:
-        made.append(text)
-        return (Task("1.1", text, done=True, line=line), Task("1.2", text, done=False, line=line))
 
-    tasks = Unread(make, "some text", 7, total=2, complete=1)
-    unread = Story("1", "One", tasks, line=6)
-    assert (len(tasks), unread.complete, unread.done, book(unread).total) == (2, 1, False, 2)
-    assert made == []
-    same = make("some text", 7)
-    assert (tuple(tasks), tasks[0], tasks[1:]) == (same, same[0], same[1:])
-    assert unread == Story("1", "One", same, line=6)
-    assert tasks == Unread(make, "some text", 7, total=2, complete=1)
-    assert (hash(unread), repr(tasks)) == (hash(replace(unread, tasks=same)), repr(same))
-    assert made == ["some text"] * 2
-    assert tasks != Unread(make, "other text", 7, total=2, complete=1)
-    assert tasks == Unread(lambda text, line: make("some text", 7), "", 0, total=2, complete=1)
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("done", list(product([True, False], repeat=3)))
+@pytest.mark.parametrize("was", list(product([True, False], repeat=3)))
+@pytest.mark.parametrize("stories", ORDERS.values(), ids=ORDERS)
+def test_a_book_with_other_states_is_as_one_that_was_made_so(
+    stories: tuple[Story, ...], was: tuple[bool, ...], done: tuple[bool, ...], asked: bool
+) -> None:
+    before = book(*map(ticked, stories, was))
+    if asked:
+        before.next_story(NONE)
+    changed = {at: ticked(stories[at], now) for at, now in enumerate(done) if now is not was[at]}
+    after = before.with_states(changed)
+    fresh = book(*map(ticked, stories, done))
+    assert after == fresh
+    assert (after.total, after.complete) == (fresh.total, fresh.complete)
+    assert after.open_stories(NONE) == fresh.open_stories(NONE)
+    for finished in (NONE, FINISHED):
+        assert after.open_stories(finished) == fresh.open_stories(finished)
+        assert after.next_story(finished) == fresh.next_story(finished)
+    assert [after.find(story.key) for story in stories] == list(fresh.stories)
+    assert [story.done for story in before.stories] == list(was)
+    same = [at for at in range(3) if at not in changed]
+    assert all(after.stories[at] is before.stories[at] for at in same)
+
+
+def ticked(of: Story, done: bool) -> Story:
+    return replace(of, tasks=tuple(replace(task, done=done) for task in of.tasks))

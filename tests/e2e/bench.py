@@ -118,6 +118,10 @@ class Bench:
         """Whether a ref or object exists."""
         return bool(self.git("rev-parse", "-q", "--verify", name, ok=False))
 
+    def contains(self, ref: str, commit: str) -> bool:
+        """Whether a commit can be reached from a ref."""
+        return bool(self.git("for-each-ref", f"--contains={commit}", ref, ok=False))
+
     def refs(self, under: str = "") -> dict[str, str]:
         """All refs (below a prefix) with their hashes."""
         lines = self.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()

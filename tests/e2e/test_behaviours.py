@@ -141,6 +141,7 @@ def test_a_question_parks_the_story_until_it_is_answered(stage: Stage) -> None:
     assert played.outcomes()[-1] == "complete"
 
 
+@pytest.mark.full
 def test_eight_stories_with_every_habit() -> None:
     argv = [sys.executable, "-m", "bench", "outcomes", "--quick"]
     done = subprocess.run(argv, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)

@@ -86,7 +86,7 @@ def test_a_check_that_misbehaves_fails_and_leaves_nothing(bench: Bench, how: str
     daemon = [sys.executable, "-IS", "-c", "import time; time.sleep(600)", f"child-of:{bench.root}"]
     check = MISBEHAVING[how].replace("@DAEMON@", f"{shlex.join(daemon)} </dev/null >/dev/null 2>&1")
     bench.plan({}, default=DONE)
-    flags = ["--verify", check, "--max-retries", "0", "--verify-timeout", "0.03"]
+    flags = ["--verify", check, "--max-retries", "0", "--verify-timeout", "0.01"]
     result = bench.loop(*flags).ok(3)
     assert result.outcomes() == ["verify_failed"]
     reason = result.one("iteration_ended")["reason"]

@@ -32,8 +32,14 @@ def claude(bench: Bench) -> Bench:
     [
         ("rate_limit", 429, "API Error: Request rejected (429)", "rate_limited"),
         ("overloaded", 529, "API Error: 529 Overloaded", "overloaded"),
-        ("server_error", 500, "API Error: 500 Internal server error", "overloaded"),
-        ("unknown", None, "API Error: Connection dropped (ECONNRESET)", "overloaded"),
+        pytest.param(
+            *("server_error", 500, "API Error: 500 Internal server error", "overloaded"),
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            *("unknown", None, "API Error: Connection dropped (ECONNRESET)", "overloaded"),
+            marks=pytest.mark.full,
+        ),
         ("billing_error", 400, "Credit balance is too low", "quota_exhausted"),
     ],
 )
@@ -157,7 +163,7 @@ def test_a_retry_goes_on_with_the_conversation_if_asked(claude: Bench) -> None:
 
 
 def test_a_restart_in_mid_wait_goes_on_waiting(claude: Bench) -> None:
-    claude.plan({1: [["limit", 6]]})
+    claude.plan({1: [["limit", 4]]})
     live = claude.begin(*ONCE)
     until = live.wait_event("waiting")["until"]
     live.signal(signal.SIGKILL)
@@ -188,3 +194,20 @@ def test_permissions_and_sandbox_are_said_first(claude: Bench) -> None:
     assert "sandbox: off" in line
     assert "acceptEdits" in claude.calls()[0].argv
     assert "--dangerously-skip-permissions" not in claude.calls()[0].argv
+
+
+def test_rate_limit_is_waited_for_and_is_no_attempt(bench: Bench) -> None:
+    bench.install_claude()
+    bench.only_stories(1)
+    bench.plan({1: [["limit", 2]]})
+    live = bench.begin("--agent", "claude", "--max-retries", "0")
+    waiting = live.wait_event("waiting")
+    assert datetime.fromisoformat(waiting["until"]).tzinfo is not None
+    assert waiting["why"]
+    assert bench.state()["status"] == "running"
+    result = live.wait().ok()
+    assert len(bench.calls()) == 2
+    assert bench.calls()[1].stdin == bench.calls()[0].stdin
+    assert {event["attempt"] for event in result.named("iteration_started")} == {1}
+    assert result.named("error") == []
+    assert bench.state()["status"] == "done"

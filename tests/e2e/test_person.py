@@ -190,7 +190,7 @@ def test_on_fail_skip_goes_on_with_the_others(bench: Bench) -> None:
     bench.plan({1: fails("no net"), 2: fails("no net")})
     ended = bench.loop("--on-fail", "skip", "--max-retries", "1").ok(3)
     assert stories_called(bench) == ["1", "1", "2", "3"]
-    assert errors(ended) == ["1: Story 1 has no retry left and was passed over"]
+    assert errors(ended) == ["1: Story 1 has no retry left and was skipped"]
     assert parked(bench) == [("1", "failed", "no net")]
     bench.run("resume", "demo", "--json").ok()  # tries again what the loop gave up
     assert stories_called(bench)[4:] == ["1"]

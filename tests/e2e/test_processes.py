@@ -142,3 +142,9 @@ def test_none_outlives_a_killed_loop_with_a_sandbox(bench: Bench) -> None:
     bench.plan()
     result = bench.run(*RESUME).ok()
     assert "left running" not in result.stderr
+
+
+def test_stubborn_children_do_not_outlive_a_good_attempt(bench: Bench) -> None:
+    bench.plan({1: [["child", "stubborn"], ["say", COMPLETE]]})
+    bench.loop().ok()
+    assert bench.processes() == []

@@ -126,9 +126,9 @@ def test_an_agent_that_works_in_silence_outlives_the_idle_limit_a_sleeper_does_n
     bench: Bench,
 ) -> None:
     bench.only_stories(1)
-    busy = f"{sys.executable} -IS -c 'import time\nwhile time.process_time() < 4: pass'"
+    busy = f"{sys.executable} -IS -c 'import time\nwhile time.process_time() < 2.5: pass'"
     bench.plan({1: [["sleep", 60]], 2: [["sh", busy], *DONE]})
-    done = bench.loop("--idle-timeout", "0.03").ok()
+    done = bench.loop("--idle-timeout", "0.015").ok()
     assert done.outcomes() == ["idle_timeout", "complete"]
 
 

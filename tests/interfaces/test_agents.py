@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from tests.e2e.bench import Bench, new_bench
 from untildone.commands import agents as wiring
 from untildone.interfaces.cli.main import cli
 from untildone.settings.settings import PROGRAMS
 from untildone.wiring.agents import known_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from tests.e2e.bench import Bench
     from tests.e2e.command import Json, Result
 
 pytestmark = pytest.mark.e2e
@@ -26,12 +26,10 @@ VERSION = "#!/bin/sh\necho '{0}'\n"
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench(bench: Bench) -> Bench:
     """A machine without any agent: on PATH are git and what the test puts there."""
-    made = new_bench()
-    (made.bin / "git").symlink_to(shutil.which("git") or "/usr/bin/git")
-    yield made
-    made.close()
+    (bench.bin / "git").symlink_to(shutil.which("git") or "/usr/bin/git")
+    return bench
 
 
 def ask(

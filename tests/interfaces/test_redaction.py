@@ -1,4 +1,4 @@
-"""What looks like a secret is blotted out, and nothing else is touched."""
+"""What looks like a secret is redacted, and nothing else is touched."""
 
 import pytest
 
@@ -23,7 +23,7 @@ AWS = "AKIA" + "Q3" * 8
         ("the value of the environment: t0p-s3cret-value", "t0p-s3cret-value"),
     ],
 )
-def test_secrets_are_blotted_out_at_their_length(text: str, secret: str) -> None:
+def test_secrets_are_redacted_at_their_length(text: str, secret: str) -> None:
     hide = redactor({"MY_TOKEN": "t0p-s3cret-value", "HOME": "/home/ada"})
     assert hide(text.encode()).decode() == text.replace(secret, "*" * len(secret))
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.plans import NOW, PLAIN, PLAN, at
-from untildone.commands.run_account import Size, Stored, Told
+from untildone.commands.run_account import RunAccount, Size, Stored
 from untildone.domain.agents.agent import Usage
 from untildone.domain.reporting.account import Account, Call, CheckRun, Pause, StoryAccount
 from untildone.domain.run.run import Plan, Run, Status
@@ -85,7 +85,7 @@ def call(n: int, story: str = "1", *, seconds: float = 60, **changes: object) ->
     return replace(made, **changes)
 
 
-def told(*calls: Call, plan: Plan = PLAN, **changes: object) -> Told:
+def summary(*calls: Call, plan: Plan = PLAN, **changes: object) -> RunAccount:
     """A run with these calls, a story for each key."""
     groups: dict[tuple[str, str], list[Call]] = {}
     for each in calls:
@@ -99,7 +99,7 @@ def told(*calls: Call, plan: Plan = PLAN, **changes: object) -> Told:
     run = Run(plan, NOW, Status.DONE)
     sizes = {("base", each.tip): Size(1, each.n, 2) for each in calls}
     stored = (Stored("journal", ".git/untildone/runs/r1", "untildone logs demo"),)
-    return replace(Told(run, found, False, {}, sizes, stored), **changes)
+    return replace(RunAccount(run, found, False, {}, sizes, stored), **changes)
 
 
 def proven(*, passed: bool = True) -> tuple[CheckRun, ...]:
@@ -116,7 +116,7 @@ def widths(text: str, title: str) -> list[tuple[str, float]]:
 
 def test_bars_are_as_long_as_what_they_stand_for() -> None:
     lost = call(2, "2", saved_ref="ref", tip="", seconds=30, outcome="failed")
-    text = html(page(told(call(1), lost, call(3, "2", seconds=15), call(4, "3", settled=False))))
+    text = html(page(summary(call(1), lost, call(3, "2", seconds=15), call(4, "3", settled=False))))
     parsed(text)
     time_bars = widths(text, "Time of the agent")
     assert [kind for kind, _ in time_bars] == ["kept", "failed", "kept", "open"]
@@ -135,7 +135,7 @@ def test_bars_are_as_long_as_what_they_stand_for() -> None:
 def test_the_check_plot_is_on_the_time_of_the_run() -> None:
     good = call(1, checks=proven(), proven=True)
     bad = call(2, "2", checks=(replace(proven(passed=False)[0], started=at(250), ended=at(260)),))
-    text = html(page(told(good, bad)))
+    text = html(page(summary(good, bad)))
     marks = widths(text, "Checks over the time")
     assert [kind for kind, _ in marks] == ["kept", "failed"]
     assert marks[0][1] == pytest.approx(svg.LENGTH * 10 / 260, abs=0.01)
@@ -144,7 +144,7 @@ def test_the_check_plot_is_on_the_time_of_the_run() -> None:
 def test_figures_are_per_verified_story_and_name_what_is_not_verified() -> None:
     good = call(1, checks=proven(), proven=True)
     lost = call(2, saved_ref="ref", tip="", outcome="failed", reason="why not")
-    found = told(good, lost)
+    found = summary(good, lost)
     text = markdown(page(found))
     assert "| per verified story | 3020 tokens, $0.0300, 2m 00s of the agent |" in text
     assert "| wasted | 1 of 2 calls were put back or ended at a limit |" in text
@@ -152,13 +152,13 @@ def test_figures_are_per_verified_story_and_name_what_is_not_verified() -> None:
     more = replace(found.account, stories=(*found.account.stories, unproven))
     text = markdown(page(replace(found, account=more)))
     assert "| done without a check | 1: by the agent's word alone, not counted above |" in text
-    none = markdown(page(told(lost)))
+    none = markdown(page(summary(lost)))
     assert "| per verified story | no story was verified by a check |" in none
     assert "No check ran" in none
 
 
 def test_what_git_does_not_have_any_more_is_unknown() -> None:
-    text = markdown(page(told(call(1), sizes={})))
+    text = markdown(page(summary(call(1), sizes={})))
     assert "| kept changes | unknown |" in text
 
 
@@ -167,7 +167,7 @@ def test_hostile_text_is_text(plan: Plan) -> None:
     check = CheckRun(HOSTILE, HOSTILE, at(1), at(2), passed=False, reason=HOSTILE)
     bad = call(1, reason=HOSTILE, agent=HOSTILE, checks=(check,), key=(HOSTILE, HOSTILE))
     bad = replace(bad, saved_ref=HOSTILE, outcome=HOSTILE)
-    found = told(bad, plan=replace(plan, change_id=HOSTILE, verify=(HOSTILE,)))
+    found = summary(bad, plan=replace(plan, change_id=HOSTILE, verify=(HOSTILE,)))
     run = replace(found.run, error=HOSTILE, parked={("1", "x"): Parked(Why.FAILED, HOSTILE, NOW)})
     pauses = (Pause(NOW, at(1), HOSTILE),)
     found = replace(found, run=run, account=replace(found.account, pauses=pauses))
@@ -205,7 +205,7 @@ def test_five_thousand_iterations_fit_on_a_page_in_seconds() -> None:
         for n in range(5000)
     ]
     began = time.process_time()
-    made = page(told(*calls))
+    made = page(summary(*calls))
     text, shown = html(made), markdown(made)
     assert time.process_time() - began < 5
     assert len(text) < 400_000

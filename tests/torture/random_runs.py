@@ -1,8 +1,9 @@
 """Random agents and random faults: whatever the two do together, nothing is lost.
 
-`make torture` runs 1,000 cases with a new seed, which it prints; `make check` the same 50 always.
-An agent edits, deletes and renames, plays tricks with git and promises what it likes; the loop, or
-a git command of the loop's, is killed somewhere. Then a new process ends the run.
+`make torture` runs 1,000 cases with a new seed, which it prints; `make check` plays the same 15
+always, `make test-full` the same 50. An agent edits, deletes and renames, plays tricks with git and
+promises what it likes; the loop, or a git command of the loop's, is killed somewhere. Then a new
+process ends the run.
 """
 
 import argparse

@@ -8,8 +8,10 @@ from tests.torture.scene import Fault
 pytestmark = pytest.mark.e2e
 
 
-# In parts, so that two workers share them.
-@pytest.mark.parametrize("part", range(10))
+# In parts, so that all workers share them.
+@pytest.mark.parametrize(
+    "part", [*range(3), *(pytest.param(n, marks=pytest.mark.full) for n in range(3, 10))]
+)
 def test_nothing_is_lost_whatever_agent_and_faults_do(part: int) -> None:
     assert explore(cases=5, seed_value=part) == (5, [])
 

@@ -43,6 +43,11 @@ class RalphTui(Loop):
         """From npm, and bun beside it."""
         npm(tools, "ralph-tui", f"ralph-tui@{self.version}", f"bun@{self.bun}")
 
+    def program(self, tools: Path) -> tuple[str, ...]:
+        """Its script, run by bun."""
+        modules = tools / "ralph-tui" / "node_modules"
+        return (str(modules / ".bin" / "bun"), str(modules / "ralph-tui" / "dist" / "cli.js"))
+
     def prepare(self, arena: Arena) -> None:
         """User stories in JSON; with autoCommit the loop commits after each task."""
         arena.write(STORIES, project.prd_json(arena.stories))
@@ -51,10 +56,8 @@ class RalphTui(Loop):
 
     def play(self, arena: Arena) -> Ending:
         """One run."""
-        modules = arena.tools / "ralph-tui" / "node_modules"
-        bun, program = modules / ".bin" / "bun", modules / "ralph-tui" / "dist" / "cli.js"
         most = str(4 * len(arena.stories))
-        return arena.run(str(bun), str(program), *self.flags, "--iterations", most)
+        return arena.run(*self.program(arena.tools), *self.flags, "--iterations", most)
 
     def claimed(self, arena: Arena) -> set[str]:
         """The stories that pass, by its file."""

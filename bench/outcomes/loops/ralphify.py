@@ -33,6 +33,10 @@ class Ralphify(Loop):
         """From PyPI."""
         pip(tools, "ralphify", f"ralphify=={self.version}")
 
+    def program(self, tools: Path) -> tuple[str, ...]:
+        """The script that pip makes."""
+        return (str(tools / "ralphify" / "bin" / "ralph"),)
+
     def prepare(self, arena: Arena) -> None:
         """A checklist and a prompt about all of it; the agent ticks and commits."""
         arena.write(TASKS, project.checklist(arena.stories))
@@ -41,9 +45,9 @@ class Ralphify(Loop):
 
     def play(self, arena: Arena) -> Ending:
         """One run."""
-        program = str(arena.tools / "ralphify" / "bin" / "ralph")
         times = str(2 * len(arena.stories))
-        return arena.run(program, "run", "-n", times, "--timeout", "6", "work")
+        argv = (*self.program(arena.tools), "run", "-n", times, "--timeout", "6", "work")
+        return arena.run(*argv)
 
     def claimed(self, arena: Arena) -> set[str]:
         """The ticked boxes."""

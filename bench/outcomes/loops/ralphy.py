@@ -21,6 +21,10 @@ class Ralphy(Loop):
         """From npm; its binaries are in the package."""
         npm(tools, "ralphy", f"ralphy-cli@{self.version}")
 
+    def program(self, tools: Path) -> tuple[str, ...]:
+        """The shim that npm makes."""
+        return (str(tools / "ralphy" / "node_modules" / ".bin" / "ralphy"),)
+
     def prepare(self, arena: Arena) -> None:
         """A checklist; its prompt asks for a commit, the boxes are its own."""
         arena.write(TASKS, project.checklist(arena.stories))
@@ -28,8 +32,7 @@ class Ralphy(Loop):
 
     def play(self, arena: Arena) -> Ending:
         """One run."""
-        program = arena.tools / "ralphy" / "node_modules" / ".bin" / "ralphy"
-        return arena.run(str(program), *self.flags)
+        return arena.run(*self.program(arena.tools), *self.flags)
 
     def claimed(self, arena: Arena) -> set[str]:
         """The ticked boxes."""

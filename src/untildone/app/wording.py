@@ -9,8 +9,8 @@ from untildone.domain.stories.parking import Why
 STATE_OF = {
     Why.QUESTION: "waits for an answer",
     Why.MARKED: "is marked as one that waits for an answer",
-    Why.FAILED: "has no retry left and was passed over",
-    Why.STUCK: "made no progress and was passed over",
+    Why.FAILED: "has no retry left and was skipped",
+    Why.STUCK: "made no progress and was skipped",
     Why.SKIPPED: "was skipped on request",
 }
 

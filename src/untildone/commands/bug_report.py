@@ -1,4 +1,4 @@
-"""A recorded run in one file, to be sent with a question: secrets are blotted out."""
+"""A recorded run in one file, to be sent with a question: secrets are redacted."""
 
 import io
 import json
@@ -20,9 +20,11 @@ MOST_BYTES = 50 * 1024 * 1024
 FOLDERS = ("", "logs")
 
 
-def bundle(repository: Repository, run: Run, target: Path) -> list[str]:
+def bundle(repository: Repository, run_id: str, target: Path) -> list[str]:
     """Write the bundle; returns what it holds and what was left out, a line each."""
-    hide = redactor(os.environ)
+    run, hide = repository.replay(run_id), redactor(os.environ)
+    if run is None:
+        raise UserError(f"The journal of the run is empty: {run_id}", hint="untildone status")
     rows: list[str] = []
     try:
         # Private, and never over something that is there.

@@ -16,7 +16,7 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.commands.plan import Wanted
-from untildone.commands.run import Driver, Ended, start
+from untildone.commands.run import Ended, LoopProcess, start
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Run
@@ -52,9 +52,9 @@ def project(keep: Path | None, *, fast: bool) -> Iterator[Repository]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def play(driver: Driver, on_complete: str) -> Ended:
+def play(process: LoopProcess, on_complete: str) -> Ended:
     """`untildone run` with flags; the person's own settings stay out of it."""
-    place = driver.repository.place
+    place = process.repository.place
     flags: dict[str, object] = {
         "agent": "scripted",
         "script": str(place.git_dir / SCRIPT),
@@ -62,7 +62,7 @@ def play(driver: Driver, on_complete: str) -> Ended:
         "on_complete": on_complete,
     }
     nobody = {"HOME": str(place.git_dir), "XDG_CONFIG_HOME": str(place.git_dir)}
-    return start(driver, load(place.top, nobody, flags), flags, Wanted(CHANGE))
+    return start(process, load(place.top, nobody, flags), flags, Wanted(CHANGE))
 
 
 def summary(repository: Repository, run: Run) -> Summary:

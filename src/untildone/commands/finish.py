@@ -1,7 +1,7 @@
 """After the loop: the completion choice, the word of the person, everything back as it was."""
 
 from untildone.adapters.git.own_worktree import user_of
-from untildone.commands.run import Driver, Ended
+from untildone.commands.run import Ended, LoopProcess
 from untildone.domain.errors import UserError
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Choice, Run, Stop, StopHow
@@ -10,61 +10,61 @@ from untildone.wiring.repository import at
 from untildone.wiring.worktrees import user_place
 
 
-def finish(driver: Driver, run: Run, choice: Choice) -> Ended:
+def finish(process: LoopProcess, run: Run, choice: Choice) -> Ended:
     """The completion choice after the fact."""
-    driver.take_over(run.plan.change_id)
+    process.take_over(run.plan.change_id)
     if run.plan.checkpoint == "worktree" and run.closed and run.choice is choice:
         from untildone.commands.leftovers import remove_worktrees
 
         # Carried out, by us or by one that died before it could say so, or remove everything.
-        for said in remove_worktrees(driver.repository):
-            driver.warn(said)
+        for said in remove_worktrees(process.repository):
+            process.warn(said)
         return Ended(0, run)
     if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
         raise UserError(
             f"The run of `{run.plan.change_id}` was already ended",
             hint=f"untildone restore {run.plan.change_id}",
         )
-    loop = driver.recovered(run)
-    driver.refuse_cut_short(loop.run)
+    loop = process.recovered(run)
+    process.refuse_cut_short(loop.run)
     if not loop.run.ended:
         loop.record(f.StopRequested(Stop(StopHow.NOW)))
-        driver.drive(loop)
+        process.drive(loop)
     loop.record(f.ChoiceMade(choice))
-    return driver.drive(loop)
+    return process.drive(loop)
 
 
-def person_done(driver: Driver, run: Run) -> Ended:
+def person_done(process: LoopProcess, run: Run) -> Ended:
     """The person's word for a run whose process is gone."""
-    driver.take_over(run.plan.change_id)
+    process.take_over(run.plan.change_id)
     if run.closed:
         raise UserError(
             f"The run of `{run.plan.change_id}` has already ended", hint="untildone status"
         )
-    loop = driver.recovered(run)
+    loop = process.recovered(run)
     if not loop.run.ended:
         loop.record(f.StopRequested(Stop(StopHow.NOW)))
-        driver.drive(loop)
+        process.drive(loop)
     loop.record(f.PersonDone())
-    return driver.drive(loop)
+    return process.drive(loop)
 
 
-def restore(driver: Driver, run: Run) -> tuple[str, ...]:
+def restore(process: LoopProcess, run: Run) -> tuple[str, ...]:
     """Everything back as it was before the run; returns where the present state is stored."""
     from untildone.adapters.checkpoints.stash import remove_traces
     from untildone.adapters.checkpoints.worktree import WorktreeCheckpoint
 
-    driver.take_over(run.plan.change_id)
-    if user_of(driver.repository.place) and run.choice is Choice.CLEANUP:
-        run = _after_cleanup(driver, run)
-    repo = driver.repository
-    run = _settled(driver, run)
+    process.take_over(run.plan.change_id)
+    if user_of(process.repository.place) and run.choice is Choice.CLEANUP:
+        run = _after_cleanup(process, run)
+    repo = process.repository
+    run = _settled(process, run)
     if run.origin is None:
         raise UserError(
             "This run never touched anything; there is nothing to restore",
             hint="untildone status",
         )
-    loop = driver.loop(run, run.origin)
+    loop = process.loop(run, run.origin)
     workspace = loop.ports.checkpoint
     if isinstance(workspace, WorktreeCheckpoint):
         stored = workspace.discard()
@@ -75,28 +75,28 @@ def restore(driver: Driver, run: Run) -> tuple[str, ...]:
         remove_traces(repo.git(), run.plan.change_id, run.plan.run_id)
     if not run.abandoned:
         loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
-    driver.remove_worktree(loop.run)
+    process.remove_worktree(loop.run)
     return stored
 
 
-def _settled(driver: Driver, run: Run) -> Run:
+def _settled(process: LoopProcess, run: Run) -> Run:
     """An attempt that was cut short is put back first: it may have moved more than files."""
-    loop = driver.recovered(run)
+    loop = process.recovered(run)
     if any(lane.iteration for lane in loop.run.lanes) and not loop.run.ended:
         loop.record(f.StopRequested(Stop(StopHow.NOW)))
-        driver.drive(loop)
-        driver.caught_up = (
+        process.drive(loop)
+        process.caught_up = (
             "The attempt that was cut short was saved and put back; nothing else was changed."
         )
     return loop.run
 
 
-def _after_cleanup(driver: Driver, run: Run) -> Run:
+def _after_cleanup(process: LoopProcess, run: Run) -> Run:
     """A cleanup that was cut short has touched the user's own worktree: on from there."""
-    user = user_place(driver.repository.place)
+    user = user_place(process.repository.place)
     assert user is not None
-    driver.finish_closing(run)
-    driver.repository.lock.release()
-    driver.repository = at(user)
-    driver.take_over(run.plan.change_id)
-    return driver.repository.needed(run.plan.change_id)
+    process.finish_closing(run)
+    process.repository.lock.release()
+    process.repository = at(user)
+    process.take_over(run.plan.change_id)
+    return process.repository.needed(run.plan.change_id)

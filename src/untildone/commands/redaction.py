@@ -1,4 +1,4 @@
-"""Secrets blotted out, byte for byte, so that everything else stays where it was."""
+"""Secrets redacted, byte for byte, so that everything else stays where it was."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ _SHAPES = (
 
 
 def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
-    """A function that blots out what looks like a secret, and the secrets of this environment."""
+    """A function that redacts what looks like a secret, and the secrets of this environment."""
     known = {
         value.encode("utf-8", "surrogateescape")
         for name, value in environ.items()
@@ -39,13 +39,13 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
         lower = data.lower()
         for words, shape in shapes:
             if any(word in lower for word in words):
-                data = shape.sub(_blot, data)
+                data = shape.sub(_hidden, data)
         return data
 
     return redacted
 
 
-def _blot(found: re.Match[bytes]) -> bytes:
+def _hidden(found: re.Match[bytes]) -> bytes:
     group = "hide" if "hide" in found.re.groupindex else 0
     start, end = found.start(group) - found.start(), found.end(group) - found.start()
     return found[0][:start] + b"*" * (end - start) + found[0][end:]

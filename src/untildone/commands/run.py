@@ -4,7 +4,7 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
@@ -22,7 +22,7 @@ from untildone.app.bus import Bus, Observer
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
-from untildone.commands.control import for_people, live, post
+from untildone.commands.control import live, post, refuse_agent
 from untildone.commands.plan import Prepared, Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
     Asking,
@@ -54,6 +54,7 @@ from untildone.wiring.worktrees import move_out, remove_worktree, worktree_runni
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 PAUSED = "waiting_budget"
 ANSWER_WAIT_S = 15.0
+Flags = dict[str, object]
 
 
 class Ended(Struct, frozen=True):
@@ -64,7 +65,7 @@ class Ended(Struct, frozen=True):
     message: str = ""
 
 
-class Driver(Struct):
+class LoopProcess(Struct):
     """One process driving one run.
 
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
@@ -215,7 +216,7 @@ class Driver(Struct):
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file(shown.plan.run_id)
-        state.adopt_foreign(views.KNOWN_FIELDS)
+        state.keep_unknown_fields(views.KNOWN_FIELDS)
         state.write(views.state(shown, *this_process()), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end
             loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))
@@ -225,61 +226,61 @@ class Driver(Struct):
 # -- run ---------------------------------------------------------------------------------------
 
 
-def start(driver: Driver, settings: Settings, flags: dict[str, object], wanted: Wanted) -> Ended:
+def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted) -> Ended:
     """Start a run, or go on with the one of this branch."""
-    change = pick_change(driver.repository, wanted)
-    driver.repository = repo = worktree_running(driver.repository, change)
-    driver.take_over(change)
+    change = pick_change(process.repository, wanted)
+    process.repository = repo = worktree_running(process.repository, change)
+    process.take_over(change)
     newest = repo.latest()
-    if driver.finish_closing(newest):
+    if process.finish_closing(newest):
         newest = repo.latest()
     branch = branch_of_run(repo, newest)
     if goes_on(repo, branch, change):
-        return _go_on(driver, run_of_branch(repo, newest, change, wanted.task), settings, flags)
+        return _go_on(process, run_of_branch(repo, newest, change, wanted.task), settings, flags)
     refuse_unfinished(repo, newest, branch)
-    driver.end_leftovers(newest)
-    asking = Asking(driver.at_terminal, repo.inbox.signalled)
+    process.end_leftovers(newest)
+    asking = Asking(process.at_terminal, repo.inbox.signalled)
     found = ready(repo, settings, wanted, change, asking)
     if found.idle:
         return Ended(0, None, found.idle)
-    if stopped := _signalled_early(driver):
+    if stopped := _signalled_early(process):
         return stopped
     if found.prepared.plan.checkpoint == "worktree":
-        _move_out(driver, found)
-    return _begin(driver, found.prepared, found.origin)
+        _move_out(process, found)
+    return _begin(process, found.prepared, found.origin)
 
 
-def _move_out(driver: Driver, found: Ready) -> None:
+def _move_out(process: LoopProcess, found: Ready) -> None:
     from untildone.commands.leftovers import remove_worktrees
 
-    repo, plan = driver.repository, found.prepared.plan
+    repo, plan = process.repository, found.prepared.plan
     for said in remove_worktrees(repo):
-        driver.warn(said)
-    driver.repository = move_out(repo, plan.change_id, found.origin)
-    driver.take_over(plan.change_id)
+        process.warn(said)
+    process.repository = move_out(repo, plan.change_id, found.origin)
+    process.take_over(plan.change_id)
     repo.lock.release()  # not before: a worktree without a loop would be a leftover
 
 
-def _signalled_early(driver: Driver) -> Ended | None:
-    for request in driver.repository.inbox.take():
+def _signalled_early(process: LoopProcess) -> Ended | None:
+    for request in process.repository.inbox.take():
         if isinstance(request, f.StopRequested) and request.stop.signal:
             return Ended(128 + request.stop.signal, None, "Stopped; nothing was changed.")
-    driver.repository.inbox.recorded()  # requests to an earlier run are not for this one
+    process.repository.inbox.recorded()  # requests to an earlier run are not for this one
     return None
 
 
-def _begin(driver: Driver, prepared: Prepared, origin: Origin) -> Ended:
-    repo = driver.repository
+def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
+    repo = process.repository
     plan = prepared.plan
-    if stopped := _signalled_early(driver):
+    if stopped := _signalled_early(process):
         return stopped
-    driver.guard(plan)
+    process.guard(plan)
     started = f.Started(plan)
     run = begin(started, repo.clock.now())
     try:
         repo.folder(plan.run_id).make()
         exclude_own_files(repo.place, (*leftover_files(plan), EXCLUDE_LINE))
-        loop = driver.loop(run, origin, remarks=prepared.warnings)
+        loop = process.loop(run, origin, remarks=prepared.warnings)
         loop.record(started)
     except OSError as error:
         raise UserError(
@@ -287,56 +288,56 @@ def _begin(driver: Driver, prepared: Prepared, origin: Origin) -> Ended:
             state="Nothing was changed.",
             hint="Look at `df .` and `ls -ld .claude .git`, make room, then start again.",
         ) from error
-    return driver.drive(loop)
+    return process.drive(loop)
 
 
 # -- resume ------------------------------------------------------------------------------------
 
 
-def resume(driver: Driver, settings: Settings, flags: dict[str, object], change: str) -> Ended:
+def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) -> Ended:
     """Go on with a stopped, stuck, stalled or crashed run."""
-    repo = driver.repository
+    repo = process.repository
     newest = repo.newest(change)
     if newest:  # locked first, so that the journal is read once
-        driver.take_over(change_of(repo.home, newest))
+        process.take_over(change_of(repo.home, newest))
     run = repo.needed(change) if change else repo.latest()
     if run is None:
         raise UserError("There is no run in this worktree to resume", hint="untildone run")
-    ended = driver.finish_closing(run)
+    ended = process.finish_closing(run)
     if ended and run.choice is Choice.CLEANUP:
         return ended  # nothing is left to go on with
-    return _go_on(driver, repo.needed(run.plan.change_id) if ended else run, settings, flags)
+    return _go_on(process, repo.needed(run.plan.change_id) if ended else run, settings, flags)
 
 
-def _go_on(driver: Driver, run: Run, settings: Settings, flags: dict[str, object]) -> Ended:
+def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> Ended:
     """What can be refused is refused before anything is built or written."""
-    repo, top = driver.repository, driver.repository.place.top
+    repo, top = process.repository, process.repository.place.top
     refuse_ended(repo, run)
     if run.status is Status.DONE and run.closed and nothing_open(run, top):
         return Ended(0, run, all_done(run.plan.change_id))
     settings, unchecked = with_detected(settings, top)
     refuse_spent(run, given_budgets(flags), top)
-    origin, missing = driver.missing(run)
+    origin, missing = process.missing(run)
     known = _with_facts(run, missing, repo.clock.now())
     if known.abandoned:
-        driver.refuse_cut_short(driver.loop(run, origin, missing=missing).run)
+        process.refuse_cut_short(process.loop(run, origin, missing=missing).run)
     plan = plan_to_go_on(repo, known, settings, flags)
     if run.status is Status.DONE and not run.closed:  # only the choice is missing
-        driver.guard(plan)
-        loop = driver.loop(run, origin, plan, missing=missing)
+        process.guard(plan)
+        loop = process.loop(run, origin, plan, missing=missing)
         loop.record(f.AskedAgain(replace(plan, limits=run.plan.limits)))
-        return driver.drive(loop)
+        return process.drive(loop)
     check_agents(plan, top)
     plan, warnings = settled(plan, repo.processes, top)
-    driver.guard(plan)
-    loop = driver.loop(run, origin, plan, missing=missing)
+    process.guard(plan)
+    loop = process.loop(run, origin, plan, missing=missing)
     if not any(lane.iteration for lane in loop.run.lanes):
         checkpoint, remarks = loop.adopt()
         loop.record(f.Adopted(0, checkpoint, remarks))
     loop.record(f.Resumed(plan))
     for text in (*warnings, *unchecked):
         loop.tell(warning(text))
-    return driver.drive(loop)
+    return process.drive(loop)
 
 
 def _with_facts(run: Run, facts: Sequence[f.Fact], at: datetime) -> Run:
@@ -345,24 +346,25 @@ def _with_facts(run: Run, facts: Sequence[f.Fact], at: datetime) -> Run:
     return run
 
 
-def raise_budget(repository: Repository, change: str, flags: Mapping[str, object]) -> str:
+def raise_budget(repository: Repository, change: str, flags: Flags) -> str:
     """`resume --budget` gives a live loop its new budgets; empty if this is no such call."""
     state = read_state(repository.place.top / STATE_FILE) if repository.alive() else None
     if state is None:
         return ""
     more = given_budgets(flags)
-    others = any(value not in (None, ()) for name, value in flags.items() if name != "budget")
+    given = {name for name, value in flags.items() if value not in (None, ())}
     paused = state.get("phase") == PAUSED
-    if others or not (more or paused):
+    if given - {"budget"} or not (more or paused):
         return ""
     state = live(repository, change)
-    for_people(state.get("run_id"))
+    refuse_agent(state.get("run_id"))
     run = repository.needed(str(state["change_id"]))
     refuse_spent(run, more, repository.place.top)
     if not more:
         return ""  # somebody else was quicker
-    post(repository, state, {"kind": "budget", "budget": ",".join(b.written for b in more)})
-    words = ", ".join(budget.written for budget in more)
+    texts = [budget.written for budget in more]
+    post(repository, state, {"kind": "budget", "budget": ",".join(texts)})
+    words = ", ".join(texts)
     if not paused:
         return f"The loop over {run.plan.change_id} holds to {words} after the current call."
     if _leaves_pause(repository):

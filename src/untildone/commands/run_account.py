@@ -48,7 +48,7 @@ class Stored(Struct, frozen=True):
     command: str
 
 
-class Told(Struct, frozen=True):
+class RunAccount(Struct, frozen=True):
     """A run and its account; `live` says that a loop works on it now.
 
     `saved` has the commits of the attempts that git still has, by the refs they were saved as.
@@ -83,21 +83,22 @@ def newest(change: str) -> tuple[Repository, str]:
     raise no_run(repository, change)
 
 
-def tell(repository: Repository, run_id: str) -> Told:
-    """Look at a run; secrets are blotted out of everything it tells."""
+def run_account(repository: Repository, run_id: str) -> RunAccount:
+    """The account of a run; secrets are redacted in all of it."""
     path = repository.folder(run_id).journal
-    told = list(journal.told(path, EVENTS, redactor(os.environ)))
-    run = replay((fact, at) for fact, at in told if not isinstance(fact, Event))
+    recorded = list(journal.facts_and_events(path, EVENTS, redactor(os.environ)))
+    run = replay((fact, at) for fact, at in recorded if not isinstance(fact, Event))
     if run is None:
         raise UserError(f"The journal of the run is empty: {path}", hint="untildone status")
     shown = read_state(repository.place.top / STATE_FILE) or {}
     live = repository.alive() and shown.get("run_id") == run_id
     if not live:
-        run = views.left_behind(run, told[-1][1])
-    found, git = account(run, told), repository.git()
+        run = views.left_behind(run, recorded[-1][1])
+    found, git = account(run, recorded), repository.git()
     saved = _saved(git, run, found.calls)
     sizes = diff_sizes(git, (_pair(call, saved) for call in found.calls))
-    return Told(run, found, live, saved, sizes, _stored(repository, git, run, found, len(saved)))
+    stored = _stored(repository, git, run, found, len(saved))
+    return RunAccount(run, found, live, saved, sizes, stored)
 
 
 def _pair(call: Call, saved: Mapping[str, str]) -> Pair:
@@ -158,14 +159,19 @@ def diff_sizes(git: Git, pairs: Iterable[Pair]) -> dict[Pair, Size]:
     lines = "".join(f"{there[new]} {there[old]}\n" for old, new in wanted)
     form = ("--stdin", "-r", "--shortstat", "--no-renames", "--always", "--no-ext-diff")
     out = os.fsdecode(git.do("diff-tree", *form, stdin=lines.encode()))
+    return dict(zip(wanted, _sizes(out), strict=True))
+
+
+def _sizes(shortstat: str) -> list[Size]:
+    """A size for each commit that is named; one without a line of numbers changed nothing."""
     found: list[Size] = []
-    for row in out.splitlines():
+    for row in shortstat.splitlines():
         stat = _STAT.match(row)
         if stat:
             found[-1] = Size(*(int(number or 0) for number in stat.groups()))
         elif row:
             found.append(Size())
-    return dict(zip(wanted, found, strict=True))
+    return found
 
 
 def _existing(git: Git, names: set[str]) -> dict[str, str]:

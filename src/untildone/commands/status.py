@@ -7,6 +7,7 @@ from importlib import resources
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
+from untildone.commands.gc import bytes_of_objects
 from untildone.commands.plan import known_change
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
@@ -34,8 +35,6 @@ def loops(repository: Repository) -> list[dict[str, object]]:
 
 def weigh(repository: Repository, loops: list[dict[str, object]]) -> None:
     """Add to each loop how many attempts of its change are saved and what only they keep."""
-    from untildone.commands.gc import bytes_of_objects
-
     git = repository.git()
     for loop in loops:
         refs = git.refs(f"refs/ralph/attempts/{loop.get('change_id')}/")

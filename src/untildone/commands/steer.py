@@ -1,4 +1,4 @@
-"""What the person wishes for a run: told to its live loop, or written down for the next one."""
+"""What the person asks of a run: sent to its live loop, or written down for the next one."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records.inbox import send, wish
-from untildone.commands.control import for_people
+from untildone.commands.control import refuse_agent
 from untildone.commands.start_checks import refuse_ended
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run import fact as f
@@ -28,7 +28,7 @@ class Heard(Struct, frozen=True):
 
     @property
     def released(self) -> list[str]:
-        """Stories that are taken up again because of it."""
+        """Stories that are retried because of it."""
         return [key[0] for key in self.before.parked if key not in self.after.parked]
 
     @property
@@ -56,14 +56,14 @@ def clear(repository: Repository, change: str, story_id: str) -> Heard:
 
 
 def skip(repository: Repository, change: str, story_id: str, why: str) -> Heard:
-    """A story is passed over; its boxes stay open."""
+    """A story is skipped; its boxes stay open."""
     run = _run(repository, change)
     key = _open_key(repository, run, story_id)
     return _say(repository, run, f.StoryParked(key, Why.SKIPPED, why))
 
 
 def retry(repository: Repository, change: str, story_id: str) -> Heard:
-    """A story is taken up again with all its retries."""
+    """A story is retried with all its retries."""
     run = _run(repository, change)
     return _say(repository, run, f.StoryRetried(_open_key(repository, run, story_id)))
 
@@ -80,7 +80,7 @@ def reorder(repository: Repository, change: str, story_ids: tuple[str, ...]) -> 
 
 def _run(repository: Repository, change: str) -> Run:
     run = repository.needed(change)
-    for_people(run.plan.run_id)
+    refuse_agent(run.plan.run_id)
     refuse_ended(repository, run)
     return run
 

@@ -226,7 +226,7 @@ _WORDS = {
     "story_parked": _story_parked,
     "guided": _guided,
     "reordered": lambda e: f"  to come first: {_listed(e['story_ids'])}",
-    "story_released": lambda e: f"▷ story {e['story_id']} is taken up again",
+    "story_released": lambda e: f"▷ story {e['story_id']} is retried",
     "waiting": _waiting,
     "budget_set": _budget_set,
     "complete": _complete,

@@ -37,7 +37,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     folder.make()
     folder.note_origin(f"{origin.branch}\n{origin.commit}\n")
     state = repo.state_file(plan.run_id)
-    state.adopt_foreign(views.KNOWN_FIELDS)
+    state.keep_unknown_fields(views.KNOWN_FIELDS)
     stop_now = repo.inbox.stop_now
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
     marks |= dict([own_mark()])

@@ -106,7 +106,7 @@ class Repository(Struct, frozen=True):
     def write_dead(self, run: Run, at: datetime) -> None:
         """The state file of a run that no process works on any more."""
         state, ended = self.state_file(run.plan.run_id), views.left_behind(run, at)
-        state.adopt_foreign(views.KNOWN_FIELDS)
+        state.keep_unknown_fields(views.KNOWN_FIELDS)
         state.write(views.state(ended, 0, None), ended.iterations)
 
     def abandon(self, run: Run, why: str) -> Run:

@@ -75,7 +75,7 @@ def test_fields_of_others_are_kept(path: Path) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps({"status": "old", "note": {"by": "another tool"}}))
     state = StateFile(path, entry)
-    state.adopt_foreign(("status", "iterations"))
+    state.keep_unknown_fields(("status", "iterations"))
     state.write({"status": "running"}, ())
     assert (read(path)["note"], read(path)["status"]) == ({"by": "another tool"}, "running")
 
@@ -85,7 +85,7 @@ def test_a_broken_file_is_replaced(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     state = StateFile(path, entry)
-    state.adopt_foreign(())
+    state.keep_unknown_fields(())
     state.write({}, ())
     assert read(path)["iterations"] == []
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from untildone.adapters.stories.checklists import (
-    changed_tasks,
     checklist,
     grouping,
     task_lines,
 )
+from untildone.adapters.stories.checklists.changed_tasks import BookChanges
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 REALISTIC = Path(__file__).parents[2] / "corpus" / "openspec" / "realistic"
@@ -249,7 +249,7 @@ def test_a_story_is_found_again_after_edits_above_it() -> None:
 def test_tasks_are_found_again_by_text_and_occurrence() -> None:
     before = parse("## 1. A\n- [ ] same\n- [ ] other\n- [ ] more\n- [ ] same\n")
     after = parse("## 1. A\n- [ ] new\n- [ ] same\n- [x] same\n- [x] other\n- [ ] more\n")
-    found = changed_tasks.newly_done(before, after)
+    found = BookChanges(before, after).ticked()
     assert [(each.task.line, each.was.line) for each in found] == [(4, 5), (5, 3)]
 
 

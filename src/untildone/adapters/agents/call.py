@@ -46,6 +46,7 @@ class AgentCaller:
         pid_file: Path,
         ends_call: Callable[[str], bool],
     ) -> None:
+        self._inherited = {k: v for k, v in os.environ.items() if k not in REDIRECTS}
         self._processes = processes
         self._programs = programs
         self._environment = environment
@@ -72,13 +73,10 @@ class AgentCaller:
         return output.report(ended)
 
     def _command(self, invocation: Invocation, intent: Intent, limits: Limits) -> Command:
-        dropped = {*REDIRECTS, *invocation.unset}
-        env = {name: value for name, value in os.environ.items() if name not in dropped}
+        env = {k: v for k, v in self._inherited.items() if k not in invocation.unset}
         env |= invocation.env
-        env |= {
-            "UNTILDONE_STORY_ID": intent.story_id,
-            "UNTILDONE_ATTEMPT": str(intent.attempt),
-        }
+        env["UNTILDONE_STORY_ID"] = intent.story_id
+        env["UNTILDONE_ATTEMPT"] = str(intent.attempt)
         command = Command(
             invocation.argv,
             Path(intent.cwd),

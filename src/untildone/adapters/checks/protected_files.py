@@ -45,7 +45,11 @@ class ProtectedFiles:
                 first = earlier.get(path)
                 self._known[path] = first if first and not self._in_git[path] else now
         self._known |= {p: was for p, was in earlier.items() if not self._in_git.get(p, True)}
-        text = json.dumps({p: [*was, self._in_git[p]] for p, was in self._known.items()})
+        self._write()
+
+    def _write(self) -> None:
+        known = self._known or {}
+        text = json.dumps({p: [*was, self._in_git[p]] for p, was in known.items()})
         if not self._note.exists() or self._note.read_text() != text:
             replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"))
 
@@ -68,17 +72,19 @@ class ProtectedFiles:
                 self._in_git[path] = in_git
 
     def _wanted(self, checkpoint: str, patterns: Sequence[str], files: Sequence[str]) -> list[str]:
-        named = {path for path in files if self._is_file(path)}
-        named |= {p for p in patterns if not is_pattern(p) and self._is_file(p)}
-        broad = [p for p in patterns if p not in named]
+        by_name = (*files, *(pattern for pattern in patterns if not is_pattern(pattern)))
+        named = {path for path in by_name if self._is_file(path)}
+        broad = [pattern for pattern in patterns if pattern not in named]
         matched = self._at(checkpoint) if broad else ()
         found = {path for path in matched if is_protected(path, broad)}
         self._in_git |= dict.fromkeys(found, True)
-        unknown = sorted(named - self._in_git.keys())
-        if unknown:
-            have = set(self._git.files_among(checkpoint, unknown))
-            self._in_git |= {path: path in have for path in unknown}
+        self._ask_git(checkpoint, sorted(named - self._in_git.keys()))
         return sorted(found | named)
+
+    def _ask_git(self, checkpoint: str, paths: list[str]) -> None:
+        if paths:
+            have = set(self._git.files_among(checkpoint, paths))
+            self._in_git |= {path: path in have for path in paths}
 
     def _at(self, checkpoint: str) -> tuple[str, ...]:
         if self._listed[0] != checkpoint:

@@ -140,11 +140,19 @@ class Git:
 
     def config(self, name: str) -> str:
         """A configuration value by its name in lower case, or an empty string; read once."""
+        return self._settings().get(name, "")
+
+    def settings_between(self, start: str, end: str) -> tuple[str, ...]:
+        """What stands between these in the names of settings: `lfs` in `filter.lfs.required`."""
+        names = (key for key in self._settings() if key.startswith(start) and key.endswith(end))
+        return tuple(name[len(start) : -len(end)] for name in names)
+
+    def _settings(self) -> dict[str, str]:
         if self._config is None:
             rows = os.fsdecode(self.ask("config", "-z", "--list").stdout).split("\0")
             parts = (row.partition("\n") for row in rows)
             self._config = {key: value if given else "true" for key, given, value in parts}
-        return self._config.get(name, "")
+        return self._config
 
     # -- the door ------------------------------------------------------------------------------
 

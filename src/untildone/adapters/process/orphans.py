@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.process.tree import below, end_all
+from untildone.adapters.process.tree import below, end_all, has_proc
 
 Mark = tuple[str, str]
 
@@ -19,7 +19,7 @@ STATE, PARENT, STARTED = 0, 1, 19
 
 def started_at(pid: int) -> float | None:
     """When a process started, in clock ticks since boot: a pid that is used again differs."""
-    if not _has_proc():
+    if not has_proc():
         # The start time as text serves as well as a number.
         told = _ps(pid, "lstart")
         return float(zlib.crc32(told)) if told else None
@@ -95,13 +95,13 @@ def _signal_group(group: int, signum: int) -> None:
 def _alive(*pids: int) -> Iterator[int]:
     """Those that still run: a dead process may wait long for its parent to notice."""
     for pid in pids:
-        state = _stat(pid)[STATE:PARENT] if _has_proc() else [_ps(pid, "state").decode()[:1]]
+        state = _stat(pid)[STATE:PARENT] if has_proc() else [_ps(pid, "state").decode()[:1]]
         if state and state[0] not in ("", "Z", "X"):
             yield pid
 
 
 def _program(pid: int) -> str:
-    if not _has_proc():
+    if not has_proc():
         return os.path.basename(_ps(pid, "comm").decode(errors="replace"))  # noqa: PTH119 - text
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
@@ -123,10 +123,6 @@ def _stat(pid: int) -> list[str]:
             return file.read().rpartition(")")[2].split()
     except OSError:
         return []
-
-
-def _has_proc() -> bool:
-    return os.path.exists("/proc/self/stat")  # noqa: PTH110 - as above
 
 
 def _ps(pid: int, column: str) -> bytes:

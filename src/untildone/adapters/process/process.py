@@ -129,11 +129,13 @@ def end_group(process: subprocess.Popen[bytes], *, sandboxed: bool = False) -> N
     """TERM, a grace period, then KILL for the whole group, also after a normal exit."""
     group = process.pid
     alive = process.poll() is None
+    if not alive and not _signal_group(group, signal.SIGTERM):
+        return  # the usual end: it was the last of its group, and none can join an empty one
     if sandboxed and alive:
         # TERM would end the sandbox itself, and with it at once all inside: they get it instead.
         for pid in below(group)[1:]:
             send(pid, signal.SIGTERM)
-    else:
+    elif alive:
         _signal_group(group, signal.SIGTERM)
     deadline = time.monotonic() + TERM_GRACE_S
     while _group_lives(group, process) and time.monotonic() < deadline:
@@ -146,9 +148,15 @@ def end_group(process: subprocess.Popen[bytes], *, sandboxed: bool = False) -> N
     process.wait()
 
 
-def _signal_group(group: int, signum: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+def _signal_group(group: int, signum: int) -> bool:
+    """Whether the group has members, dead or alive."""
+    try:
         os.killpg(group, signum)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _group_lives(group: int, process: subprocess.Popen[bytes]) -> bool:
@@ -157,10 +165,4 @@ def _group_lives(group: int, process: subprocess.Popen[bytes]) -> bool:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-group, os.WNOHANG)[0]:
                 pass
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return _signal_group(group, 0)

@@ -6,15 +6,22 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 END_S = 2.0
 LOOK_S = 0.002
 PS_WAIT_S = 5
 
 
+@cache
+def has_proc() -> bool:
+    """Whether there is Linux's /proc; asked for every agent call."""
+    return os.path.exists("/proc/self/task")  # noqa: PTH110 - text
+
+
 def below(pid: int, spared: Iterable[int] = ()) -> list[int]:
     """Every descendant of a process, parents first; spared ones and theirs are left out."""
-    if os.path.exists("/proc/self/task"):  # noqa: PTH110 - asked after every agent call
+    if has_proc():
         return _walk(pid, _children, set(spared))
     table = by_ps()
     return _walk(pid, lambda parent: table.get(parent, ()), set(spared))
@@ -34,7 +41,7 @@ def by_ps() -> Mapping[int, Sequence[int]]:
 
 def cpu_seconds(pids: Sequence[int]) -> float:
     """Processor time that these have used, with that of children they have waited for."""
-    if os.path.exists("/proc/self/task"):  # noqa: PTH110 - as above
+    if has_proc():
         return sum(map(_ticks, pids)) / os.sysconf("SC_CLK_TCK")
     return cpu_by_ps(pids)
 

@@ -39,6 +39,6 @@ def _stamped(plain: object) -> object:
         return stamp(plain)
     if isinstance(plain, dict):
         return {key: _stamped(item) for key, item in plain.items()}
-    if isinstance(plain, list):
+    if isinstance(plain, list | tuple):
         return [_stamped(item) for item in plain]
     return plain

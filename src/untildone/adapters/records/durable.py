@@ -18,21 +18,34 @@ def sync_folder(path: Path) -> None:
             os.close(fd)
 
 
+# Text too: some of these are written for every story, and pathlib costs more than the call.
+Name = str | os.PathLike[str]
+
+
 def replace_file(
-    path: Path, parts: Iterable[bytes | bytearray], draft: Path, mode: int | None = None
+    path: Name,
+    parts: Iterable[bytes | bytearray],
+    draft: Name,
+    mode: int | None = None,
+    *,
+    new_draft: bool = False,
 ) -> None:
-    """Write a whole file anew: readers see the old content or the new one, never a part."""
-    try:
-        with draft.open("wb") as file:
+    """Write a whole file anew: readers see the old content or the new one, never a part.
+
+    `new_draft`: a draft that is there already is a FileExistsError and stays.
+    """
+    with open(draft, "xb" if new_draft else "wb") as file:  # noqa: PTH123 - as above
+        try:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
-        if mode is not None:
-            draft.chmod(mode)
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+            if mode is not None:
+                os.chmod(draft, mode)  # noqa: PTH101 - as above
+            os.replace(draft, path)  # noqa: PTH105 - as above
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft)  # noqa: PTH108 - as above
+            raise
 
 
 def shared_draft(path: Path, worktree: str) -> Path:

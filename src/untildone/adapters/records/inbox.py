@@ -42,8 +42,9 @@ class Inbox:
     def __init__(self, folder: Path, wake: WakePipe) -> None:
         self.folder = folder
         self._pending: list[Fact] = []
-        self._kept: list[Path] = []
-        self._taken: list[Path] = []
+        self._name = str(folder)
+        self._kept: list[str] = []
+        self._taken: list[str] = []
         self._handlers: dict[int, object] = {}
         self.wake = wake
 
@@ -55,7 +56,7 @@ class Inbox:
         self.folder.mkdir(parents=True, exist_ok=True)
         for path in self._messages():
             if not (change and _is_wish(path, change)):
-                path.unlink(missing_ok=True)
+                _remove(path)
         for signum in SIGNALS:
             self._handlers[signum] = signal.signal(signum, self._on_signal)
         self._handlers[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._on_message)
@@ -70,7 +71,7 @@ class Inbox:
     def recorded(self) -> None:
         """What was taken is in the journal: its messages can go."""
         for path in self._taken:
-            path.unlink(missing_ok=True)
+            _remove(path)
             self._kept.remove(path)
         self._taken = []
 
@@ -102,18 +103,20 @@ class Inbox:
             if path in self._kept:
                 continue
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AssertionError):
-                message = json.loads(path.read_text())
+                message = _read(path)
                 self._pending.append(_message(message))
                 if message["kind"] == WISH:
                     self._kept.append(path)
                     continue
-            path.unlink(missing_ok=True)
+            _remove(path)
 
-    def _messages(self) -> list[Path]:
-        # Asked many times a story, and a plain listing costs a tenth of a glob.
-        if not self.folder.is_dir():
+    def _messages(self) -> list[str]:
+        # Asked many times a story: one listing, and no object per name.
+        try:
+            names = os.listdir(self._name)  # noqa: PTH208 - as above
+        except OSError:
             return []
-        return sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
+        return [f"{self._name}/{name}" for name in sorted(names) if name.endswith(".json")]
 
     def _on_signal(self, signum: int, frame: FrameType | None) -> None:
         self._pending.append(StopRequested(Stop(StopHow.NOW, signum)))
@@ -139,9 +142,18 @@ def send(folder: Path, pid: int, message: Mapping[str, object]) -> None:
             os.kill(pid, signal.SIGUSR1)
 
 
-def _is_wish(path: Path, change: str) -> bool:
+def _read(path: str) -> dict[str, str]:
+    message: dict[str, str] = json.loads(Path(path).read_text())
+    return message
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+
+
+def _is_wish(path: str, change: str) -> bool:
     try:
-        message = json.loads(path.read_text())
+        message = _read(path)
         return bool(message["kind"] == WISH and message["change"] == change)
     except (OSError, ValueError, KeyError, TypeError):
         return False

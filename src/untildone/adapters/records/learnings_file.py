@@ -25,20 +25,26 @@ class LearningsFile:
 
     def look(self) -> Notes:
         """What is there now; nothing is written."""
-        text = _read(self._file)
-        return Notes(str(self._file), capped((_read(self._store) if text is None else text) or ""))
+        return self._notes(_read(self._file))
 
     def open(self) -> Notes:
         """For the next call: the file is there if there is anything to read, and not too long."""
-        notes = self.look()
-        if notes.text != (_read(self._file) or ""):
+        text = _read(self._file)
+        notes = self._notes(text)
+        if notes.text != (text or ""):
             _write(self._file, notes.text)
-        self.keep()
+            text = _read(self._file)
+        self._copy(text)
         return notes
 
     def keep(self) -> None:
         """Copy what was written, so that it outlives the worktree."""
-        text = _read(self._file)
+        self._copy(_read(self._file))
+
+    def _notes(self, text: str | None) -> Notes:
+        return Notes(str(self._file), capped((_read(self._store) if text is None else text) or ""))
+
+    def _copy(self, text: str | None) -> None:
         if text is not None and capped(text) != (_read(self._store) or ""):
             with contextlib.suppress(OSError):
                 self._store.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,6 @@
 """A run's private folder in the git folder: journal, logs, prompts, saved index."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ class RunFolder:
         self.journal = self.path / "journal.jsonl"
         # Plain text: pathlib's table of names would grow with every iteration.
         self._logs = str(self.path / "logs")
+        self._scratch = str(self.path / "scratch")
 
     def make(self) -> None:
         """Create the folder."""
@@ -60,9 +62,9 @@ class RunFolder:
 
     def scratch(self, n: int) -> str:
         """A private folder for iteration `n`, made when first asked for."""
-        path = self.path / "scratch"
-        path.mkdir(exist_ok=True)
-        return str(path)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._scratch)  # noqa: PTH102 - as above
+        return self._scratch
 
 
 STAMP = "%Y%m%d-%H%M%S"

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -23,27 +24,41 @@ class StateFile:
         self, path: Path, entry: Callable[[Iteration], Entry], run_folder: Path | None = None
     ) -> None:
         self.path = path
-        self._way = Way(path, run_folder)
+        self._name, self._draft = str(path), f"{path}.{os.getpid()}.tmp"
+        self._folder = StateFolder(path, run_folder)
         self._entry = entry
-        self._foreign: Entry = {}
+        self._unknown: Entry = {}
         self._encoded, self._count_encoded = bytearray(), 0
         self._tokens = 0
         self._cost: float | None = None
         self._last: tuple[bytes, int, bytes] | None = None
 
-    def adopt_foreign(self, known: Sequence[str]) -> None:
+    def keep_unknown_fields(self, known: Sequence[str]) -> None:
         """Keep top-level fields of an existing file that are not ours."""
         with contextlib.suppress(OSError, ValueError):
             data = json.loads(self.path.read_text()) if self.path.is_file() else None
             if isinstance(data, dict):
-                self._foreign = {k: v for k, v in data.items() if k not in known}
+                self._unknown = {k: v for k, v in data.items() if k not in known}
 
     def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> tuple[str, ...]:
         """Replace the file by temp file, fsync and rename; totals are of all calls.
 
         Says what was in the way.
         """
-        settled = max(len(iterations) - 1, 0)  # the last entry may still change
+        start, row = self._rendered(head, iterations)
+        content = (start, len(iterations), row)
+        if content == self._last:
+            return ()
+        parts = (start, b', "iterations": [', self._encoded, row, b"]}\n")
+        moved = () if self._replaced_at_once(parts) else self._replaced(parts)
+        self._last = content
+        return moved
+
+    def _rendered(
+        self, head: Mapping[str, object], iterations: Sequence[Iteration]
+    ) -> tuple[bytes, bytes]:
+        """The fields before the iterations, and the last iteration, which may still change."""
+        settled = max(len(iterations) - 1, 0)
         if settled < self._count_encoded:
             self._encoded, self._count_encoded, self._tokens, self._cost = bytearray(), 0, 0, None
         for iteration in iterations[self._count_encoded : settled]:
@@ -57,20 +72,25 @@ class StateFile:
         cost = _sum(cost, head.get("unattempted_cost_usd"))
         tokens += _number(head.get("unattempted_tokens"))
         totals = {"total_tokens": tokens, "total_cost_usd": cost}
-        fields = codec.encode({**self._foreign, **head, **totals})
-        start = _dump(fields)[:-1]
-        gist = (start, len(iterations), row)
-        if gist == self._last:
-            return ()
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        moved = self._way.clear(draft)
+        return _dump(codec.encode({**self._unknown, **head, **totals}))[:-1], row
+
+    def _replaced_at_once(self, parts: Sequence[bytes | bytearray]) -> bool:
+        """The usual case, twice a story: nothing is in the way, and four calls are enough."""
+        if self._last is None or not self._folder.is_as_at_start():
+            return False
+        try:
+            replace_file(self._name, parts, self._draft, new_draft=True)
+        except (FileExistsError, IsADirectoryError, NotADirectoryError, FileNotFoundError):
+            return False
+        return True
+
+    def _replaced(self, parts: Sequence[bytes | bytearray]) -> tuple[str, ...]:
+        moved = self._folder.clear(Path(self._draft))
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self._last is None:
             self._remove_drafts_of_the_dead()
-        parts = (start, b', "iterations": [', self._encoded, row, b"]}\n")
-        replace_file(self.path, parts, draft)
-        self._way.note()
-        self._last = gist
+        replace_file(self._name, parts, self._draft)
+        self._folder.note()
         return moved
 
     def _remove_drafts_of_the_dead(self) -> None:
@@ -87,8 +107,8 @@ class StateFile:
         self._cost = _plus(self._cost, iteration)
 
 
-class Way:
-    """The folder of the state file, as it was when the run began: an attempt may bar it.
+class StateFolder:
+    """The folder of the state file, as it was when the run began: an attempt may replace it.
 
     A folder that is a link of the user's is written through; one that an attempt made is not.
     """
@@ -99,6 +119,15 @@ class Way:
         self._link: str | None = None
         if run_folder and (run_folder / PLACE).exists():
             self._link = os.fsdecode((run_folder / PLACE).read_bytes())
+
+    def is_as_at_start(self) -> bool:
+        """Whether it was a plain folder when the run began, and still is."""
+        if self._link != "":
+            return False
+        try:
+            return stat.S_ISDIR(os.lstat(self._path.parent).st_mode)
+        except OSError:
+            return False
 
     def note(self) -> None:
         """After the first write of a run: this is how it should be."""

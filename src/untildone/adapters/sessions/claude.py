@@ -34,11 +34,7 @@ def entries(path: Path) -> Iterator[Spent]:
 def _entries(event: Mapping[str, object]) -> Iterator[Spent]:
     message = table(event["message"])
     used = table(message["usage"])
-    odd = [name for name in _NEVER_EMPTY if event.get(name, name) in (None, "")]
-    odd += [name for name in ("id", "model") if message.get(name, name) in (None, "")]
-    odd += [name for name in _COUNTS if used.get(name, 0) is None]
-    if odd:
-        raise ValueError(odd)
+    _refuse_empty_values(event, message, used)
     model = string(message.get("model"))
     made = "" if model == "<synthetic>" else model
     main = Spent(
@@ -63,6 +59,16 @@ def _entries(event: Mapping[str, object]) -> Iterator[Spent]:
             advice = _counts(other).usage(string(other.get("model")))
             name = main.message_id and f"{main.message_id}:advisor:{n}"
             yield replace(main, usage=advice, message_id=name, cache_write_1h=0, fast=False)
+
+
+def _refuse_empty_values(
+    event: Mapping[str, object], message: Mapping[str, object], used: Mapping[str, object]
+) -> None:
+    empty = [name for name in _NEVER_EMPTY if event.get(name, name) in (None, "")]
+    empty += [name for name in ("id", "model") if message.get(name, name) in (None, "")]
+    empty += [name for name in _COUNTS if used.get(name, 0) is None]
+    if empty:
+        raise ValueError(empty)
 
 
 def _counts(used: Mapping[str, object]) -> Counts:

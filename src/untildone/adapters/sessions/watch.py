@@ -3,7 +3,7 @@
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,11 +46,7 @@ class SessionWatch:
         found: dict[str, list[Spent]] = {}
         for entry in self._read():
             found.setdefault(entry.session_id, []).append(entry)
-        if session_id:
-            taken = found.get(session_id, [])
-        else:
-            ours = [own for own in found.values() if min(e.at for e in own) >= began]
-            taken = [e for own in ours if any(self._here(x.cwd) for x in own) for e in own]
+        taken = found.get(session_id, []) if session_id else self._new_here(found.values(), began)
         return once(entry for entry in taken if entry.at >= began)
 
     def growth(self, session_id: str) -> int:
@@ -58,17 +54,22 @@ class SessionWatch:
         grown = {path: now - self._sizes.get(path, 0) for path, now in self._grown()}
         if session_id:
             return sum(more for path, more in grown.items() if _is_named(path, session_id))
-        new = [path for path in grown if path not in self._sizes and self._is_of(path)]
-        if not new and not self._named:
-            # Such a program tells no session: it may have gone on with one.
-            new = [path for path in grown if self._is_of(path)]
-        return sum(grown[path] for path in new)
+        here = [path for path in grown if self._is_of(path)]
+        new = [path for path in here if path not in self._sizes]
+        # A program whose name says nothing tells no session: it may have gone on with one.
+        return sum(grown[path] for path in (new if new or self._named else here))
+
+    def _new_here(self, sessions: "Iterable[list[Spent]]", began: datetime) -> "Iterator[Spent]":
+        """The entries of sessions that began since then in this folder."""
+        for session in sessions:
+            new = min(entry.at for entry in session) >= began
+            if new and any(self._here(entry.cwd) for entry in session):
+                yield from session
 
     def _read(self) -> "Iterator[Spent]":
-        grown = {path for path, _ in self._grown()}
         for agent in self._agents:
             for path in FILES[agent]():
-                if path in grown or _is_database(path):
+                if _is_database(path) or size(path) > self._sizes.get(path, 0):
                     with contextlib.suppress(OSError):
                         yield from entries(agent, Path(path))
 

@@ -49,7 +49,7 @@ def _annotate(
 
 
 # Such files are documents for people: a box in an example is no work to do.
-RULES = Rules(hidden=headings.hidden, group=_group, annotate=_annotate)
+RULES = Rules(hidden=headings.hidden, group=_group, annotate=_annotate, plain_ticks=True)
 
 
 def _path(root: Path, change: str) -> str:

@@ -5,7 +5,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from untildone.adapters.stories.checklists import naming
-from untildone.adapters.stories.checklists.bulk import unhurried
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Edit, Json, JsonText, NotJson, Place
 from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
@@ -160,8 +159,7 @@ class TaskDocument:
 def read(file: StoryFile, data: bytes, current: str) -> TaskDocument:
     """The tasks of these bytes; what cannot be read is an error that names its line."""
     try:
-        with unhurried():
-            return TaskDocument(file, data, current)
+        return TaskDocument(file, data, current)
     except NotJson as error:
         raise StoriesError(
             f"{file.path}:{error.line}: {error.why}",

@@ -17,6 +17,10 @@ class Unit(Protocol):
     @property
     def key(self) -> Key: ...
     @property
+    def tasks(self) -> Sequence[object]: ...
+    @property
+    def complete(self) -> int: ...
+    @property
     def done(self) -> bool: ...
     @property
     def depends_on(self) -> tuple[str, ...]: ...
@@ -40,17 +44,51 @@ class Schedule(Generic[U]):
     order.
     """
 
-    __slots__ = ("_last", "_open", "_ready", "by_key", "todo")
+    __slots__ = ("_last", "_open", "_ready", "by_key", "complete", "todo", "total")
 
     def __init__(self, stories: Sequence[U]) -> None:
         self.by_key: dict[Key, U] = {}
+        self.total = self.complete = 0
+        todo: list[U] = []
+        keys: list[Key] = []
         for story in stories:
-            self.by_key.setdefault(story.key, story)
-        self.todo = tuple(ordered([story for story in stories if not story.done]))
-        self._open = frozenset(story.key for story in self.todo)
+            key, total, complete = story.key, len(story.tasks), story.complete
+            self.by_key.setdefault(key, story)
+            self.total += total
+            self.complete += complete
+            if not 0 < total == complete:
+                todo.append(story)
+                keys.append(key)
+        self._work_out(ordered(todo), frozenset(keys))
+
+    def _work_out(self, todo: Iterable[U], keys: frozenset[Key]) -> None:
+        self.todo = tuple(todo)
+        self._open = keys
         waiting = {story.id for story in self.todo}
-        self._ready = tuple(s for s in self.todo if waiting.isdisjoint(s.depends_on))
+        self._ready = tuple([s for s in self.todo if waiting.isdisjoint(s.depends_on)])
         self._last: tuple[Set[Key], Collection[Key], U | None] | None = None
+
+    def with_finished(self, changed: Sequence[tuple[U, U]]) -> "Schedule[U]":
+        """The schedule after some tasks were done: pairs of a story before and after, equal else.
+
+        What a loop does most; to work it out anew takes the longer the more stories there are.
+        """
+        new: Schedule[U] = object.__new__(Schedule)
+        after = {id(old): story for old, story in changed}
+        done = {id(old): story.key for old, story in changed if story.done}
+        known = [(s.key, s) for old, s in changed if self.by_key.get(s.key) is old]
+        new.by_key = {**self.by_key, **dict(known)}
+        new.total = self.total
+        new.complete = self.complete + sum(s.complete - old.complete for old, s in changed)
+        todo = [after.get(id(s), s) for s in self.todo if id(s) not in done]
+        new._work_out(todo, self._open.difference(done.values()))
+        return new
+
+    def open_stories(self, finished: Set[Key]) -> tuple[U, ...]:
+        """Stories that are neither done nor `finished`, in the order of work."""
+        if self._open.isdisjoint(finished):
+            return self.todo
+        return tuple([story for story in self.todo if story.key not in finished])
 
     def next(self, finished: Set[Key], aside: Collection[Key] = ()) -> U | None:
         """The first open story whose dependencies are complete; one put `aside` is none."""
@@ -64,7 +102,7 @@ class Schedule(Generic[U]):
         return found
 
     def _ready_after(self, finished: Set[Key]) -> Iterator[U]:
-        todo = [story for story in self.todo if story.key not in finished]
+        todo = self.open_stories(finished)
         waiting = {story.id for story in todo}
         return (story for story in todo if waiting.isdisjoint(story.depends_on))
 
@@ -73,7 +111,7 @@ class Schedule(Generic[U]):
 
         Only what is waited for because a story was put `aside` counts, directly or through others.
         """
-        todo = [story for story in self.todo if story.key not in finished]
+        todo = self.open_stories(finished)
         waiting = _by_dependency([story for story in todo if story.key not in aside])
         held: dict[Key, tuple[str, ...]] = {}
         causes = deque(story.id for story in todo if story.key in aside)

@@ -1,7 +1,7 @@
 """Stories and their tasks: what one agent call should finish."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
-from typing import overload
+from collections.abc import Collection, Mapping, Sequence, Set
+from copy import copy
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
@@ -12,7 +12,7 @@ from untildone.domain.stories.schedule import Schedule, wrong
 StoryKey = tuple[str, str]
 
 
-class Task(Struct, frozen=True):
+class Task(Struct, frozen=True, gc=False):
     """One checkbox line; `detail` is the indented text below it, as written.
 
     `path` is only set where the tasks of one story stand in several files. `mark` is the word for
@@ -30,60 +30,7 @@ class Task(Struct, frozen=True):
     asks: bool = False
 
 
-class Unread(Sequence[Task]):
-    """Tasks that are made of their text when one is looked at.
-
-    Of ten thousand stories a loop reads one; of the others it has to know whether they are done.
-    """
-
-    __slots__ = ("_line", "_made", "_make", "_text", "complete", "total")
-
-    def __init__(
-        self,
-        make: Callable[[str, int], tuple[Task, ...]],
-        text: str,
-        line: int,
-        total: int,
-        complete: int,
-    ) -> None:
-        self._make, self._text, self._line = make, text, line
-        self.total, self.complete = total, complete
-        self._made: tuple[Task, ...] | None = None
-
-    @property
-    def read(self) -> tuple[Task, ...]:
-        """All of them, made once."""
-        if self._made is None:
-            self._made = self._make(self._text, self._line)
-        return self._made
-
-    def __len__(self) -> int:
-        return self.total
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self.read)
-
-    @overload
-    def __getitem__(self, at: int) -> Task: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Task]: ...
-    def __getitem__(self, at: int | slice) -> Task | Sequence[Task]:
-        return self.read[at]
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Unread):
-            same = self._make is other._make and self._line == other._line
-            return (same and self._text == other._text) or self.read == other.read
-        return self.read == other
-
-    def __hash__(self) -> int:
-        return hash(self.read)
-
-    def __repr__(self) -> str:
-        return repr(self.read)
-
-
-class Story(Struct, frozen=True):
+class Story(Struct, frozen=True, gc=False):
     """What one agent call should finish: its tasks, and all that a format says about it.
 
     A format whose stories have no boxes gives each story exactly one task, whose `done` is the
@@ -95,7 +42,7 @@ class Story(Struct, frozen=True):
 
     id: str
     title: str
-    tasks: Sequence[Task]
+    tasks: tuple[Task, ...]
     depends_on: tuple[str, ...] = ()
     line: int = 0
     body: str = ""
@@ -118,16 +65,15 @@ class Story(Struct, frozen=True):
     @property
     def complete(self) -> int:
         """How many of its tasks are done."""
-        tasks = self.tasks
-        return tasks.complete if isinstance(tasks, Unread) else [t.done for t in tasks].count(True)
+        return [task.done for task in self.tasks].count(True)
 
     @property
     def question(self) -> str:
         """What has to be answered before this story can start."""
-        return "\n".join(task.text for task in self.tasks if task.asks and not task.done)
+        return "\n".join([task.text for task in self.tasks if task.asks and not task.done])
 
 
-class Remark(Struct, frozen=True):
+class Remark(Struct, frozen=True, gc=False):
     """A line of the story file that the parser passed over, or that is wrong, and why.
 
     An empty `path` is the book's.
@@ -181,12 +127,12 @@ class StoryBook(Struct, frozen=True):
     @property
     def total(self) -> int:
         """How many tasks there are."""
-        return sum([len(story.tasks) for story in self.stories])
+        return self.schedule.total
 
     @property
     def complete(self) -> int:
         """How many of them are done."""
-        return sum([story.complete for story in self.stories])
+        return self.schedule.complete
 
     @property
     def schedule(self) -> Schedule[Story]:
@@ -195,17 +141,33 @@ class StoryBook(Struct, frozen=True):
             self._schedule.append(Schedule(self.stories))
         return self._schedule[0]
 
+    def with_states(self, changed: Mapping[int, Story]) -> "StoryBook":
+        """The book with these stories in their places, the same but for what is done in them.
+
+        Only for a book without problems and dependencies: what is done decides about both.
+        """
+        stories = list(self.stories)
+        pairs = []
+        for at, story in changed.items():
+            pairs.append((stories[at], story))
+            stories[at] = story
+        reopened = any(old.done and not new.done for old, new in pairs)
+        known = [] if reopened else self._schedule
+        book = copy(self)
+        force_setattr(book, "stories", tuple(stories))
+        force_setattr(book, "_schedule", [schedule.with_finished(pairs) for schedule in known])
+        return book
+
     @property
     def files(self) -> set[str]:
         """The files that hold the stories."""
-        paths = [self.path, *(story.path for story in self.stories)]
-        paths += [task.path for story in self.stories for task in story.tasks]
-        return {path for path in paths if path}
+        paths = {self.path, *[story.path for story in self.stories]}
+        paths |= {task.path for story in self.stories for task in story.tasks}
+        return paths - {""}
 
     def open_stories(self, finished: Set[StoryKey]) -> tuple[Story, ...]:
         """Stories that are neither ticked nor finished by this run, in the order of work."""
-        todo = self.schedule.todo
-        return tuple(s for s in todo if s.key not in finished) if finished else todo
+        return self.schedule.open_stories(finished)
 
     def next_story(self, finished: Set[StoryKey], aside: Collection[StoryKey] = ()) -> Story | None:
         """The first open story whose dependencies are complete; not one that was put aside."""

@@ -7,8 +7,8 @@ from untildone.commands import finish as finishing
 from untildone.commands.run import Ended
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice
-from untildone.interfaces.cli.driver import View, driver_for, say_ended
-from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli.view import View, process_for, say_ended
 from untildone.wiring.worktrees import here_for
 
 
@@ -44,8 +44,8 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
         click.echo(f"{choice}: done")
         return 0
     view = View(as_json=as_json)
-    driver = driver_for(repository, view, may_ask=False)
-    ended = finishing.finish(driver, repository.needed(change), Choice(choice))
+    process = process_for(repository, view, may_ask=False)
+    ended = finishing.finish(process, repository.needed(change), Choice(choice))
     return say_ended(ended, view) if ended.exit_code == 5 else _finished(ended, choice)
 
 
@@ -66,8 +66,8 @@ def done(change: str) -> int:
         )
     if run.closed and run.status == "done":
         raise UserError(f"The run of `{change}` is done already", hint="untildone status")
-    driver = driver_for(repository, View(), may_ask=False)
-    return say_ended(finishing.person_done(driver, run), View())
+    process = process_for(repository, View(), may_ask=False)
+    return say_ended(finishing.person_done(process, run), View())
 
 
 def _finished(ended: Ended, choice: str) -> int:

@@ -8,7 +8,7 @@ import click
 from untildone.commands import gc as garbage
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import amount
-from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.windows import terminal
 from untildone.wiring.repository import here
 

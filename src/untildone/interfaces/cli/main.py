@@ -11,7 +11,7 @@ import click
 
 from untildone import __version__
 from untildone.domain.errors import UntildoneError, UserError
-from untildone.interfaces.cli.overview import COMMANDS, overview
+from untildone.interfaces.cli.command_table import COMMANDS, overview
 
 # The state of things at every UserError that does not say otherwise: see its class.
 NOTHING_CHANGED = "Nothing was changed."

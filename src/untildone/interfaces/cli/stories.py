@@ -10,8 +10,9 @@ from untildone.commands.plan import SeveralChanges, Wanted, pick_change
 from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import plain
 from untildone.domain.stories.story import StoryBook
-from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import setting_flags
+from untildone.interfaces.mermaid import flowchart
 from untildone.settings.load import load
 from untildone.wiring.repository import here
 from untildone.wiring.sources import options_of
@@ -44,8 +45,6 @@ def stories(
         return 0
     book = status.stories(repository, name, settings.source, options_of(settings))
     if graph:
-        from untildone.interfaces.mermaid import flowchart
-
         click.echo(flowchart(book), nl=False)
     elif as_json:
         listed = {} if change else {"changes": status.changes_json(repository, settings.source)}

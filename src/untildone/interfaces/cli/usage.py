@@ -5,6 +5,9 @@ from typing import Any
 
 import click
 
+from untildone.commands.usage import span
+from untildone.commands.usage import usage as report
+
 BY = ("day", "change", "agent", "model")
 _HEADS = ("input", "output", "cache read", "cache write", "tokens", "cost")
 _NOTE = """\b
@@ -36,9 +39,6 @@ a + is at least so much.
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def usage(since: str, until: str, by: str | None, timezone: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Tokens and cost of the agents on this machine and of the runs in this repository."""
-    from untildone.commands.usage import span
-    from untildone.commands.usage import usage as report
-
     found = report(span(since, until, timezone), by or "")
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))

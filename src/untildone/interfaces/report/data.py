@@ -1,13 +1,13 @@
 """The report for scripts: one object with everything, nothing left out."""
 
-from untildone.commands.run_account import Size, Told, as_data
+from untildone.commands.run_account import RunAccount, Size, as_data
 from untildone.domain.reporting.account import Call, StoryAccount, Totals, total
-from untildone.interfaces.report import words
+from untildone.interfaces.report import formatting
 
 
-def data(told: Told) -> dict[str, object]:
+def data(summary: RunAccount) -> dict[str, object]:
     """What `report --json` prints."""
-    run, found = told.run, told.account
+    run, found = summary.run, summary.account
     verified, everything = len(found.of_state("verified")), total(found.calls)
     share = everything.per(verified)
     return {
@@ -16,24 +16,24 @@ def data(told: Told) -> dict[str, object]:
         "status": run.status,
         "reason": run.reason,
         "choice": run.choice,
-        "live": told.live,
-        "outcome": words.outcome(told),
+        "live": summary.live,
+        "outcome": formatting.outcome(summary),
         "started_at": as_data(found.first),
         "last_at": as_data(found.last),
-        "stories": [_story(told, story) for story in found.stories],
+        "stories": [_story(summary, story) for story in found.stories],
         "verified": verified,
         "done_unverified": len(found.of_state("done, not verified")),
         "total": _totals(everything),
         "wasted": _totals(total(call for call in found.calls if call.wasted)),
         "per_verified_story": _totals(share) if share else None,
         "pauses": [as_data(pause) for pause in found.pauses],
-        "calls": [_call(told, call) for call in found.calls],
-        "stored": as_data(told.stored),
+        "calls": [_call(summary, call) for call in found.calls],
+        "stored": as_data(summary.stored),
         "plan": as_data(run.plan),
     }
 
 
-def _story(told: Told, story: StoryAccount) -> dict[str, object]:
+def _story(summary: RunAccount, story: StoryAccount) -> dict[str, object]:
     return {
         "id": story.id,
         "title": story.title,
@@ -43,7 +43,7 @@ def _story(told: Told, story: StoryAccount) -> dict[str, object]:
     }
 
 
-def _call(told: Told, call: Call) -> dict[str, object]:
+def _call(summary: RunAccount, call: Call) -> dict[str, object]:
     return {
         "n": call.n,
         "story_id": call.key[0],
@@ -59,7 +59,7 @@ def _call(told: Told, call: Call) -> dict[str, object]:
         "old_failures_let_through": call.let_through,
         **_totals(total([call])),
         "checks": as_data(call.checks),
-        "changed": _size(told.size(call)),
+        "changed": _size(summary.size(call)),
         "commit": call.commit,
         "saved_ref": call.saved_ref,
     }

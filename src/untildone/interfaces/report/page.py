@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from untildone.app.wording import STATE_OF, next_command
-from untildone.commands.run_account import Size, Told
+from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.reporting.account import Call, CheckRun, StoryAccount, total
 from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows
-from untildone.interfaces.report import plots, words
+from untildone.interfaces.report import formatting, plots
 from untildone.interfaces.report.blocks import (
     Block,
     Cell,
@@ -21,83 +21,87 @@ from untildone.interfaces.report.blocks import (
 )
 
 
-def page(told: Told) -> Page:
+def page(summary: RunAccount) -> Page:
     """Everything, in the order of a reader's questions."""
-    blocks: list[Block] = [Text((words.outcome(told),)), _figures(told)]
-    drawn = plots.bars(told.account)
+    blocks: list[Block] = [Text((formatting.outcome(summary),)), _figures(summary)]
+    drawn = plots.bars(summary.account)
     if drawn:
         blocks += [Heading("Time, tokens and cost"), Legend(plots.LEGEND), *drawn]
-    blocks += [Heading("Iterations" if told.run.plan.plain else "Stories"), _stories(told)]
-    blocks += [*_parked(told), Heading("Attempts"), _attempts(told)]
-    blocks += [*_checks(told), *_pauses(told)]
-    blocks += [Heading("What was saved where"), _stored(told)]
-    blocks += [Heading("Settings of the run"), _settings(told)]
-    return Page(f"Report: {told.run.plan.change_id}", tuple(blocks))
+    blocks += [Heading("Iterations" if summary.run.plan.plain else "Stories"), _stories(summary)]
+    blocks += [*_parked(summary), Heading("Attempts"), _attempts(summary)]
+    blocks += [*_checks(summary), *_pauses(summary)]
+    blocks += [Heading("What was saved where"), _stored(summary)]
+    blocks += [Heading("Settings of the run"), _settings(summary)]
+    return Page(f"Report: {summary.run.plan.change_id}", tuple(blocks))
 
 
-def _figures(told: Told) -> Table:
-    found = told.account
+def _figures(summary: RunAccount) -> Table:
+    found = summary.account
     everything, wasted = total(found.calls), total(c for c in found.calls if c.wasted)
     used = everything.usage
     rows: list[tuple[Cell, ...]] = [
         ("started", found.first.isoformat(sep=" ", timespec="seconds")),
-        ("agent", _agents(told)),
-        ("time", _times(told)),
+        ("agent", _agents(summary)),
+        ("time", _times(summary)),
         (
             "tokens",
             f"{render.tokens(used.input_tokens)} input, {render.tokens(used.output_tokens)} "
-            f"output, {words.cached(used)} cache",
+            f"output, {formatting.cached(used)} cache",
         ),
-        ("cost", words.cost(everything)),
-        *_per_story(told),
+        ("cost", formatting.cost(everything)),
+        *_per_story(summary),
         ("wasted", _share(wasted.calls, everything.calls)),
     ]
     if wasted.calls:
         rows.append(
             (
                 "",
-                f"{words.tokens(wasted.usage)} tokens, {words.cost(wasted)}, "
-                f"{words.span(wasted.seconds)} of the agent",
+                f"{formatting.tokens(wasted.usage)} tokens, {formatting.cost(wasted)}, "
+                f"{formatting.span(wasted.seconds)} of the agent",
             )
         )
-    sizes = [told.size(call) for call in found.calls if call.tip]
+    sizes = [summary.size(call) for call in found.calls if call.tip]
     known = [size for size in sizes if size]
     rows.append(
-        ("kept changes", words.size(_sum(known)) if len(known) == len(sizes) else words.UNKNOWN)
+        (
+            "kept changes",
+            formatting.size(_sum(known)) if len(known) == len(sizes) else formatting.UNKNOWN,
+        )
     )
     return Table(("figure", "value"), tuple(rows))
 
 
-def _per_story(told: Told) -> Iterator[tuple[Cell, ...]]:
-    found, everything = told.account, total(told.account.calls)
+def _per_story(summary: RunAccount) -> Iterator[tuple[Cell, ...]]:
+    found, everything = summary.account, total(summary.account.calls)
     verified = len(found.of_state("verified"))
     unproven = len(found.of_state("done, not verified"))
     share = everything.per(verified)
     if share:
         yield (
             "per verified story",
-            f"{words.tokens(share.usage)} tokens, {words.money(share.usage.cost_usd)}, "
-            f"{words.span(share.seconds)} of the agent",
+            f"{formatting.tokens(share.usage)} tokens, {formatting.money(share.usage.cost_usd)}, "
+            f"{formatting.span(share.seconds)} of the agent",
         )
-    elif not told.run.plan.plain:
+    elif not summary.run.plan.plain:
         yield "per verified story", "no story was verified by a check"
     if unproven:
         yield "done without a check", f"{unproven}: by the agent's word alone, not counted above"
 
 
-def _times(told: Told) -> str:
-    found = told.account
+def _times(summary: RunAccount) -> str:
+    found = summary.account
     checked = sum(_seconds(check) for call in found.calls for check in call.checks)
     waited = sum(pause.seconds for pause in found.pauses)
-    whole = words.span((found.last - found.first).total_seconds())
-    agent = words.span(total(found.calls).seconds)
-    return f"{whole}: agent {agent}, checks {words.span(checked)}, waiting {words.span(waited)}"
+    whole = formatting.span((found.last - found.first).total_seconds())
+    agent = formatting.span(total(found.calls).seconds)
+    checks, waiting = formatting.span(checked), formatting.span(waited)
+    return f"{whole}: agent {agent}, checks {checks}, waiting {waiting}"
 
 
-def _agents(told: Told) -> str:
-    said = ((c.agent, (c.usage.model if c.usage else "") or c.model) for c in told.account.calls)
+def _agents(summary: RunAccount) -> str:
+    said = ((c.agent, (c.usage.model if c.usage else "") or c.model) for c in summary.account.calls)
     named = dict.fromkeys(" ".join(pair).strip() for pair in said)
-    return ", ".join(named) or told.run.plan.agent
+    return ", ".join(named) or summary.run.plan.agent
 
 
 def _share(part: int, whole: int) -> str:
@@ -106,13 +110,13 @@ def _share(part: int, whole: int) -> str:
     return f"{part} of {whole} calls were put back or ended at a limit"
 
 
-def _stories(told: Told) -> Table:
+def _stories(summary: RunAccount) -> Table:
     head = ("story", "title", "state", "calls", "time", "in", "out", "cache", "cost", "changed")
-    rows = [_story(told, story) for story in told.account.stories]
+    rows = [_story(summary, story) for story in summary.account.stories]
     return bounded((*head, "commit"), rows, frozenset(range(3, 9)))
 
 
-def _story(told: Told, story: StoryAccount) -> tuple[Cell, ...]:
+def _story(summary: RunAccount, story: StoryAccount) -> tuple[Cell, ...]:
     sums = total(story.calls)
     kept = next((call for call in reversed(story.calls) if call.kept), None)
     used = sums.usage
@@ -121,21 +125,21 @@ def _story(told: Told, story: StoryAccount) -> tuple[Cell, ...]:
         story.title,
         story.state,
         str(sums.calls),
-        words.span(sums.seconds),
+        formatting.span(sums.seconds),
         render.tokens(used.input_tokens),
         render.tokens(used.output_tokens),
-        words.cached(used),
-        words.cost(sums) if sums.calls else "",
-        words.size(told.size(kept)) if kept and kept.tip else "",
+        formatting.cached(used),
+        formatting.cost(sums) if sums.calls else "",
+        formatting.size(summary.size(kept)) if kept and kept.tip else "",
         Code(kept.commit[:12] if kept else ""),
     )
 
 
-def _parked(told: Told) -> Iterator[Block]:
-    parked = told.run.parked
+def _parked(summary: RunAccount) -> Iterator[Block]:
+    parked = summary.run.parked
     if parked:
         yield Heading("Parked stories")
-        change = told.run.plan.change_id
+        change = summary.run.plan.change_id
         rows: list[tuple[Cell, ...]] = [
             (key[0], STATE_OF[found.why], found.text, next_command(change, key[0], found.why))
             for key, found in parked.items()
@@ -143,22 +147,22 @@ def _parked(told: Told) -> Iterator[Block]:
         yield bounded(("story", "state", "question or reason", "next"), rows)
 
 
-def _attempts(told: Told) -> Table:
+def _attempts(summary: RunAccount) -> Table:
     head = ("iteration", "story", "attempt", "outcome", "time", "tokens", "cost", "checks")
-    rows = [_attempt(told, call) for call in told.account.calls]
+    rows = [_attempt(summary, call) for call in summary.account.calls]
     return bounded((*head, "changed", "saved as", "why"), rows, frozenset((0, 4, 5, 6)))
 
 
-def _attempt(told: Told, call: Call) -> tuple[Cell, ...]:
-    changed = words.size(told.size(call)) if call.tip or call.saved_ref else ""
+def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
+    changed = formatting.size(summary.size(call)) if call.tip or call.saved_ref else ""
     return (
         str(call.n),
         call.key[0],
         str(call.attempt) if call.attempt else "none used" if call.limit else "",
         call.outcome or "running",
-        words.span(call.seconds) if call.ended else "",
-        words.tokens(call.usage) if call.usage else "",
-        words.money(call.usage.cost_usd) if call.usage else "",
+        formatting.span(call.seconds) if call.ended else "",
+        formatting.tokens(call.usage) if call.usage else "",
+        formatting.money(call.usage.cost_usd) if call.usage else "",
         _check_words(call),
         changed,
         Code(call.saved_ref or call.commit[:12]),
@@ -178,9 +182,9 @@ def _check_word(check: CheckRun) -> str:
     return word if check.level == "required" else f"{word} ({check.level})"
 
 
-def _checks(told: Told) -> Iterator[Block]:
+def _checks(summary: RunAccount) -> Iterator[Block]:
     groups: dict[tuple[str, str], list[CheckRun]] = {}
-    for call in told.account.calls:
+    for call in summary.account.calls:
         for check in call.checks:
             groups.setdefault((check.command, check.level), []).append(check)
     yield Heading("Checks")
@@ -194,35 +198,35 @@ def _checks(told: Told) -> Iterator[Block]:
             str(len(runs)),
             str(sum(run.passed is True for run in runs)),
             str(sum(run.passed is False for run in runs)),
-            words.span(sum(map(_seconds, runs))),
+            formatting.span(sum(map(_seconds, runs))),
         )
         for (command, level), runs in groups.items()
     ]
     head = ("check", "level", "runs", "passed", "failed", "time")
     yield bounded(head, rows, frozenset((2, 3, 4, 5)))
-    drawn = plots.checks(told.account)
+    drawn = plots.checks(summary.account)
     if drawn:
         yield drawn
 
 
-def _pauses(told: Told) -> Iterator[Block]:
-    pauses = told.account.pauses
+def _pauses(summary: RunAccount) -> Iterator[Block]:
+    pauses = summary.account.pauses
     if pauses:
         yield Heading("Waiting")
         rows: list[tuple[Cell, ...]] = [
-            (p.started.isoformat(sep=" ", timespec="seconds"), words.span(p.seconds), p.why)
+            (p.started.isoformat(sep=" ", timespec="seconds"), formatting.span(p.seconds), p.why)
             for p in pauses
         ]
         yield bounded(("since", "for", "why"), rows, frozenset((1,)))
 
 
-def _stored(told: Told) -> Table:
-    rows = tuple((row.what, Code(row.where), Code(row.command)) for row in told.stored)
+def _stored(summary: RunAccount) -> Table:
+    rows = tuple((row.what, Code(row.where), Code(row.command)) for row in summary.stored)
     return Table(("what", "where", "get at it"), rows)
 
 
-def _settings(told: Told) -> Table:
-    rows = tuple((label, text.replace("\n", "; ")) for label, text in plan_rows(told.run.plan))
+def _settings(summary: RunAccount) -> Table:
+    rows = tuple((label, text.replace("\n", "; ")) for label, text in plan_rows(summary.run.plan))
     return Table(("setting", "value"), rows)
 
 

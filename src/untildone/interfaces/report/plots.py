@@ -13,7 +13,7 @@ from untildone.interfaces.report.blocks import (
     Mark,
     Segment,
 )
-from untildone.interfaces.report.words import money, span
+from untildone.interfaces.report.formatting import money, span
 
 LEGEND = (
     ("kept", "kept"),

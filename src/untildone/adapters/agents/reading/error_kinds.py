@@ -53,6 +53,12 @@ _REFUSAL = re.compile(
 _STATUS = re.compile(
     r"(?:^|status(?: code)?:? |error:? |\(|\[api error: )(4\d\d|5\d\d)\b", re.IGNORECASE
 )
+_BY_STATUS = {
+    401: Kind.NOT_LOGGED_IN,
+    402: Kind.QUOTA_EXHAUSTED,
+    403: Kind.NOT_LOGGED_IN,
+    413: Kind.CONTEXT_OVERFLOW,
+}
 _IN = re.compile(
     r"(?:try again|retry|resets?|available)[\w ]{0,20}?(?:in|after):? ?"
     r"((?:\d+(?:\.\d+)? ?(?:m(?:s|illi\w+|in\w*)|days?|hours?|sec\w*|[dhms])[ ,]*)+)",
@@ -121,13 +127,13 @@ def seconds_of(value: object) -> float | None:
 
 
 def _by_status(code: int, message: str) -> Kind | None:
+    if not code:
+        return None
     if code == 429:
         return Kind.QUOTA_EXHAUSTED if _QUOTA.search(_plain_rate(message)) else Kind.RATE_LIMITED
-    if code == 402:
-        return Kind.QUOTA_EXHAUSTED
-    if code in (401, 403):
-        return Kind.NOT_LOGGED_IN
-    if code == 413 or (code and _CONTEXT.search(message)):
+    if code in _BY_STATUS:
+        return _BY_STATUS[code]
+    if _CONTEXT.search(message):
         return Kind.CONTEXT_OVERFLOW
     if code in (408, 409) or code >= 500:
         return Kind.OVERLOADED
@@ -135,7 +141,7 @@ def _by_status(code: int, message: str) -> Kind | None:
     meant = _by_words(message) if code == 400 else None
     if meant in (Kind.QUOTA_EXHAUSTED, Kind.NOT_LOGGED_IN, Kind.REFUSED):
         return meant
-    return Kind.AGENT_ERROR if code else None
+    return Kind.AGENT_ERROR
 
 
 def _by_words(message: str) -> Kind | None:
@@ -194,12 +200,9 @@ def _time_of_day(message: str, asked: datetime | None) -> datetime | None:
     found = _AT.search(message)
     if not found or asked is None or not (found[5] or found[6]):
         return None
-    hour, half = int(found[4]), (found[6] or "").lower()
-    if half:
-        hour = hour % 12 + (12 if half == "pm" else 0)
     here = asked.astimezone(UTC if found[7] else None)
     try:
-        then = here.replace(hour=hour, minute=int(found[5] or 0), second=0, microsecond=0)
+        then = here.replace(hour=_hour(found), minute=int(found[5] or 0), second=0, microsecond=0)
         if found[1]:
             month = _MONTHS.index(found[1].lower()) + 1
             return then.replace(int(found[3] or here.year), month, int(found[2]))
@@ -207,3 +210,8 @@ def _time_of_day(message: str, asked: datetime | None) -> datetime | None:
         return None
     # A reset that is just over is of today; one long past is of tomorrow.
     return then if then > here - timedelta(hours=1) else then + timedelta(days=1)
+
+
+def _hour(found: re.Match[str]) -> int:
+    hour, half = int(found[4]), (found[6] or "").lower()
+    return hour % 12 + (12 if half == "pm" else 0) if half else hour

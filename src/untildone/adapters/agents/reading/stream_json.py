@@ -169,24 +169,34 @@ class StreamReader(EventReader):
         return error_text("; ".join(listed), message, said, subtype)
 
     def _trouble(self, error: str) -> Trouble | None:
-        result = self._result or {}
         if self._refused:
             return Trouble(Kind.REFUSED, "the model refused")
-        for name in (result.get("subtype"), result.get("terminal_reason")):
-            if ended := _ENDED.get(string(name)):
-                return ended
-        status = result.get("api_error_status") or self._status
-        called = _CALLED.get(self._called)
-        said = error if self._result else ""
-        found = classify_error(said, status, self._intent.asked)
-        if status is None and called and not (found and (found.until or found.after_s)):
-            found = called
-        if found is None or found.kind is Kind.AGENT_ERROR:
-            found = called or found
+        if ended := self._own_limit():
+            return ended
+        found = self._service_trouble(error)
         limited = found is not None and found.kind in (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED)
         if self._rejected is not None and (limited or self._result is None):
             return self._rejected
         return found
+
+    def _own_limit(self) -> Trouble | None:
+        """A limit of the program's own, by which it ended the call."""
+        result = self._result or {}
+        names = (string(result.get("subtype")), string(result.get("terminal_reason")))
+        return next((_ENDED[name] for name in names if name in _ENDED), None)
+
+    def _service_trouble(self, error: str) -> Trouble | None:
+        """An error of the service: by status and text, else by the program's own word for it."""
+        result = self._result or {}
+        status = result.get("api_error_status") or self._status
+        found = classify_error(error if result else "", status, self._intent.asked)
+        named = _CALLED.get(self._called)
+        if named is None:
+            return found
+        if found is None or found.kind is Kind.AGENT_ERROR:
+            return named
+        # Without a status the text is worth more than the word only if it says when a limit ends.
+        return found if status is not None or found.until or found.after_s else named
 
 
 def _blocks(content: object) -> list[Mapping[str, object]]:

@@ -34,29 +34,6 @@ def found_again(story: Story, now: StoryBook) -> Story:
     return current
 
 
-def refuse_lost(story: Story, before: StoryBook, now: StoryBook) -> None:
-    """Open work of other stories that is gone: a run must not be done because it was deleted.
-
-    Nor may it end because the stories that are left can no longer be worked with.
-    """
-    for remark in now.problems:
-        raise StoriesError(
-            f"The stories cannot be worked with any more, {remark.path or now.path}:{remark.line}: "
-            f"{remark.why}",
-            state="The file was left as it is.",
-            hint=f"Look at what changed with `git diff -- {remark.path or now.path}`.",
-        )
-    lost = list(_lost(story, before, now))
-    if lost:
-        listed = "; ".join(f"story {other.id}: {_names(tasks)}" for other, tasks in lost)
-        raise StoryLost(
-            f"Open tasks of other stories are gone from {now.path}, or changed beyond "
-            f"recognition ({listed}). Leave the lines of other stories as they are",
-            state="The file was left as it is.",
-            hint=f"Look at what changed with `git diff -- {now.path}`.",
-        )
-
-
 def to_finish(story: Story, before: StoryBook) -> list[Task]:
     """The tasks to write as done: all that were open, whatever was written there meanwhile."""
     was = before.find(story.key)
@@ -64,61 +41,143 @@ def to_finish(story: Story, before: StoryBook) -> list[Task]:
     return [task for task in story.tasks if not task.done or task in opened]
 
 
-def newly_done_in_others(story: Story, before: StoryBook, now: StoryBook) -> list[ChangedTask]:
-    """Tasks ticked since, in all stories but this one."""
-    return [each for each in newly_done(before, now) if each.story.key != story.key]
-
-
-def newly_done(before: StoryBook, now: StoryBook) -> list[ChangedTask]:
-    """Tasks ticked since, in every story that both books have."""
-    earlier = {story.key: story for story in before.stories}
-    return [
-        ChangedTask(story, task, was)
-        for story in now.stories
-        if story.complete and story.key in earlier
-        for task, was in _matched(earlier[story.key], story)
-        if task.done and not was.done
-    ]
-
-
-def newly_open_in_others(story: Story, before: StoryBook, now: StoryBook) -> list[ChangedTask]:
-    """Tasks of other stories that were done and are open now: an agent may not reopen them."""
-    earlier = {other.key: other for other in before.stories if other.complete}
-    return [
-        ChangedTask(other, task, was)
-        for other in now.stories
-        if not other.done and other.key in earlier and other.key != story.key
-        for task, was in _matched(earlier[other.key], other)
-        if was.done and not task.done
-    ]
-
-
-def messages(
-    story: Story, changed: Sequence[ChangedTask], before: StoryBook, now: StoryBook
-) -> Iterator[str]:
-    """What to tell about ticks that were taken back, and about stories that have gone."""
-    for other, again in dict.fromkeys((each.story.id, each.was.done) for each in changed):
-        tasks = [c.task for c in changed if (c.story.id, c.was.done) == (other, again)]
-        what = (
-            f"Ticked again in story {other}, where it was unticked "
-            if again
-            else f"Unticked in story {other}, which is not finished but was ticked "
-        )
-        yield f"{what}during story {story.id}: {_names(tasks)}"
-    gone = _gone(before, now)
-    if gone:
-        yield (
-            f"No longer found in {now.path} by number and text: "
-            f"{_listed([f'story {lost.id} ({lost.title})' for lost in gone])}"
-        )
-
-
 def taken_back_message(changed: Sequence[ChangedTask]) -> tuple[str, ...]:
     """What to tell about ticks of an attempt that failed."""
     names = dict.fromkeys(each.story.id for each in changed)
-    return (f"Open again, marked as done by a failed attempt: {_listed(list(names))}",) * bool(
-        names
-    )
+    if not names:
+        return ()
+    return (f"Open again, marked as done by a failed attempt: {_listed(list(names))}",)
+
+
+class BookChanges:
+    """What differs between two books of the same change.
+
+    A story that is the very same object in both is not looked at: of a long list that is read
+    again, all but one or two are.
+    """
+
+    def __init__(self, before: StoryBook, now: StoryBook) -> None:
+        self._before, self._now = before, now
+        self._earlier, self._later = _differing(before.stories, now.stories)
+        known = {story.key: story for story in self._earlier}
+        self._pairs = [(known[s.key], s) for s in self._later if s.key in known]
+
+    def ticked(self) -> list[ChangedTask]:
+        """Tasks ticked since, in every story that both books have."""
+        return [
+            ChangedTask(story, task, was)
+            for earlier, story in self._pairs
+            if story.complete
+            for task, was in _matched(earlier, story)
+            if task.done and not was.done
+        ]
+
+    def ticked_in_others(self, story: Story) -> list[ChangedTask]:
+        """Tasks ticked since, in all stories but this one."""
+        return [each for each in self.ticked() if each.story.key != story.key]
+
+    def unticked_in_others(self, story: Story) -> list[ChangedTask]:
+        """Tasks of other stories that were done and are open now: no agent may open them again."""
+        return [
+            ChangedTask(other, task, was)
+            for earlier, other in self._pairs
+            if earlier.complete and not other.done and other.key != story.key
+            for task, was in _matched(earlier, other)
+            if was.done and not task.done
+        ]
+
+    def refuse_lost(self, story: Story) -> None:
+        """Open work of other stories that is gone: a run must not be done because it was deleted.
+
+        Nor may it end because the stories that are left can no longer be worked with.
+        """
+        now = self._now
+        for remark in now.problems:
+            path = remark.path or now.path
+            raise StoriesError(
+                f"The stories cannot be worked with any more, {path}:{remark.line}: {remark.why}",
+                state="The file was left as it is.",
+                hint=f"Look at what changed with `git diff -- {path}`.",
+            )
+        lost = list(self._lost(story))
+        if lost:
+            listed = "; ".join(f"story {other.id}: {_names(tasks)}" for other, tasks in lost)
+            raise StoryLost(
+                f"Open tasks of other stories are gone from {now.path}, or changed beyond "
+                f"recognition ({listed}). Leave the lines of other stories as they are",
+                state="The file was left as it is.",
+                hint=f"Look at what changed with `git diff -- {now.path}`.",
+            )
+
+    def messages(self, story: Story, taken: Sequence[ChangedTask]) -> Iterator[str]:
+        """What to tell about ticks that were taken back, and about stories that have gone."""
+        for other, again in dict.fromkeys((each.story.id, each.was.done) for each in taken):
+            tasks = [t.task for t in taken if (t.story.id, t.was.done) == (other, again)]
+            what = (
+                f"Ticked again in story {other}, where it was unticked "
+                if again
+                else f"Unticked in story {other}, which is not finished but was ticked "
+            )
+            yield f"{what}during story {story.id}: {_names(tasks)}"
+        # An agent may have deleted the work.
+        gone = [s for s in self._earlier if not s.done and self._now.find(s.key) is None]
+        if gone:
+            yield (
+                f"No longer found in {self._now.path} by number and text: "
+                f"{_listed([f'story {lost.id} ({lost.title})' for lost in gone])}"
+            )
+
+    def _lost(self, story: Story) -> Iterator[tuple[Story, list[Task]]]:
+        """Tasks that were open in other stories and are found neither there nor, open, elsewhere.
+
+        A task ticked where it stood is taken back; one ticked elsewhere is lost.
+        """
+        missing = list(self._missing(story))
+        if not missing:
+            return
+        from difflib import get_close_matches  # noqa: PLC0415 - few attempts come here
+
+        new = list(self._new_open(story))
+        texts = [_bare(task) for _, task in new]
+        ids = {other.id for other, _ in new}
+        for was, tasks in missing:
+            gone = []
+            for task in tasks:
+                if found := get_close_matches(_bare(task), texts, n=1):
+                    texts.remove(found[0])
+                elif task.id != was.id or was.id not in ids:  # a story may get another title
+                    gone.append(task)
+            if gone:
+                yield was, gone
+
+    def _missing(self, story: Story) -> Iterator[tuple[Story, list[Task]]]:
+        """What was open in other stories and is not found in the same ones."""
+        for was in self._earlier:
+            if was.done or was.key == story.key:
+                continue
+            other = self._now.find(was.key)
+            if other and other.tasks == was.tasks:
+                continue
+            found = [earlier for _, earlier in _matched(was, other)] if other else []
+            tasks = [task for task in was.tasks if not task.done and task not in found]
+            if tasks:
+                yield was, tasks
+
+    def _new_open(self, story: Story) -> Iterator[tuple[Story, Task]]:
+        """Open tasks of other stories that were not there before, at least not in the same ones."""
+        for other in self._later:
+            if other.key != story.key:
+                was = self._before.find(other.key)
+                known = [task for task, _ in _matched(was, other)] if was else []
+                yield from ((other, t) for t in other.tasks if not t.done and t not in known)
+
+
+def _differing(before: Sequence[Story], now: Sequence[Story]) -> tuple[list[Story], list[Story]]:
+    """The stories that are not the same object at the same place."""
+    if len(before) != len(now):
+        return list(before), list(now)
+    pairs = [(was, is_now) for was, is_now in zip(before, now, strict=True) if was is not is_now]
+    return [was for was, _ in pairs], [is_now for _, is_now in pairs]
 
 
 def _by_text(story: Story) -> dict[tuple[str, int], Task]:
@@ -153,61 +212,8 @@ def _matched(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:
             yield task, earlier
 
 
-def _lost(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple[Story, list[Task]]]:
-    """Tasks that were open in other stories and are found neither there nor, still open, elsewhere.
-
-    A task ticked where it stood is taken back; one ticked elsewhere is lost.
-    """
-    missing = list(_missing(story, before, now))
-    if not missing:
-        return
-    from difflib import get_close_matches  # noqa: PLC0415 - few attempts come here
-
-    new = list(_new_open(story, before, now))
-    texts = [_bare(task) for _, task in new]
-    ids = {other.id for other, _ in new}
-    for was, tasks in missing:
-        gone = []
-        for task in tasks:
-            if found := get_close_matches(_bare(task), texts, n=1):
-                texts.remove(found[0])
-            elif task.id != was.id or was.id not in ids:  # a story may get another title
-                gone.append(task)
-        if gone:
-            yield was, gone
-
-
-def _missing(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple[Story, list[Task]]]:
-    """What was open in other stories and is not found in the same ones."""
-    for was in before.stories:
-        if was.done or was.key == story.key:
-            continue
-        other = now.find(was.key)
-        if other and other.tasks == was.tasks:
-            continue
-        found = [earlier for _, earlier in _matched(was, other)] if other else []
-        tasks = [task for task in was.tasks if not task.done and task not in found]
-        if tasks:
-            yield was, tasks
-
-
-def _new_open(story: Story, before: StoryBook, now: StoryBook) -> Iterator[tuple[Story, Task]]:
-    """Open tasks of other stories that were not there before, at least not in the same ones."""
-    for other in now.stories:
-        was = before.find(other.key)
-        if other.key != story.key:
-            known = [task for task, _ in _matched(was, other)] if was else []
-            yield from ((other, t) for t in other.tasks if not t.done and t not in known)
-
-
 def _bare(task: Task) -> str:
     return naming.normal(naming.split_number(task.text, letters=True)[1])
-
-
-def _gone(before: StoryBook, now: StoryBook) -> list[Story]:
-    """Open stories that the source had and has no more: an agent may have deleted the work."""
-    keys = {story.key for story in now.stories}
-    return [story for story in before.stories if not story.done and story.key not in keys]
 
 
 def _names(tasks: list[Task]) -> str:

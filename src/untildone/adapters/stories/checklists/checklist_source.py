@@ -13,6 +13,7 @@ from untildone.adapters.stories.checklists import (
     naming,
     task_lines,
 )
+from untildone.adapters.stories.checklists.changed_tasks import BookChanges, ChangedTask
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
 
@@ -41,22 +42,23 @@ class ChecklistFile(Struct, frozen=True):
         """Tick the story's open boxes; elsewhere every box gets back what it held in `before`."""
         now, data = self._now()
         current = changed_tasks.found_again(story, now)
-        changed_tasks.refuse_lost(current, before, now)
-        taken = changed_tasks.newly_done_in_others(current, before, now)
-        undone = changed_tasks.newly_open_in_others(current, before, now)
-        opened = [(current, task) for task in changed_tasks.to_finish(current, before)]
-        self._flip(data, [*opened, *((each.story, each.task) for each in undone)], taken)
-        return tuple(changed_tasks.messages(current, [*taken, *undone], before, now))
+        changes = BookChanges(before, now)
+        changes.refuse_lost(current)
+        ticked = changes.ticked_in_others(current)
+        unticked = changes.unticked_in_others(current)
+        boxes = [(current, task) for task in changed_tasks.to_finish(current, before)]
+        self._flip(data, [*boxes, *((each.story, each.task) for each in unticked)], ticked)
+        return tuple(changes.messages(current, [*ticked, *unticked]))
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Untick every box that was open in `before`; matters for a file that git ignores."""
         now, data = self._now()
-        taken = changed_tasks.newly_done(before, now)
+        taken = BookChanges(before, now).ticked()
         self._flip(data, [], taken)
         return changed_tasks.taken_back_message(taken)
 
     def _flip(
-        self, data: dict[str, bytes], opened: list[Box], taken: Sequence[changed_tasks.ChangedTask]
+        self, data: dict[str, bytes], opened: list[Box], taken: Sequence[ChangedTask]
     ) -> None:
         for path, old in data.items():
             new = task_lines.tick(old, self._lines(path, opened))
@@ -64,7 +66,6 @@ class ChecklistFile(Struct, frozen=True):
                 back = [(each.story, each.task) for each in taken if each.was.mark == mark]
                 new = task_lines.untick(new, self._lines(path, back), mark or " ")
             if new != old:
-                checklist.parse.cache_clear()  # of use no more, and two books take memory
                 StoryFile(self.root, path, self.change).write(new)
 
     def _lines(self, path: str, boxes: list[Box]) -> list[int]:

@@ -20,7 +20,7 @@ _MARK = "\ufeff"
 _PAIRS = json.JSONDecoder(object_pairs_hook=list)
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, gc=False):
     """A value and the part of the text that it takes."""
 
     value: Json
@@ -28,7 +28,7 @@ class Place(Struct, frozen=True):
     end: int
 
 
-class Edit(Struct, frozen=True):
+class Edit(Struct, frozen=True, gc=False):
     """New text for a part of the old one."""
 
     start: int

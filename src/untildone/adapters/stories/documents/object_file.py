@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.stories.checklists import naming
-from untildone.adapters.stories.checklists.bulk import unhurried
 from untildone.adapters.stories.documents.json_text import JsonText, NotJson
 from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
 from untildone.adapters.stories.documents.story_objects import StoryObjects
@@ -136,8 +135,7 @@ class ObjectDocument:
 def read(form: Format, file: StoryFile, data: bytes) -> ObjectDocument:
     """The stories of these bytes; what cannot be read is an error that names its line."""
     try:
-        with unhurried():
-            return ObjectDocument(form, file, data)
+        return ObjectDocument(form, file, data)
     except NotJson as error:
         raise StoriesError(
             f"{file.path}:{error.line}: {error.why}",

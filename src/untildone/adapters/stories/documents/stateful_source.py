@@ -10,6 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from untildone.adapters.stories.checklists import changed_tasks
+from untildone.adapters.stories.checklists.changed_tasks import BookChanges, ChangedTask
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, Task
 
 
@@ -59,22 +60,23 @@ class StatefulSource(ABC):
         """Write the story as done; take back what was marked done for others since `before`."""
         document = self.open()
         current = changed_tasks.found_again(story, document.book)
-        taken = changed_tasks.newly_done_in_others(current, before, document.book)
+        changes = BookChanges(before, document.book)
+        taken = changes.ticked_in_others(current)
         finished = [task for task in current.tasks if not task.done]
         if self.EXCLUSIVE:
-            changed_tasks.refuse_lost(current, before, document.book)
-            taken += changed_tasks.newly_open_in_others(current, before, document.book)
+            changes.refuse_lost(current)
+            taken += changes.unticked_in_others(current)
             finished = changed_tasks.to_finish(current, before)
         done = [NewState(current, task, done=True) for task in finished]
         states = [*done, *map(_taken_back, taken)]
         if states:
             document.write(states)
-        return tuple(changed_tasks.messages(current, taken, before, document.book))
+        return tuple(changes.messages(current, taken))
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Write as open again what was open in `before`."""
         document = self.open()
-        taken = changed_tasks.newly_done(before, document.book)
+        taken = BookChanges(before, document.book).ticked()
         if taken:
             document.write([_taken_back(changed) for changed in taken])
         return changed_tasks.taken_back_message(taken)
@@ -84,5 +86,5 @@ class StatefulSource(ABC):
         return StoryContext()
 
 
-def _taken_back(changed: changed_tasks.ChangedTask) -> NewState:
+def _taken_back(changed: ChangedTask) -> NewState:
     return NewState(changed.story, changed.task, done=changed.was.done, mark=changed.was.mark)

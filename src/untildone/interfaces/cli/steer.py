@@ -1,4 +1,4 @@
-"""`guide`, `skip`, `retry` and `reorder`: the person's word about stories, at any time."""
+"""`guide`, `skip`, `retry` and `reorder`: what the person decides about stories, at any time."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from untildone.commands import steer
 from untildone.commands.steer import Heard
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Run
-from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.render import first_line
 from untildone.wiring.worktrees import here_for
 
@@ -35,7 +35,7 @@ def guide(
     """Tell the agent TEXT in its next prompts ("-": from standard input).
 
     Guidance for a story stays until the story is finished, guidance for all until the run ends.
-    A story that was parked with a question is taken up again by guidance for it, or by guidance
+    A story that was parked with a question is retried after guidance for it, or after guidance
     for all if only one question is open. Works while the loop runs and while it does not.
     """
     repository = here_for(change)
@@ -59,12 +59,12 @@ def guide(
 @click.option("--why", default="", metavar="TEXT", help="The reason, for the record.")
 @AS_JSON
 def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT001 - click
-    """Pass STORY over; it stays open, and what depends on it is not started.
+    """Skip STORY; it stays open, and what depends on it is not started.
 
     If the agent is at work on it, that call is ended, its work is saved and put back.
     """
     heard = steer.skip(here_for(change), change, story, why)
-    text = f"Story {story} is passed over. `untildone retry {change} {story}` takes it up again."
+    text = f"Story {story} is skipped. `untildone retry {change} {story}` retries it."
     return _tell(heard, text, as_json=as_json, goes_on=False)
 
 
@@ -73,7 +73,7 @@ def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT0
 @click.argument("story")
 @AS_JSON
 def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - click
-    """Take STORY up again, with all its retries: parked, skipped or failed."""
+    """Retry STORY, with all its retries: parked, skipped or failed."""
     heard = steer.retry(here_for(change), change, story)
     return _tell(heard, f"Story {story} will be tried with all its retries.", as_json=as_json)
 
@@ -103,7 +103,7 @@ def _tell(heard: Heard, text: str, *, as_json: bool, goes_on: bool = True) -> in
         return 0
     click.echo(text)
     if heard.released:
-        click.echo(f"Taken up again: {', '.join(heard.released)}.")
+        click.echo(f"Retried: {', '.join(heard.released)}.")
     if not heard.live and goes_on:
         click.echo(f"Next: `untildone resume {heard.change}`")
     return 0

@@ -1,6 +1,6 @@
-"""Numbers and outcomes of a report in words."""
+"""Numbers of a report as text, and its first sentence."""
 
-from untildone.commands.run_account import Size, Told
+from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
 from untildone.domain.reporting.account import Account, Totals
 from untildone.domain.run.run import Run, Status
@@ -49,9 +49,9 @@ def size(found: Size | None) -> str:
     return f"{found.files} {noun}, +{found.added} −{found.deleted}"  # noqa: RUF001 - a minus
 
 
-def outcome(told: Told) -> str:
+def outcome(summary: RunAccount) -> str:
     """How the run went, in one sentence."""
-    run, found = told.run, told.account
+    run, found = summary.run, summary.account
     took = span((found.last - found.first).total_seconds())
     counts = _counts(run, found)
     calls = f"{len(found.calls)} agent {'call' if len(found.calls) == 1 else 'calls'}"
@@ -60,9 +60,9 @@ def outcome(told: Told) -> str:
         Status.STUCK: "Stuck",
         Status.STALLED: "Stalled",
         Status.STOPPED: "Stopped",
-    }.get(run.status, "Running" if told.live else "Not over")
+    }.get(run.status, "Running" if summary.live else "Not over")
     ending = f" after {took} and {calls}"
-    return f"{head}{ending}: {counts}.{_why(told)}"
+    return f"{head}{ending}: {counts}.{_why(summary)}"
 
 
 def _counts(run: Run, found: Account) -> str:
@@ -78,15 +78,15 @@ def _counts(run: Run, found: Account) -> str:
     return text + (f" ({before} more were done before)" if before else "")
 
 
-def _why(told: Told) -> str:
-    run = told.run
+def _why(summary: RunAccount) -> str:
+    run = summary.run
     change = run.plan.change_id
     if run.error:
         said = f" {render.first_line(run.error)}."
     else:
         said = _WHY.get(str(run.reason), "")
     choice = f" The choice was {run.choice}." if run.choice and run.closed else ""
-    if not told.live and run.resumable and run.status is not Status.DONE:
+    if not summary.live and run.resumable and run.status is not Status.DONE:
         choice += f" `untildone resume {change}` goes on."
     return f"{said}{choice}"
 

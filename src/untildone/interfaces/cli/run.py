@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from untildone.commands import run as loop
 from untildone.commands.plan import SeveralChanges, Wanted
 from untildone.domain.errors import UserError
-from untildone.interfaces.cli.driver import View, driver_for, interactive, say_ended, view_flags
-from untildone.interfaces.cli.names import change_names
+from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import given, setting_flags
+from untildone.interfaces.cli.view import View, interactive, process_for, say_ended, view_flags
 from untildone.settings.load import load
 from untildone.settings.settings import Settings
 from untildone.wiring.repository import Repository, here
@@ -77,9 +77,9 @@ def run(
     wanted = Wanted(change or "", task or "", "", include_flagged, *where)
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
-    driver = driver_for(repository, view)
-    with driver.corrects_error_state():
-        ended = _for_one(view, wanted, lambda one: loop.start(driver, settings, flags, one))
+    process = process_for(repository, view)
+    with process.corrects_error_state():
+        ended = _for_one(view, wanted, lambda one: loop.start(process, settings, flags, one))
     return say_ended(ended, view)
 
 
@@ -98,9 +98,9 @@ def resume(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
     raised = loop.raise_budget(repository, change, flags)
     if raised:
         return say_ended(loop.Ended(0, None, raised), view)
-    driver = driver_for(repository, view)
-    with driver.corrects_error_state():
-        ended = loop.resume(driver, settings, flags, change)
+    process = process_for(repository, view)
+    with process.corrects_error_state():
+        ended = loop.resume(process, settings, flags, change)
     return say_ended(ended, view)
 
 

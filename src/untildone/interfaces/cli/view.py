@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from untildone.app.bus import Observer
-from untildone.commands.run import Driver, Ended
+from untildone.commands.run import Ended, LoopProcess
 from untildone.domain.run.run import Run
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
 from untildone.wiring.repository import Repository
@@ -47,10 +47,10 @@ def interactive(view: View) -> bool:
     return sys.stdin.isatty() and terminal() is not None and not view.as_json
 
 
-def driver_for(repository: Repository, view: View, *, may_ask: bool = True) -> Driver:
-    """The driver of this worktree with its windows; they ask for no choice if it is made."""
+def process_for(repository: Repository, view: View, *, may_ask: bool = True) -> LoopProcess:
+    """The process of this worktree with its windows; they ask for no choice if it is made."""
     at_terminal = interactive(view)
-    return Driver(
+    return LoopProcess(
         repository,
         windows=lambda asks: list(_windows(view, asks=asks and may_ask, at_terminal=at_terminal)),
         at_terminal=at_terminal,

@@ -1,0 +1,54 @@
+"""`doctor`: what would keep a loop from working."""
+
+import json
+import os
+from pathlib import Path
+
+import click
+from msgspec import to_builtins
+
+from untildone.commands import doctor as checkup
+from untildone.interfaces.cli.completion import change_names
+from untildone.wiring.repository import here
+
+COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@click.option("--fix", is_flag=True, help="Remove what a dead loop left behind.")
+@click.option(
+    "--abandon",
+    metavar="CHANGE",
+    shell_complete=change_names,
+    help="With --fix: also end the unfinished run of this change; your files stay.",
+)
+def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT001 - click
+    """Check git, agents, story sources, configuration and leftovers.
+
+    Exits 1 when something is bad. `--fix` removes only files and stash entries of this tool that
+    a dead loop left behind; runs that can be resumed, saved work and your own files stay.
+    """
+    if abandon and not fix:
+        raise click.UsageError(f"`--abandon` needs `--fix`: doctor --fix --abandon {abandon}")
+    done = checkup.fix_leftovers(here(), abandon or "") if fix else []
+    rows = checkup.examine(Path.cwd())
+    healthy = all(row.level != "bad" for row in rows)
+    if as_json:
+        data = {"ok": healthy, "rows": to_builtins(rows), "fixed": done}
+        click.echo(json.dumps(data, ensure_ascii=False))
+        return int(not healthy)
+    if fix:
+        click.echo("\n".join(f"fixed  {text}" for text in done) or "There was nothing to fix.")
+    for row in rows:
+        _show(row)
+    return int(not healthy)
+
+
+def _show(row: checkup.Row) -> None:
+    plain = bool(os.environ.get("NO_COLOR"))
+    level = f"{row.level:<5}"
+    colored = level if plain else click.style(level, fg=COLORS[row.level])
+    click.echo(f"{colored}  {row.check}: {row.text}")
+    if row.fix and row.level != "ok":
+        click.echo(f"       fix: {row.fix}")

@@ -1,0 +1,60 @@
+"""`undo` and `restore`: back to before the last change, or before the run."""
+
+import json
+
+import click
+from msgspec import to_builtins
+
+from untildone.commands import finish
+from untildone.commands.undo import operations
+from untildone.commands.undo import undo as take_back
+from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli.view import View, process_for
+from untildone.wiring.repository import here
+from untildone.wiring.worktrees import here_for
+
+
+@click.command()
+@click.argument("change", shell_complete=change_names)
+def restore(change: str) -> int:
+    """Put the working tree, index and branch back exactly as they were before the run.
+
+    What is there now is stored under refs/ralph/archive first.
+    """
+    repository = here_for(change)
+    process = process_for(repository, View(), may_ask=False)
+    with process.corrects_error_state():
+        stored = finish.restore(process, repository.needed(change))
+    click.echo("Everything is as it was before the run. What was there is stored as:")
+    for ref in stored:
+        click.echo(f"  {ref}")
+    return 0
+
+
+@click.command()
+@click.argument("change", required=False, default="", shell_complete=change_names)
+@click.option("--list", "listed", is_flag=True, help="Only show what was done, newest last.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - click
+    """Take back the newest change that untildone made here: refs, HEAD, index and files.
+
+    Works for a start, a checkpoint, a put-back, cleanup, keep, restore, `attempts --restore` and
+    for undo itself, so that a second undo is a redo. Edits that you made since are kept.
+    CHANGE names a run that has a worktree of its own.
+    """
+    repository = here_for(change) if change else here()
+    if listed:
+        rows = [to_builtins(operation) for operation in operations(repository)]
+        if as_json:
+            click.echo(json.dumps({"operations": rows}, ensure_ascii=False))
+        for row in rows if not as_json else ():
+            click.echo(f"{row['name']}  {row['change']}  {row['run_id']}")
+        return 0
+    taken = take_back(repository)
+    if as_json:
+        click.echo(json.dumps({"undone": to_builtins(taken)}, ensure_ascii=False))
+    else:
+        click.echo(
+            f"Taken back: {taken.name} of {taken.change}. A second `untildone undo` redoes it."
+        )
+    return 0

@@ -1,0 +1,51 @@
+"""`untildone finish`, and what cleanup leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.agent_calls import fails
+from tests.e2e.change import TASKS
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+
+
+def test_finish_cleanup_after_the_fact(bench: Bench) -> None:
+    start = bench.sha()
+    bench.plan()
+    bench.loop("--on-complete", "keep").ok()
+    bench.run("finish", "demo", "cleanup").ok()
+    assert (bench.branch(), bench.sha()) == ("feature/x", start)
+    assert bench.status() == [f" M {TASKS}", "?? work-1.txt", "?? work-2.txt", "?? work-3.txt"]
+    assert not bench.has("refs/heads/ralph/demo")
+
+
+def test_finish_saves_what_it_replaces(bench: Bench) -> None:
+    bench.plan()
+    bench.loop("--on-complete", "keep").ok()
+    tip = bench.sha("ralph/demo")
+    bench.run("finish", "demo", "cleanup").ok()
+    kept = [r for r in bench.refs("refs/ralph/") if bench.contains(r, tip)]
+    assert kept, "the commits of the deleted branch are reachable from no ref"
+
+
+def test_cleanup_takes_later_edits_of_the_user_along(bench: Bench) -> None:
+    bench.plan()
+    bench.loop("--on-complete", "keep").ok()
+    bench.write("README.md", "edited later\n")
+    bench.run("finish", "demo", "cleanup").ok()
+    assert bench.read("README.md") == "edited later\n"
+    assert bench.branch() == "feature/x"
+
+
+def test_after_cleanup_nothing_of_ours_is_in_the_tree(bench: Bench) -> None:
+    bench.plan({1: fails()})
+    bench.loop("--on-complete", "cleanup").ok()
+    assert [name for name in bench.refs("refs/heads/") if "ralph" in name] == []
+    assert [p.name for p in bench.path(".git").glob("*.lock")] == []
+    assert [line for line in bench.status() if ".claude" in line or "untildone" in line] == []

@@ -1,0 +1,140 @@
+"""What the command says: help, version, plain lines, JSON lines, the live view."""
+
+# ruff: noqa: N802 - the ids of the requirement rows are part of the names
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.agent_calls import DONE, failed, fails
+from tests.e2e.change import STORIES
+from tests.e2e.waiting import until
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+
+
+COMMANDS = [
+    "run",
+    "status",
+    "stop",
+    "resume",
+    "finish",
+    "done",
+    "attempts",
+    "restore",
+    "gc",
+    "logs",
+    "usage",
+    "init",
+    "doctor",
+    "demo",
+    "stories",
+]
+
+
+def test_status_names_a_command_that_can_go_on(bench: Bench) -> None:
+    bench.plan(default=fails())
+    bench.loop("--max-retries", "0").ok(3)
+    assert "next: untildone resume demo" in bench.run("status").ok().stdout
+    bench.run("finish", "demo", "cleanup").ok()
+    assert "next: untildone run demo" in bench.run("status").ok().stdout
+
+
+def test_help_names_every_command(bench: Bench) -> None:
+    said = bench.run("--help").ok().stdout
+    assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", said)] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.installed
+def test_every_command_has_help(bench: Bench, command: str) -> None:
+    assert command in bench.run(command, "--help").ok().stdout
+
+
+def test_S000_R1_S7_help_of_run_shows_three_retries(bench: Bench) -> None:
+    said = bench.run("run", "--help", env={"COLUMNS": "200"}).ok().stdout
+    assert re.search(r"--max-retries\b[^\n]*(\n\s[^\n]*)?\b3\b", said), said
+    flags = (
+        "--source --agent --agent-cmd --model --max-retries --max-iterations --done"
+        " --stall-threshold --timeout --idle-timeout --verify --checkpoint --on-complete"
+        " --json --quiet --no-color --task --task-file"
+    )
+    assert [flag for flag in flags.split() if flag not in said] == []
+
+
+@pytest.mark.installed
+def test_version(bench: Bench) -> None:
+    assert re.search(r"\d+\.\d+", bench.run("--version").ok().stdout)
+
+
+def test_json_is_pure_and_the_sequence_has_no_gap(bench: Bench) -> None:
+    bench.plan({2: [["err", "noise"], ["raw", "no newline"], ["say", failed("x")]]})
+    events = bench.loop().ok().events
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert {event["v"] for event in events} == {1}
+    times = [dt.datetime.fromisoformat(event["at"]) for event in events]
+    assert times == sorted(times)
+    assert all(moment.tzinfo for moment in times)
+    names = [event["event"] for event in events]
+    assert names[0] == "run_started"
+    assert names[-1] == "finished"
+    skeleton = [name for name in names if name not in ("agent_text", "agent_tool", "warning")]
+    one = ["iteration_started", "iteration_ended", "checkpoint_saved"]
+    assert [n for n in skeleton if n not in ("stories_loaded", "run_started")] == [
+        *one,
+        "iteration_started",
+        "iteration_ended",
+        "reverted",
+        "retrying",
+        *one,
+        *one,
+        "complete",
+        "finished",
+    ]
+    assert "stories_loaded" in names
+
+
+def test_quiet_prints_nothing_on_success(bench: Bench) -> None:
+    # The agent ticks its own boxes: no warning is due.
+    bench.plan({n: [["tick", str(n)], *DONE] for n in (1, 2, 3)})
+    result = bench.run("run", "demo", "--quiet", "--agent-cmd", bench.agent).ok()
+    assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_plain_lines_without_a_terminal(bench: Bench) -> None:
+    bench.plan({1: fails("wrong colour")})
+    said = bench.run("run", "demo", "--agent-cmd", bench.agent).ok()
+    assert "\x1b" not in said.stdout + said.stderr
+    for word in ("ralph/demo", STORIES[2], "wrong colour"):
+        assert word in said.stdout, word
+
+
+@pytest.mark.parametrize("way", ["variable", "flag"])
+def test_no_color_on_a_terminal(bench: Bench, way: str) -> None:
+    bench.plan()
+    args = ["run", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep"]
+    if way == "flag":
+        terminal = bench.terminal(*args, "--no-color")
+    else:
+        terminal = bench.terminal(*args, env={"NO_COLOR": "1"})
+    assert terminal.wait() == 0
+    colours = re.findall(rb"\x1b\[[0-9;]*m", terminal.raw)
+    # Bold and dim are no colours.
+    assert [c for c in colours if re.search(rb"\[(\d;)*(3|4|9|10)\d", c)] == []
+
+
+def test_live_view_on_a_terminal_shows_the_stories(bench: Bench) -> None:
+    bench.plan({2: [["say", "thinking hard"], ["wait", bench.gate("go")], *DONE]})
+    args = ["run", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep"]
+    terminal = bench.terminal(*args)
+    bench.wait_call(2)
+    terminal.wait_text(STORIES[1])
+    until(lambda: all(story in terminal.screen() for story in STORIES), 10, "the story list")
+    bench.open_gate("go")
+    assert terminal.wait() == 0

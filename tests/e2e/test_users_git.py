@@ -1,0 +1,100 @@
+"""What is the user's in git stays the user's: hooks, identity, variables, remotes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.agent_calls import DONE, failed, fails
+
+if TYPE_CHECKING:
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+
+
+def test_no_hooks_run_and_nothing_is_signed(bench: Bench) -> None:
+    hooks = bench.path(".git/hooks")
+    hooks.mkdir(exist_ok=True)
+    mark = bench.root / "hook-ran"
+    for name in (
+        "pre-commit",
+        "prepare-commit-msg",
+        "commit-msg",
+        "post-commit",
+        "post-checkout",
+        "post-merge",
+        "post-index-change",
+        "reference-transaction",
+    ):
+        (hooks / name).write_text(f"#!/bin/sh\necho {name} >> {mark}\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    bench.git("config", "commit.gpgsign", "true")
+    bench.git("config", "gpg.program", "/nonexistent/gpg")
+    before = {p.name: p.read_bytes() for p in hooks.iterdir()}
+    config = bench.read(".git/config")
+    # The fake agent's own questions run no hook.
+    bench.plan({1: fails()})
+    bench.loop("--on-complete", "cleanup").ok()
+    assert not mark.exists(), mark.read_text()
+    assert {p.name: p.read_bytes() for p in hooks.iterdir()} == before
+    assert bench.read(".git/config") == config
+
+
+def test_commits_carry_the_users_identity(bench: Bench) -> None:
+    bench.plan()
+    bench.loop().ok()
+    form = "%an <%ae> %cn <%ce>"
+    who = set(bench.git("log", f"--format={form}", "feature/x..ralph/demo").splitlines())
+    assert who == {"Ada Bench <ada@bench.invalid> Ada Bench <ada@bench.invalid>"}
+
+
+def test_no_identity_is_no_obstacle(bench: Bench) -> None:
+    (bench.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
+    bench.plan()
+    bench.loop("--on-complete", "cleanup").ok()
+    assert bench.branch() == "feature/x"
+
+
+def test_inherited_git_variables_are_ignored(bench: Bench) -> None:
+    alien = bench.root / "alien"
+    bench.git("init", "-q", str(alien))
+    start = bench.sha()
+    bench.plan()
+    env = {
+        "GIT_DIR": str(alien / ".git"),
+        "GIT_WORK_TREE": str(alien),
+        "GIT_INDEX_FILE": str(bench.root / "alien-index"),
+    }
+    bench.loop(env=env).ok()
+    assert len(bench.subjects(f"{start}..ralph/demo")) == 4
+    assert bench.git("for-each-ref", cwd=alien) == ""
+    assert not (bench.root / "alien-index").exists()
+    assert {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"} & set(bench.calls()[0].env) == set()
+
+
+@pytest.mark.parametrize("text", ["\n", "!.env\n", "other\n"])
+def test_ignored_files_survive_a_rewritten_ignore_file(bench: Bench, text: str) -> None:
+    start = bench.sha()
+    bench.plan(
+        {
+            1: [["write", ".gitignore", text], ["say", failed("x")]],
+            2: [["write", ".gitignore", text], *DONE],
+        }
+    )
+    bench.loop("--on-complete", "keep").ok()
+    assert (bench.read(".env"), bench.read("build/cache.bin")) == ("SECRET=1\n", "cache\n")
+    names = bench.git("log", "--all", "--format=", "--name-only", f"^{start}").split()
+    assert not {".env", "build/cache.bin"} & set(names)
+
+
+def test_remotes_tags_and_other_branches_stay(bench: Bench) -> None:
+    bench.git("tag", "v1")
+    bench.git("branch", "other")
+    bench.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    before = bench.refs()
+    bench.plan({1: fails()})
+    bench.loop("--on-complete", "cleanup").ok()
+    after = {name: sha for name, sha in bench.refs().items() if not name.startswith("refs/ralph/")}
+    assert after == before

@@ -1,0 +1,49 @@
+"""`completion`, from outside."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.e2e.bench import Bench
+from tests.e2e.command import COMMAND
+
+pytestmark = pytest.mark.e2e
+
+
+def completed(bench: Bench, words: str, at: int) -> list[str]:
+    env = {"COMP_WORDS": words, "COMP_CWORD": str(at), "_UNTILDONE_COMPLETE": "bash_complete"}
+    rows = bench.run(env=env).ok().stdout.splitlines()
+    return [row.partition(",")[2] for row in rows if row]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(bench: Bench, shell: str) -> None:
+    script = bench.run("completion", shell, cwd=bench.root).ok().stdout
+    assert f"_UNTILDONE_COMPLETE={shell}_complete" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script.encode(), check=True)
+
+
+def test_completion_answers_the_shell(bench: Bench) -> None:
+    assert completed(bench, "untildone do", 1) == ["done", "doctor"]
+    assert completed(bench, "untildone run --agent", 2) == ["--agent", "--agents", "--agent-cmd"]
+    assert completed(bench, "untildone finish demo ", 3) == ["cleanup", "keep"]
+    assert completed(bench, "untildone doctor --abandon d", 3) == ["demo"]
+    assert completed(bench, "untildone doctor --abandon x", 3) == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_completion_works_in_bash(bench: Bench) -> None:
+    script = bench.run("completion", "bash").ok().stdout
+    ask = "COMP_WORDS=(untildone sto); COMP_CWORD=1; _untildone_completion untildone\n"
+    env = bench.env({"PATH": f"{COMMAND.parent}:{bench.env()['PATH']}"})
+    shown = subprocess.run(
+        ["bash", "--norc", "-c", script + ask + 'echo "${COMPREPLY[@]}"'],
+        env=env,
+        cwd=bench.repo,
+        capture_output=True,
+        check=True,
+    )
+    assert re.findall(r"\w+", shown.stdout.decode()) == ["stories", "stop"]
