@@ -52,6 +52,7 @@ class Repository(Struct, frozen=True):
         """Git commands at the top of the worktree."""
         git = Git(self.processes, self.place.top, interrupted)
         git.use_common_dir(self.place.common_dir)
+        git.use_git_dir(self.place.git_dir)
         return git
 
     def folder(self, run_id: str) -> RunFolder:

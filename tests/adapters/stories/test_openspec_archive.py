@@ -88,3 +88,10 @@ def test_what_the_program_refuses_is_told(root: Path, monkeypatch: pytest.Monkey
     with pytest.raises(StoriesError, match="no such requirement"):
         archive(root, "demo", TODAY)
     assert (root / CHANGE).is_dir()
+
+
+def test_a_file_in_the_place_of_the_archive_is_a_refusal(root: Path) -> None:
+    put(root, "openspec/changes/archive", "not a folder\n")
+    with pytest.raises(StoriesError, match="It cannot be moved"):
+        archive(root, "demo", TODAY)
+    assert (root / CHANGE).is_dir()

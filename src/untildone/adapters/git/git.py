@@ -17,7 +17,15 @@ from msgspec import Struct
 
 from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git.environment import FALLBACK_IDENTITY, FLAGS, clean_environment
-from untildone.adapters.git.object_files import commit_body, loose_object, ref_in_file, store_commit
+from untildone.adapters.git.object_files import (
+    commit_body,
+    content,
+    loose_object,
+    move_ref,
+    ref_in_file,
+    store_commit,
+    time_now,
+)
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Captured, Processes
@@ -38,6 +46,7 @@ _PLAIN_NAME = re.compile(r"\w(?:[\w .-]*\w)?")
 _PLAIN_EMAIL = re.compile(r"\w[\w.+-]*@[\w.-]*\w")
 _FULL_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LARGEST_COMMIT = 1024 * 1024
+_SPACES = re.compile(r"[ \t\n\v\f\r]+")
 
 RefUpdate = tuple[str, str, str | None]
 
@@ -78,6 +87,7 @@ class Git:
         # An agent's `git replace` must not make one of our checkpoints look like another commit.
         self._environment = clean_environment(os.environ) | {"GIT_NO_REPLACE_OBJECTS": "1"}
         self._common_dir = folder / ".git"
+        self._git_dir: Path | None = None
         self._author = ""
         self._config: dict[str, str] | None = None
         self._flags = [part for flag in FLAGS for part in ("-c", flag)]
@@ -113,6 +123,10 @@ class Git:
     def use_common_dir(self, path: Path) -> None:
         """The git folder that all worktrees share, where refs and objects are files."""
         self._common_dir = path
+
+    def use_git_dir(self, path: Path) -> None:
+        """The worktree's own git folder, where its HEAD is."""
+        self._git_dir = path
 
     @property
     def common_dir(self) -> Path:
@@ -351,6 +365,9 @@ class Git:
         self, updates: Sequence[RefUpdate], why: str, *, create_reflog: bool = False
     ) -> None:
         """Move refs together or not at all: (name, new or "" to delete, old or None)."""
+        if len(updates) == 1 and self._moved_by_us(updates[0], why):
+            sync_folder((self._common_dir / updates[0][0]).parent)
+            return
         lines = ["start"]
         for name, new, old in updates:
             if not new:
@@ -365,6 +382,31 @@ class Git:
         self.do("update-ref", "-m", why, *flags, "--stdin", stdin="\n".join(lines).encode())
         for name in {name.rpartition("/")[0] for name, new, _ in updates if new}:
             sync_folder(self._common_dir / name)
+
+    def _moved_by_us(self, update: RefUpdate, why: str) -> bool:
+        """Whether a ref could be moved without starting git, which is half of a story's price."""
+        name, new, old = update
+        logs = self._logs_of(name)
+        if not (new and old and self._author and logs is not None):
+            return False
+        said = _SPACES.sub(" ", why).strip()
+        return move_ref(
+            self._common_dir, logs, (name, new, old), f"{self._author} {time_now()}\t{said}"
+        )
+
+    def _logs_of(self, name: str) -> list[Path] | None:
+        """The logs that git would write to when this ref moves; None if only git knows."""
+        usual = self.config("core.logallrefupdates") in ("", "true")
+        special = self.config("extensions.refstorage") or self.config("core.sharedrepository")
+        if self._git_dir is None or special or not usual:
+            return None
+        if name.startswith("refs/ralph/"):
+            return []
+        if not name.startswith("refs/heads/"):
+            return None
+        head = content(self._git_dir / "HEAD").strip()
+        on_it = [self._git_dir / "logs" / "HEAD"] if head == f"ref: {name}".encode() else []
+        return [self._common_dir / "logs" / name, *on_it]
 
     def point_head(self, branch: str, why: str) -> None:
         """HEAD onto a branch; no file is touched."""

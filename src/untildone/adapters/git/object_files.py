@@ -8,6 +8,7 @@ import re
 import stat
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 Stamp = tuple[int, int, int]
@@ -56,12 +57,53 @@ def has_no_refs(common: Path, prefix: str) -> bool:
     )
 
 
-def commit_body(tree: str, parents: list[str], who: str, message: str) -> bytes:
-    """A commit as git would write it now, by this author."""
+def move_ref(common: Path, logs: Sequence[Path], update: tuple[str, str, str], entry: str) -> bool:
+    """Move a ref that is a file from `old` to `new`, as git would: locked, logged, synced, renamed.
+
+    False, and nothing is changed, where that is for git to do: the ref is packed, a link or
+    elsewhere by now, somebody holds its lock, or a log is missing.
+    """
+    name, new, old = update
+    path, lock = f"{common}/{name}", f"{common}/{name}.lock"
+    if not is_plain_file(Path(path)) or not all(map(is_plain_file, logs)):
+        return False
+    try:
+        fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    except OSError:
+        return False
+    try:
+        with os.fdopen(fd, "wb") as file:
+            known = content(path).strip().decode(errors="replace") == old
+            if known:
+                file.write(f"{new}\n".encode())
+                file.flush()
+                os.fsync(fd)
+        if not known:
+            os.unlink(lock)  # noqa: PTH108
+            return False
+        line = f"{old} {new} {entry}\n".encode("utf-8", "surrogateescape")
+        for log in logs:
+            with open(log, "ab", buffering=0) as file:  # noqa: PTH123
+                file.write(line)
+        os.rename(lock, path)  # noqa: PTH104
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(lock)  # noqa: PTH108
+        return False
+    return True
+
+
+def time_now() -> str:
+    """The moment as commits and reflogs write it: seconds and the zone."""
     now = int(time.time())
     minutes = time.localtime(now).tm_gmtoff // 60
     sign, minutes = ("-", -minutes) if minutes < 0 else ("+", minutes)
-    when = f"{now} {sign}{minutes // 60:02d}{minutes % 60:02d}"
+    return f"{now} {sign}{minutes // 60:02d}{minutes % 60:02d}"
+
+
+def commit_body(tree: str, parents: list[str], who: str, message: str) -> bytes:
+    """A commit as git would write it now, by this author."""
+    when = time_now()
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
     lines += [f"author {who} {when}", f"committer {who} {when}", "", message]
     return "\n".join(lines).encode("utf-8", "surrogateescape")

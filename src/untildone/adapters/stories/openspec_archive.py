@@ -47,8 +47,8 @@ def archive(root: Path, change: str, today: str) -> str:
         check(root, change)
         OPENSPEC.ask(root, "archive", change, "--yes", "--json")
         return archived(root, change) or target
-    (root / target).parent.mkdir(parents=True, exist_ok=True)
     try:
+        (root / target).parent.mkdir(parents=True, exist_ok=True)
         (root / CHANGES / change).rename(root / target)
     except OSError as error:
         raise StoriesError(f"It cannot be moved. {error.strerror}: {target}") from error
