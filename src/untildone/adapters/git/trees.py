@@ -9,7 +9,7 @@ from untildone.adapters.git.object_files import (
     entries_of_tree,
     loose_object,
     object_name,
-    store_object,
+    store_trees,
 )
 from untildone.domain.errors import StepError
 
@@ -96,7 +96,7 @@ class Trees:
         if not top:
             top = empty_tree(len(tree) or digits)
             bodies[top] = b""
-        store_trees(self._git, NewTrees(top, bodies))
+        store_trees(self._git.objects_folder, bodies)
         return top
 
     def _unlike(self, folder: bytes, old: str, new: str) -> list[Difference]:
@@ -161,12 +161,6 @@ def rebuilt(
 def empty_tree(digits: int) -> str:
     """The name of the tree without files; `digits` tells which hash the repository uses."""
     return object_name("tree", b"", digits)
-
-
-def store_trees(git: Git, trees: NewTrees) -> None:
-    """Put trees into the repository, each after what it names: a kill leaves none with a gap."""
-    for name, body in trees.bodies.items():
-        store_object(git.objects_folder, "tree", body, len(name))
 
 
 def _remove_files(entries: dict[bytes, Entry], changes: Changes) -> None:

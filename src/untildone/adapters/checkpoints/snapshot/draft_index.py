@@ -10,9 +10,15 @@ from pathlib import Path
 from untildone.adapters.checkpoints.snapshot.staged_content import ReplacedIndexes, link_or_copy
 from untildone.adapters.checkpoints.snapshot.tree_writer import TreeWriter
 from untildone.adapters.git.git import Git
-from untildone.adapters.git.object_files import Stamp, entries_in_index, make_object_folder, stamp
+from untildone.adapters.git.object_files import (
+    Stamp,
+    entries_in_index,
+    make_object_folder,
+    stamp,
+    store_trees,
+)
 from untildone.adapters.git.place import Place
-from untildone.adapters.git.trees import NewTrees, store_trees
+from untildone.adapters.git.trees import NewTrees
 from untildone.adapters.records.durable import move_file
 
 
@@ -90,7 +96,7 @@ class DraftIndex:
         for name in names:
             self._store(name)
         if trees:
-            store_trees(self._git, trees)
+            store_trees(self._git.objects_folder, trees.bodies)
         self._install_index(complete=True)
         for folder in {name[:2] for name in names}:
             os.rmdir(f"{self._objects}/{folder}")  # noqa: PTH106
