@@ -17,6 +17,7 @@ GIT_CONFIG = """\
 """
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30
+LONGEST_ID = 200
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,6 +33,13 @@ def pytest_configure() -> None:
     found = os.statvfs(MEMORY)
     if found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
         tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Megabytes of text are no name: every worker tells the names of all tests."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{val[:LONGEST_ID]!a}... ({len(val)})"
+    return None
 
 
 @pytest.fixture(autouse=True)
