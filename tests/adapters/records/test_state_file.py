@@ -113,7 +113,7 @@ def test_a_reader_never_sees_half_a_file(path: Path) -> None:
 
     writer = threading.Thread(target=write)
     writer.start()
-    seen = set()
+    seen: set[object] = set()
     try:
         while len(seen) < 30:
             found = read(path)
