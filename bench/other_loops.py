@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.measure import BenchError, Command, Spent, best, spend
@@ -17,7 +17,7 @@ from bench.scene import PROMPT, Scene, Stage, build
 
 CHANGE = "all"
 STORIES = 20
-LIMIT_S = 300.0
+LIMIT_S = 120.0
 COMMIT = "git add -A && git commit -q -m story"
 PROMISE = "<promise>COMPLETE</promise>"
 SESSION = "32fc7fc3-3850-423f-8dba-80a9fbf5d7dd"
@@ -45,65 +45,72 @@ class Entry:
     bar: float | None = None
 
 
+@dataclass
+class Tally:
+    """What is known of one loop: its command, the runs that counted, why others did not."""
+
+    entry: Entry
+    command: Command | None
+    runs: list[Spent] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def out(self) -> bool:
+        """Whether it is not worth trying again: a loop that hangs costs minutes each time."""
+        return len(self.failures) > len(self.runs)
+
+
 def other_loops(
     stage: Stage, others: Sequence[Entry] | None = None, sizes: Mapping[int, int] | None = None
 ) -> list[Result]:
     """CPU per story of a whole run beside other loops, in a small and in a big repository."""
-    others = OTHERS if others is None else others
     sizes = sizes or ({1000: 2} if stage.quick else {1000: 5, 20_000: 3})
-    commands, broken = _ready(stage, (OURS, *others))
+    tallies = [_prepare(stage, entry) for entry in (OURS, *(OTHERS if others is None else others))]
     rows: list[Result] = []
     for files, rounds in sizes.items():
         folder = stage.folder / f"beside-{files}"
         scene = build(folder, files, {CHANGE: STORIES}, stage.env, _lists())
-        best_of = _measure(scene, rounds, commands, broken)
-        if OURS in broken:
-            raise BenchError(broken[OURS])
-        ours = best_of[OURS]
-        for entry in others:
-            name = f"other_loops, {files} files, {entry.name}"
-            if entry in broken:
-                reason = "not run: " + broken[entry].partition("\n")[0]
-                rows.append(Result(name, ours.tree * 1000, None, "ms", note=reason))
-                continue
-            note = f"untildone / {entry.told}; per story, {STORIES} stories, best of {rounds}"
-            bar = entry.bar if files == min(sizes) else None
-            rows.append(cpu(name, ours, best_of[entry], bar, note))
+        ours, *theirs = [replace(tally, runs=[], failures=[*tally.failures]) for tally in tallies]
+        for number in range(rounds):
+            for tally in [ours, *theirs] if number % 2 == 0 else [*reversed(theirs), ours]:
+                _try(scene, tally)
+        if ours.failures:
+            raise BenchError(ours.failures[0])
+        decides = files == min(sizes)
+        rows += [_row(files, best(ours.runs), tally, decides=decides) for tally in theirs]
     return rows
 
 
-def _ready(stage: Stage, entries: Sequence[Entry]) -> tuple[dict[Entry, Command], dict[Entry, str]]:
-    """The command of each loop, and why some have none."""
-    commands: dict[Entry, Command] = {}
-    broken: dict[Entry, str] = {}
-    for entry in entries:
-        path = f"{_claude(stage, commits=not entry.commits)}:{stage.env['PATH']}"
-        env = {**stage.env, "PATH": path}
+def _prepare(stage: Stage, entry: Entry) -> Tally:
+    """Install a loop; one that cannot be installed is out from the start."""
+    path = f"{_claude(stage, commits=not entry.commits)}:{stage.env['PATH']}"
+    try:
+        argv = entry.ready(stage)
+    except CannotRun as error:
+        return Tally(entry, None, failures=[str(error)])
+    env = {**stage.env, "PATH": path}
+    return Tally(entry, Command(argv, stage.folder, env, limit=LIMIT_S, prefix=no_network()))
+
+
+def _try(scene: Scene, tally: Tally) -> None:
+    if tally.command is not None and not tally.out:
         try:
-            argv = entry.ready(stage)
-        except CannotRun as error:
-            broken[entry] = str(error)
-        else:
-            commands[entry] = Command(argv, stage.folder, env, limit=LIMIT_S, prefix=no_network())
-    return commands, broken
+            tally.runs.append(_run(scene, tally.command) / STORIES)
+        except BenchError as error:
+            tally.failures.append(str(error))
 
 
-def _measure(
-    scene: Scene,
-    rounds: int,
-    commands: Mapping[Entry, Command],
-    broken: dict[Entry, str],
-) -> dict[Entry, Spent]:
-    """The best cost of a story in each loop; one that fails is out, with its reason."""
-    runs: dict[Entry, list[Spent]] = {entry: [] for entry in commands}
-    for number in range(rounds):
-        for entry in list(runs) if number % 2 == 0 else list(reversed(runs)):
-            if entry not in broken:
-                try:
-                    runs[entry].append(_run(scene, commands[entry]) / STORIES)
-                except BenchError as error:
-                    broken[entry] = str(error)
-    return {entry: best(spent) for entry, spent in runs.items() if entry not in broken}
+def _row(files: int, ours: Spent, tally: Tally, *, decides: bool) -> Result:
+    entry = tally.entry
+    name = f"other_loops, {files} files, {entry.name}"
+    # Only the first line: the note is one line of a list.
+    reason = tally.failures[0].partition("\n")[0] if tally.failures else ""
+    if not tally.runs:
+        return Result(name, ours.tree * 1000, None, "ms", note=f"not run: {reason}")
+    note = f"untildone / {entry.told}; per story, {STORIES} stories, best of {len(tally.runs)}"
+    if reason:
+        note += f"; {len(tally.failures)} more did not count ({reason})"
+    return cpu(name, ours, best(tally.runs), entry.bar if decides else None, note)
 
 
 def _run(scene: Scene, command: Command) -> Spent:

@@ -18,7 +18,7 @@ Make = Callable[[Path], tuple[CleanCheckout, str, str]]
 def _real(root: Path) -> tuple[CleanCheckout, str, str]:
     repo = made(root)
     git = Git(repo.processes, repo.top)
-    git.use_refs_root(repo.place.common_dir)
+    git.use_common_dir(repo.place.common_dir)
     git.use_fallback_identity_if_none()
     run_folder = root / f"run-of-{root.name}"
     run_folder.mkdir()

@@ -14,6 +14,7 @@ from tests.docs.test_adding_an_agent import _BLOCK, _REFERENCE, call, edited
 from untildone.adapters.stories.checklists.checklist import Rules
 from untildone.adapters.stories.source_kind import Found, Kind, Options
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
+from untildone.settings.settings import SOURCES
 
 PAGE = (DOCS / "adding-a-story-source.md").read_text(encoding="utf-8")
 TESTS = (
@@ -22,6 +23,7 @@ TESTS = (
     "tests/fakes/source.py",
     "tests/fakes/story_files.py",
     "tests/fakes/trackers.py",
+    "docs/story-formats.md",
 )
 VALUES = (Kind, Found, Options, Rules, Story, Task, StoryBook, Remark, StoryContext)
 
@@ -68,6 +70,13 @@ def test_two_stories_are_driven_to_done(copy: Path, tmp_path: Path) -> None:
     started = [event["story_id"] for event in events if event["event"] == "iteration_started"]
     assert (started, events[-1]["status"]) == (["1", "2"], "done")
     assert (shop / ".acme/sale.md").read_text() == plan.replace("[ ]", "[x]")
+
+
+def test_story_formats_has_a_row_for_every_source() -> None:
+    text = (DOCS / "story-formats.md").read_text(encoding="utf-8")
+    table = text.partition("## Where the file is")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)
+    assert sorted(rows) == sorted(SOURCES)
 
 
 def test_the_reference_has_every_field_and_no_other() -> None:

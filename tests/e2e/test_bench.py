@@ -60,6 +60,19 @@ def test_a_loop_that_cannot_be_had_or_does_not_work_says_so_and_misses_no_bar(
     assert rows[4].note == "not run: stories committed: 1 of 2, commits: 1"
 
 
+def test_a_run_that_does_not_count_is_told_beside_those_that_do(
+    place: Stage, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    script = f"echo >>{runs}; claude; [ $(wc -l <{runs}) = 2 ] || claude"
+    entry = Entry("flaky", "-", lambda _: ("sh", "-c", script), commits=False, bar=1000.0)
+    (row,) = other_loops.other_loops(place, [entry], {40: 3})
+    assert row.passed
+    assert row.note.endswith(
+        "best of 2; 1 more did not count (stories committed: 1 of 2, commits: 1)"
+    )
+
+
 def test_the_commit_of_the_agent_counts_for_a_loop_without_commits(place: Stage) -> None:
     twice = Entry("twice", "-", lambda _: ("sh", "-c", "claude; claude"), commits=False, bar=0.001)
     (row,) = other_loops.other_loops(place, [twice], SMALL)

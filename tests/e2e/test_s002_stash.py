@@ -53,7 +53,7 @@ def test_S002_R1_slow_git_blocks_neither_status_nor_a_signal(bench: Bench) -> No
     bench.program(
         "git",
         "#!/bin/sh\n"
-        f'case " $* " in *" stash store "*) '
+        f'case " $* " in *" update-ref -m On "*) '
         f"[ -e {mark} ] || {{ touch {mark}; sleep 3; }} ;; esac\n"
         f'exec {real} "$@"\n',
     )
@@ -465,12 +465,21 @@ def test_S002_R3_S1_entry_below_a_users_stash_is_dropped_alone(bench: Bench) -> 
     assert listed(bench) == [above]
 
 
-def test_S002_R3_S1_user_who_stashes_in_that_very_instant_loses_nothing(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("instant", "below"),
+    [("update-ref -m checkpoint: 1", []), ("stash drop", ["below"])],
+    ids=["the only entry", "one of several"],
+)
+def test_S002_R3_S1_user_who_stashes_in_that_very_instant_loses_nothing(
+    bench: Bench, instant: str, below: list[str]
+) -> None:
+    for name in below:
+        user_stash(bench, name)
     mark, real = bench.root / "stashed", bench.git("--exec-path") + "/git"
     bench.program(
         "git",
         "#!/bin/sh\n"
-        f'case " $* " in *" stash drop "*) [ -e {mark} ] || {{ touch {mark};'
+        f'case " $* " in *" {instant} "*) [ -e {mark} ] || {{ touch {mark};'
         f" echo mine > mine.txt; {real} add mine.txt; {real} stash push -q -m mine mine.txt; }} ;;"
         f' esac\nexec {real} "$@"\n',
     )
@@ -478,7 +487,7 @@ def test_S002_R3_S1_user_who_stashes_in_that_very_instant_loses_nothing(bench: B
     bench.plan()
     bench.loop(*STASH).ok()
     assert mark.exists()
-    assert entries(bench) == ["mine"]
+    assert entries(bench) == ["mine", *below]
     assert bench.blob("stash@{0}", "mine.txt") == "mine"
 
 

@@ -32,7 +32,7 @@ def send_choice(repository: Repository, change: str, choice: str) -> None:
     """The choice for a loop that waits for it; one that it refuses is a CloseRefused."""
     state = live(repository, change)
     user = user_place(repository.place)
-    for_people(state.get("run_id"))
+    refuse_agent(state.get("run_id"))
     if state.get("phase") != "awaiting_choice":
         waits = state.get("phase") == "awaiting_person"
         word = f"untildone done {change}" if waits else f"`untildone stop {change}` first, or wait"
@@ -69,7 +69,7 @@ def _refused(repository: Repository, run_id: str, change: str, choice: str) -> C
 def send_done(repository: Repository, change: str) -> None:
     """The person's word."""
     state = live(repository, change)
-    for_people(state.get("run_id"))
+    refuse_agent(state.get("run_id"))
     run = repository.latest(change)
     if run and not run.plan.plain and run.plan.done is not Done.MANUAL:
         raise UserError(
@@ -79,7 +79,7 @@ def send_done(repository: Repository, change: str) -> None:
     post(repository, state, {"kind": "done"})
 
 
-def for_people(run_id: object) -> None:
+def refuse_agent(run_id: object) -> None:
     """Refuse a decision that an agent tries to make about its own run."""
     if run_id and os.environ.get("UNTILDONE_RUN_ID") == run_id:
         raise UserError(

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.git.git import FALLBACK_IDENTITY, Git
+from untildone.adapters.git.environment import FALLBACK_IDENTITY
+from untildone.adapters.git.git import Git
 from untildone.adapters.git.repository import STATE_FILE, preflight
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
+from untildone.adapters.stories.source_kind import Found as FoundChange
 from untildone.commands import gc
 from untildone.commands.agents import Found, look
 from untildone.commands.leftovers import (
@@ -78,7 +80,7 @@ def examine(folder: Path) -> list[Row]:
     return rows
 
 
-def mend(repository: Repository, abandon: str) -> list[str]:
+def fix_leftovers(repository: Repository, abandon: str) -> list[str]:
     """Clear away this tool's own leftovers; returns one sentence for each thing that was done."""
     repository.lock.take("doctor")
     try:
@@ -177,19 +179,22 @@ def _stories(top: Path) -> Iterator[Row]:
         yield _complaint("stories", error)
         return
     for title in dict.fromkeys(row.title for row in rows):
-        found = [row.found for row in rows if row.title == title]
-        listed = [f"{f.name} ({f.complete} of {f.total} tasks done)" for f in found if not f.why]
-        if listed:
-            yield Row("stories", OK, f"{title}: {', '.join(listed)}")
-        for change in (f for f in found if f.why):
-            text = f"{title}: `{change.name}` has no usable stories: {change.why}"
-            yield Row("stories", WARN, text, f"untildone stories {change.name}")
+        yield from _changes(title, [row.found for row in rows if row.title == title])
     if not rows:
         text = f"No stories were found. {looked_for()}"
         yield Row("stories", WARN, text, 'untildone run --task "what should be done"')
     for name in SOURCES:
         if why := kind(name).missing():
             yield Row(f"source {name}", OK, f"The source `{name}` cannot be used: {why}")
+
+
+def _changes(title: str, found: list[FoundChange]) -> Iterator[Row]:
+    listed = [f"{f.name} ({f.complete} of {f.total} tasks done)" for f in found if not f.why]
+    if listed:
+        yield Row("stories", OK, f"{title}: {', '.join(listed)}")
+    for change in (f for f in found if f.why):
+        text = f"{title}: `{change.name}` has no usable stories: {change.why}"
+        yield Row("stories", WARN, text, f"untildone stories {change.name}")
 
 
 def _complaint(check: str, error: UntildoneError) -> Row:
@@ -243,6 +248,12 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
         by_hand = f"Make sure that no git command is at work, then: rm {lock}"
         text = f"An old lock keeps git from working: {lock}"
         yield Row("index.lock", BAD, text, fix if run_of_lock(repository, lock) else by_hand)
+    yield from _unfinished_runs(repository)
+    for text, fix in leftover_worktrees(repository):
+        yield Row("worktree of a run", WARN, text, fix)
+
+
+def _unfinished_runs(repository: Repository) -> Iterator[Row]:
     changes = {change_of(repository.home, run_id) for run_id in run_ids(repository.home)}
     for change in sorted(changes - {""}):
         run = repository.latest(change)
@@ -250,8 +261,6 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
             word = run.status if run.ended else "cut short"
             text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
-    for text, fix in leftover_worktrees(repository):
-        yield Row("worktree of a run", WARN, text, fix)
 
 
 def _drafts(repository: Repository) -> list[Path]:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import run_ids
-from untildone.commands.control import for_people
+from untildone.commands.control import refuse_agent
 from untildone.domain.errors import UserError
 from untildone.domain.run import retention
 from untildone.domain.run.retention import Recorded, Rule, SavedRef
@@ -106,7 +106,7 @@ def find(repository: Repository, wanted: Rule, busy: frozenset[Path]) -> Old:
 def remove(repository: Repository, old: Old) -> None:
     """Delete the refs together, then the folders; cut short, the next call does the rest."""
     for row in old.runs:
-        for_people(row.run.run_id)
+        refuse_agent(row.run.run_id)
     updates: list[RefUpdate] = [(ref.name, "", ref.commit) for ref in old.refs]
     if updates:
         repository.git().update_refs(updates, "untildone: gc")

@@ -85,7 +85,7 @@ def remove_worktrees(repo: Repository) -> Iterator[str]:
 def stash_leftovers(repository: Repository) -> list[StashLeftovers]:
     """Traces of runs that nobody can go on with, in no worktree; runs that can are left alone."""
     git = repository.git()
-    entries = [change for stash in stash_list(git) if (change := change_of_entry(stash))]
+    entries = [change for stash in stash_list(git) if (change := change_of_entry(git, stash))]
     commits = {name.removeprefix(work_ref("")) for name in git.refs(work_ref(""))}
     return [
         StashLeftovers(change, entries.count(change), change in commits)

@@ -84,26 +84,33 @@ def pick_change(repository: Repository, wanted: Wanted) -> str:
     branch, _ = head_of(repository.place.git_dir)
     if branch.startswith("ralph/") and repository.newest(branch.removeprefix("ralph/")):
         return branch.removeprefix("ralph/")
-    top = repository.place.top
-    rows = open_changes(top, wanted.source)
+    return _only_open_change(repository.place.top, wanted.source)
+
+
+def _only_open_change(top: Path, source: str) -> str:
+    rows = open_changes(top, source)
     if not rows:
-        looked = HINTS if wanted.source == "auto" else SOURCES[wanted.source]
-        if not looked:
-            raise UserError(
-                f"The source `{wanted.source}` lists nothing by itself: name what to run",
-                state="Nothing was changed.",
-                hint=f"untildone run CHANGE --source {wanted.source}",
-            )
-        raise UserError(
-            "No open change was found in this repository",
-            state=f"Nothing was changed. {looked_for(looked)}",
-            hint='untildone run --task "what should be done"',
-        )
+        raise _nothing_open(source)
     names = list(dict.fromkeys(row.name for row in rows))
     if len(names) > 1:
         guessed = [r for r in changes(top) if r.guessed and r.found.open and r not in rows]
         raise SeveralChanges(names, [f"{row.name} ({row.source})" for row in guessed])
     return names[0]
+
+
+def _nothing_open(source: str) -> UserError:
+    looked = HINTS if source == "auto" else SOURCES[source]
+    if not looked:
+        return UserError(
+            f"The source `{source}` lists nothing by itself: name what to run",
+            state="Nothing was changed.",
+            hint=f"untildone run CHANGE --source {source}",
+        )
+    return UserError(
+        "No open change was found in this repository",
+        state=f"Nothing was changed. {looked_for(looked)}",
+        hint='untildone run --task "what should be done"',
+    )
 
 
 def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: str) -> Prepared:
@@ -118,18 +125,14 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         plain = True
     task = wanted.task or _change_task(top, change, plain=plain)
     done, warnings = _done(settings, top, change, source, plain=plain)
+    _refuse_promise(done, plain=plain)
     if plain:
         source = _criterion_source(top, change, source) if done is Done.TASKS else None
-    elif done is Done.PROMISE:
-        raise UserError(
-            "`--done promise` is for a run without stories",
-            hint='untildone run --task "what should be done" --done promise',
-        )
     split_command(settings.usage_cmd)
     template_of(top, settings.prompt_template)
     settings, remarks = with_detected(settings, top)
     book = checked(source.load()) if source and not plain else None
-    open_stories = len(book.open_stories(frozenset())) if book else None
+    open_stories = _open_stories(book)
     warnings = (*warnings, *_ignored(book), *remarks)
     cap = iterations(settings.max_iterations, settings.max_retries, open_stories)
     plan = Plan(
@@ -160,13 +163,17 @@ def renewed(
     over, limits = _of_plan(settings, free), _of_limits(settings, free)
     configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
     retries = limits.get("max_retries", plan.limits.max_retries)
-    open_stories = len(book.open_stories(frozenset())) if book and not plan.plain else None
+    open_stories = None if plan.plain else _open_stories(book)
     limits["max_iterations"] = current + iterations(configured, retries, open_stories)
     if "done" in given:
         over["done"] = Done(settings.done)
     if "budget" in given:
         over["budgets"] = merged(plan.budgets, given_budgets(flags))
     return replace(plan, **over, limits=replace(plan.limits, **limits), configured_max=configured)
+
+
+def _open_stories(book: StoryBook | None) -> int | None:
+    return len(book.open_stories(frozenset())) if book else None
 
 
 def given_budgets(flags: Mapping[str, object]) -> tuple[Budget, ...]:
@@ -183,6 +190,14 @@ def iterations(configured: int, retries: int, open_stories: int | None) -> int:
 
 
 # ---------------------------------------------------------------------------------------------
+
+
+def _refuse_promise(done: Done, *, plain: bool) -> None:
+    if done is Done.PROMISE and not plain:
+        raise UserError(
+            "`--done promise` is for a run without stories",
+            hint='untildone run --task "what should be done" --done promise',
+        )
 
 
 def _refuse_archive(settings: Settings, source: StorySource | None, top: Path, change: str) -> None:

@@ -19,7 +19,7 @@ from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Outcome, Plan, Run
 from untildone.wiring.agents import agent_program
 
-Told = tuple[f.Fact, datetime]
+RecordedFact = tuple[f.Fact, datetime]
 # What the loop found out by itself after the agent's end, or about a call that a crash cut short.
 NOT_FROM_THE_STREAM = (Outcome.VERIFY_FAILED, Outcome.INTERRUPTED)
 
@@ -65,7 +65,9 @@ def play(folder: Path) -> Again:
     return Again(tuple(calls), then, now)
 
 
-def _judged_again(told: list[Told], logs: Path, calls: list[Replayed]) -> Iterator[Told]:
+def _judged_again(
+    told: list[RecordedFact], logs: Path, calls: list[Replayed]
+) -> Iterator[RecordedFact]:
     run: Run | None = None
     started: tuple[f.AttemptStarted, int] | None = None
     seen: dict[str, int] = {}

@@ -22,7 +22,7 @@ from untildone.app.bus import Bus, Observer
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
-from untildone.commands.control import for_people, live, post
+from untildone.commands.control import live, post, refuse_agent
 from untildone.commands.plan import Prepared, Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
     Asking,
@@ -352,18 +352,19 @@ def raise_budget(repository: Repository, change: str, flags: Flags) -> str:
     if state is None:
         return ""
     more = given_budgets(flags)
-    others = any(value not in (None, ()) for name, value in flags.items() if name != "budget")
+    given = {name for name, value in flags.items() if value not in (None, ())}
     paused = state.get("phase") == PAUSED
-    if others or not (more or paused):
+    if given - {"budget"} or not (more or paused):
         return ""
     state = live(repository, change)
-    for_people(state.get("run_id"))
+    refuse_agent(state.get("run_id"))
     run = repository.needed(str(state["change_id"]))
     refuse_spent(run, more, repository.place.top)
     if not more:
         return ""  # somebody else was quicker
-    post(repository, state, {"kind": "budget", "budget": ",".join(b.written for b in more)})
-    words = ", ".join(budget.written for budget in more)
+    texts = [budget.written for budget in more]
+    post(repository, state, {"kind": "budget", "budget": ",".join(texts)})
+    words = ", ".join(texts)
     if not paused:
         return f"The loop over {run.plan.change_id} holds to {words} after the current call."
     if _leaves_pause(repository):

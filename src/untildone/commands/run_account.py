@@ -159,14 +159,19 @@ def diff_sizes(git: Git, pairs: Iterable[Pair]) -> dict[Pair, Size]:
     lines = "".join(f"{there[new]} {there[old]}\n" for old, new in wanted)
     form = ("--stdin", "-r", "--shortstat", "--no-renames", "--always", "--no-ext-diff")
     out = os.fsdecode(git.do("diff-tree", *form, stdin=lines.encode()))
+    return dict(zip(wanted, _sizes(out), strict=True))
+
+
+def _sizes(shortstat: str) -> list[Size]:
+    """A size for each commit that is named; one without a line of numbers changed nothing."""
     found: list[Size] = []
-    for row in out.splitlines():
+    for row in shortstat.splitlines():
         stat = _STAT.match(row)
         if stat:
             found[-1] = Size(*(int(number or 0) for number in stat.groups()))
         elif row:
             found.append(Size())
-    return dict(zip(wanted, found, strict=True))
+    return found
 
 
 def _existing(git: Git, names: set[str]) -> dict[str, str]:

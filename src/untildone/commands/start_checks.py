@@ -244,7 +244,7 @@ def refuse_flagged(repo: Repository, git: Git, max_file_mb: float, asking: Askin
     A signal at the question is no answer: it is in the inbox, for the caller to see.
     """
     guard, top = Guard.of(max_file_mb), repo.place.top
-    flags = unfiltered(git, guard.check_all(top, new_files(git, top)))
+    flags = unfiltered(git, guard.check_all(top, new_files(git, repo.place)))
     if not flags:
         return
     person = Person(repo.inbox, "ask", at_terminal=asking.at_terminal)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records.inbox import send, wish
-from untildone.commands.control import for_people
+from untildone.commands.control import refuse_agent
 from untildone.commands.start_checks import refuse_ended
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run import fact as f
@@ -80,7 +80,7 @@ def reorder(repository: Repository, change: str, story_ids: tuple[str, ...]) -> 
 
 def _run(repository: Repository, change: str) -> Run:
     run = repository.needed(change)
-    for_people(run.plan.run_id)
+    refuse_agent(run.plan.run_id)
     refuse_ended(repository, run)
     return run
 

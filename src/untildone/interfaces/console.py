@@ -52,18 +52,25 @@ class LiveView:
             self._lines.extend(row.splitlines())
         else:
             self._print(event)
-        paused = name == "waiting" and event.get("class") == "budget"
-        deciding = name == "waiting" and event.get("class") == "decision"
-        if name in GOES_ON or (name == "budget_set" and not event["paused"]):
-            self._start()
-        elif name in ("complete", "finished") or paused or deciding:
-            self._stop()
-        if paused or (name == "budget_set" and event["paused"]):
-            self._prompt("new amount, or stop? ")
-        if deciding:
-            self._prompt("retry, skip, stop, or what the agent should know? ")
-        if name == "complete" and self._ask and event["reason"] != "stopped":
-            self._question()
+        match event:
+            case {"event": "waiting", "class": "budget"}:
+                self._stop()
+                self._prompt("new amount, or stop? ")
+            case {"event": "waiting", "class": "decision"}:
+                self._stop()
+                self._prompt("retry, skip, stop, or what the agent should know? ")
+            case {"event": "budget_set", "paused": True}:
+                self._prompt("new amount, or stop? ")
+            case {"event": "complete"}:
+                self._stop()
+                if self._ask and event["reason"] != "stopped":
+                    self._question()
+            case {"event": "finished"}:
+                self._stop()
+            case _ if name in GOES_ON or name == "budget_set":
+                self._start()
+            case _:
+                return
 
     def _start(self) -> None:
         if self._live is None:

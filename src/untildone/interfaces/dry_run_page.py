@@ -4,9 +4,11 @@ import shlex
 
 from msgspec import to_builtins
 
+from untildone.app.rehearsal import Rehearsed
 from untildone.commands.dry_run import DryRun
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Status
+from untildone.domain.stories.story import Story
 from untildone.interfaces.plan_rows import plan_rows
 
 HEAD = "Dry run: nothing is changed, no agent is called, no check is run."
@@ -107,16 +109,18 @@ def _stories(dry: DryRun) -> list[str]:
 def _story_data(dry: DryRun) -> list[dict[str, object]]:
     if not dry.book or dry.plan.plain:
         return []
-    finished = dry.told.run.finished if dry.told else frozenset()
-    call = dry.told.call if dry.told else None
-    first = call.story.key if call and call.story else None
-    rows: list[dict[str, object]] = []
-    for story in dry.book.stories:
-        done = story.done or story.key in finished
-        waits = "parked" if dry.told and story.key in dry.told.run.parked else "open"
-        state = "done" if done else "next" if story.key == first else waits
-        rows.append({"id": story.id, "title": story.title, "state": state})
-    return rows
+    return [
+        {"id": story.id, "title": story.title, "state": _state(story, dry.told)}
+        for story in dry.book.stories
+    ]
+
+
+def _state(story: Story, told: Rehearsed | None) -> str:
+    if story.done or (told and story.key in told.run.finished):
+        return "done"
+    if told and told.call and told.call.story and told.call.story.key == story.key:
+        return "next"
+    return "parked" if told and story.key in told.run.parked else "open"
 
 
 def _table(rows: list[tuple[str, str]]) -> list[str]:

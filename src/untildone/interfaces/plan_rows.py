@@ -61,20 +61,28 @@ def _rows(
 
 def text_of(value: object) -> str:
     """Any value of a plan for a person; several things are a line each."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, dict):
-        return "\n".join(f"{key}: {text_of(item)}" for key, item in value.items())
-    if isinstance(value, tuple | list | frozenset):
-        return "\n".join(text_of(item) for item in value)
-    if isinstance(value, Budget):
-        return value.written
-    if isinstance(value, Struct):
-        known = ((f.name, getattr(value, f.name)) for f in fields(value))
-        return ", ".join(f"{_label(n)} {text_of(v)}" for n, v in known if v not in (None, "", ()))
-    return "" if value is None else str(value)
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case dict():
+            return "\n".join(f"{key}: {text_of(item)}" for key, item in value.items())
+        case tuple() | list() | frozenset():
+            return "\n".join(map(text_of, value))
+        case Budget():
+            return value.written
+        case Struct():
+            return _struct_text(value)
+        case _:
+            return str(value)
+
+
+def _struct_text(value: Struct) -> str:
+    known = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return ", ".join(f"{_label(n)} {text_of(v)}" for n, v in known if v not in (None, "", ()))
 
 
 def _label(name: str) -> str:

@@ -51,7 +51,7 @@ class Repository(Struct, frozen=True):
     def git(self, interrupted: Callable[[], bool] = lambda: False) -> Git:
         """Git commands at the top of the worktree."""
         git = Git(self.processes, self.place.top, interrupted)
-        git.use_refs_root(self.place.common_dir)
+        git.use_common_dir(self.place.common_dir)
         return git
 
     def folder(self, run_id: str) -> RunFolder:

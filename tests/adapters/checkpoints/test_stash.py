@@ -1,5 +1,8 @@
 """The stash variant at instants that only a crash shows; the rest is tested from outside."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
 from tests.adapters.worktree import Worktree
@@ -21,12 +24,17 @@ class FrailGit(Git):
     """Dies when our own ref is about to move; all before that has happened."""
 
     frail = False
+    before_our_ref: Callable[[], object] = staticmethod(lambda: None)
 
-    def update_refs(self, updates: list[RefUpdate], why: str) -> None:  # type: ignore[override]
+    def update_refs(
+        self, updates: Sequence[RefUpdate], why: str, *, create_reflog: bool = False
+    ) -> None:
         """Move refs, or die."""
         if self.frail and any(name == WORK for name, _, _ in updates):
             raise PowerCut
-        super().update_refs(updates, why)
+        if any(name == WORK for name, _, _ in updates):
+            self.before_our_ref()
+        super().update_refs(updates, why, create_reflog=create_reflog)
 
 
 def opened(repo: Worktree) -> tuple[StashCheckpoint, FrailGit, str]:
@@ -90,3 +98,65 @@ def test_going_on_with_unmerged_files_is_refused(repo: Worktree) -> None:
     with pytest.raises(UserError, match="unmerged") as caught:
         checkpoint.adopt(start)
     assert "git add" in caught.value.hint
+
+
+def test_a_crash_after_the_ref_has_moved_drops_the_entry_later(repo: Worktree) -> None:
+    checkpoint, _, start = opened(repo)
+    entry = repo.sh("rev-parse", "refs/stash")
+    repo.write("b.txt", "work\n")
+    saved = checkpoint.save(0, start, MESSAGE, only_changes=False)
+    # Git moves refs before it deletes others: a kill may have come in between.
+    repo.sh("stash", "store", "-m", "On feature/x: ralph:demo:1", entry)
+    checkpoint, _ = again(repo)
+    assert checkpoint.saved_as(start, "1", 1) == saved.commit
+    assert repo.sh("stash", "list") == ""
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
+def test_the_users_own_entries_stay(repo: Worktree, *, packed: bool) -> None:
+    repo.write("a.txt", "for later\n")
+    repo.sh("stash", "push", "-q", "-m", "mine")
+    checkpoint, _, start = opened(repo)
+    if packed:
+        repo.sh("pack-refs", "--all")
+    repo.write("b.txt", "work\n")
+    checkpoint.save(0, start, MESSAGE, only_changes=False)
+    assert repo.sh("stash", "list", "--format=%gs") == "On feature/x: mine"
+    assert repo.sh("for-each-ref", "--format=%(objectname)", "refs/ralph/stash") == repo.sh(
+        "rev-parse", "refs/stash"
+    )
+
+
+def test_an_entry_that_comes_in_the_same_instant_stays(repo: Worktree) -> None:
+    checkpoint, git, start = opened(repo)
+    repo.write("b.txt", "work\n")
+    git.before_our_ref = lambda: repo.sh(
+        "stash", "store", "-m", "On feature/x: mine", repo.sh("stash", "create")
+    )
+    checkpoint.save(0, start, MESSAGE, only_changes=False)
+    assert repo.sh("stash", "list", "--format=%gs") == "On feature/x: mine"
+
+
+def test_an_ordinary_story_costs_three_git_processes(
+    repo: Worktree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint, _, start = opened(repo)
+    repo.write("b.txt", "work\n")
+    first = checkpoint.save(0, start, MESSAGE, only_changes=False)
+    asked: list[str] = []
+    ask = Git.ask
+
+    def noted(self: Git, *args: str, **more: Any) -> object:
+        asked.append(args[0])
+        return ask(self, *args, **more)
+
+    monkeypatch.setattr(Git, "ask", noted)
+    checkpoint.ensure_at(first.checkpoint, "2")
+    repo.write("c.txt", "more\n")
+    checkpoint.commits(first.checkpoint)
+    assert checkpoint.diverged(first.checkpoint) == ""
+    checkpoint.save(0, first.checkpoint, MESSAGE.replace("1", "2"), only_changes=False)
+    monkeypatch.undo()
+    assert asked == ["update-ref", "add", "update-ref"]
+    assert repo.sh("stash", "list") == ""
+    repo.sh("fsck", "--strict")

@@ -33,7 +33,7 @@ class Scene:
         self.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
         self.git("config", "core.sparseCheckout", "true")
         own = Git(processes, self.top)
-        own.use_refs_root(self.top / ".git")
+        own.use_common_dir(self.top / ".git")
         own.use_fallback_identity_if_none()
         self.commit = own.resolve("HEAD")
         self.tree = own.tree_of("HEAD")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree, shell_git
-from untildone.adapters.git.git import Change, Ref, clean_environment, git_failed
+from untildone.adapters.git.environment import clean_environment
+from untildone.adapters.git.git import Change, Ref, git_failed
 from untildone.adapters.git.index import (
     add_all,
     add_tree_below,

@@ -60,7 +60,7 @@ def test_a_store_that_cannot_be_written_is_for_git_to_say(repo: Worktree) -> Non
     git = repo.git()
     git.use_fallback_identity_if_none()
     tree = git.write_tree()
-    git.use_refs_root(repo.top / "nowhere")
+    git.use_common_dir(repo.top / "nowhere")
     assert repo.sh("cat-file", "-t", git.commit_tree(tree, [], "x\n")) == "commit"
 
 
@@ -84,5 +84,5 @@ def test_a_new_worktree_is_found(tmp_path: Path) -> None:
     repo = made(tmp_path)
     repo.sh("worktree", "add", "-q", "../linked", "-b", "linked")
     linked = Git(repo.processes, tmp_path / "linked")
-    linked.use_refs_root(repo.place.common_dir)
+    linked.use_common_dir(repo.place.common_dir)
     assert linked.resolve("refs/heads/linked") == repo.sh("rev-parse", "linked")

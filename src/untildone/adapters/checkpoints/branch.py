@@ -109,7 +109,7 @@ class BranchCheckpoint(Workspace):
                 hint=f"git checkout {self._branch} && untildone resume {self._change}",
             )
         self._snapshots.call_starts(checkpoint)
-        self._outside.note(refs)
+        self._outside.note(refs, self._ref)
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made since the checkpoint, wherever HEAD is now."""
@@ -138,7 +138,7 @@ class BranchCheckpoint(Workspace):
             self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
-        self._refs.moved(self._ref, tip)
+        self._refs.moved({self._ref: tip})
         self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, tip, remarks, snapshot.tree)

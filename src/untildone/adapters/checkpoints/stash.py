@@ -1,5 +1,6 @@
 """Checkpoints that leave HEAD, branch and index alone; `git stash list` shows the state before."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,16 +8,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
+from untildone.adapters.checkpoints.outside.refs_and_settings import STASH
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import StashEntries, StateBefore
 from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace
 from untildone.adapters.git.git import Git, Ref, RefUpdate
-from untildone.adapters.git.object_files import content
+from untildone.adapters.git.object_files import Stamp, content, file_name, is_plain_file, stamp
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
+from untildone.adapters.git.trees import Entry, Trees
 from untildone.adapters.records.operations import RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
-from untildone.domain.errors import StepError, UserError, WorkDiverged
+from untildone.domain.errors import Interrupted, StepError, UserError, WorkDiverged
 from untildone.domain.run.fact import Opened, Reverted, Saved
 from untildone.domain.run.run import Choice, Origin
 
@@ -44,6 +47,11 @@ class StashCheckpoint(Workspace):
         super().__init__(git, place, folder, change, work_ref(change), snapshots)
         self._origin = origin
         self._entries = StashEntries(git, change)
+        self._trees = Trees(git)
+        self._staged_tree: tuple[Stamp | None, str] = (None, "")
+        self._same_indexes: tuple[Stamp | None, Stamp | None] | None = None
+        self._untouched = b""
+        self._edited: tuple[str, str, Sequence[bytes]] = ("", "", ())
         self._put_back_mark = folder / "putting-back"
         if (folder / "index").exists():
             git.use_index(folder / "index")
@@ -85,9 +93,10 @@ class StashCheckpoint(Workspace):
         if not self._is_at_origin() or self._git.resolve(self._ref) != checkpoint:
             raise StepError(self._left(), state="Nothing was changed.", hint=self._way_back())
         before = StateBefore(self._origin, self._staged(), checkpoint)
-        self._remarks = self._entries.store(story_id, before, self._folder / "stash.index")
+        moved, self._remarks = self._entries.store(story_id, before)
+        self._refs.moved(moved)
         self._snapshots.call_starts(checkpoint)
-        self._outside.note(self._refs.now())
+        self._outside.note(self._refs.now(), self._ref)
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made, wherever HEAD is now."""
@@ -112,21 +121,47 @@ class StashCheckpoint(Workspace):
         refs = self._refs.now()
         if not only_changes and (diverged := self.diverged(checkpoint)):
             raise WorkDiverged(diverged)
-        snapshot = self._snapshots.take(checkpoint)
+        snapshot = self._snapshots.take(checkpoint, listed=False)
         commit = ""
-        if snapshot.changes or not only_changes:
+        if not (only_changes and self._git.tree_of(checkpoint) == snapshot.tree):
             commit = self._git.commit_tree(snapshot.tree, [checkpoint], message)
-        self._snapshots.unconverted.keep(commit or checkpoint, snapshot.disk_blobs)
+        tip = commit or checkpoint
+        self._snapshots.unconverted.keep(tip, snapshot.disk_blobs)
         if commit:
             self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
         moved = self._restore_users_state(refs)
-        dropped = self._entries.drop(_trailer(message, "Untildone-Story"))
-        # Last: it says that all of this is done.
-        updates: list[RefUpdate] = [(self._ref, commit or checkpoint, None)]
-        self._git.update_refs(updates, message.partition("\n")[0])
-        self._snapshots.saved(commit or checkpoint)
+        dropped = self._drop_and_move(_trailer(message, "Untildone-Story"), tip, message)
+        self._snapshots.saved(tip)
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
-        return Saved(lane, commit, commit or checkpoint, remarks, snapshot.tree)
+        return Saved(lane, commit, tip, remarks, snapshot.tree)
+
+    def _drop_and_move(self, story_id: str, tip: str, message: str) -> tuple[str, ...]:
+        """Drop the story's entry and move our own ref, the last step: it says that all is done."""
+        why = message.partition("\n")[0]
+        updates: list[RefUpdate] = [(self._ref, tip, None)]
+        if self._users_index.name == USERS_INDEX:
+            # The backup has what is staged; what was staged since the start is in entries only.
+            updates += self._entries.held(story_id)
+        if only := self._entries.only_entry(story_id):
+            try:
+                self._git.update_refs([*updates, (STASH, "", only)], why)
+            except Interrupted:
+                raise
+            except StepError:  # somebody stashed in that very instant: the list is longer now
+                pass
+            else:
+                self._refs.moved({ref: new for ref, new, _ in updates} | {STASH: ""})
+                return ()
+        remarks = self._entries.drop(story_id)
+        self._git.update_refs(updates, why)
+        return remarks
+
+    def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
+        """The commit of this attempt, if it was made; its entry, which git drops last, goes too."""
+        commit = super().saved_as(checkpoint, story_id, attempt)
+        if commit:
+            self._entries.drop(story_id)
+        return commit
 
     def revert(self, lane: int, checkpoint: str, story_id: str, attempt: int) -> Reverted:
         """Store the attempt with all its commits and files, then put the tree back."""
@@ -183,12 +218,38 @@ class StashCheckpoint(Workspace):
 
     def _is_wiped(self, checkpoint: str) -> bool:
         """Whether no edit of the checkpoint is left, against the commit or what is staged."""
-        for base in (self._origin.commit, self._staged()):
-            changes = self._git.diff_trees(base, checkpoint)
-            edited = [change.path for change in changes if change.status == "M"][:SAMPLE]
-            if edited and _same_on_disk(self._git, base, edited):
+        tree = self._git.tree_of(checkpoint)
+        for base in {self._git.tree_of(self._origin.commit), self._staged()}:
+            if self._is_edit_on_disk(base, tree, self._untouched):
+                continue
+            edited = self._edited_files(base, tree)
+            self._untouched = self._one_as_saved(base, tree, edited)
+            if edited and not self._untouched and _same_on_disk(self._git, base, edited):
                 return True
         return False
+
+    def _edited_files(self, base: str, tree: str) -> Sequence[bytes]:
+        """Some tracked files that are edited in the tree; asked for twice per story."""
+        if self._edited[:2] != (base, tree):
+            edited = [d.path for d in self._trees.diff(base, tree) if _is_edit(d.old, d.new)]
+            self._edited = (base, tree, edited[:SAMPLE])
+        return self._edited[2]
+
+    def _one_as_saved(self, base: str, tree: str, edited: Sequence[bytes]) -> bytes:
+        """A file that still has the very bytes of the checkpoint: then nobody wiped the tree."""
+        sizes = {path: _size_of(self._place.top, path) for path in edited}
+        smallest_first = sorted(edited, key=lambda path: sizes[path])
+        found = (path for path in smallest_first if self._is_edit_on_disk(base, tree, path))
+        return next(found, b"")
+
+    def _is_edit_on_disk(self, base: str, tree: str, path: bytes) -> bool:
+        """Whether a file is edited in the tree, and on disk as the tree has it."""
+        if not path:
+            return False
+        now, file = self._trees.entry(tree, path), self._place.top / os.fsdecode(path)
+        if not now or not _is_edit(self._trees.entry(base, path), now) or not is_plain_file(file):
+            return False
+        return file_name(file, 2 * len(now[1])) == now[1].hex()
 
     def _agents_commits(self, refs: dict[str, Ref]) -> list[str]:
         """Commits of the agent: under HEAD, and on the user's branch."""
@@ -216,12 +277,30 @@ class StashCheckpoint(Workspace):
         return adopted if adopted.exists() else self._folder / USERS_INDEX
 
     def _staged(self) -> str:
-        return self._git.write_tree(index=self._folder / "index.staged")
+        """What the user has staged, as a tree that is stored: an attempt may have run `git gc`."""
+        index = self._folder / "index.staged"
+        seen, tree = self._staged_tree
+        stored = self._git.objects_folder / tree[:2] / tree[2:]
+        is_origins = tree == self._git.tree_of(self._origin.commit)
+        if seen is None or seen != stamp(index) or not (is_origins or stored.exists()):
+            tree = self._git.write_tree(index=index)
+            self._staged_tree = (stamp(index), tree)
+        return tree
+
+    def _has_users_index(self) -> bool:
+        """Whether the index is the user's; both are read only if one was written since."""
+        index, saved = self._place.git_dir / "index", self._users_index
+        stamps = (stamp(index), stamp(saved))
+        if stamps != self._same_indexes:
+            if content(index) != content(saved):
+                return False
+            self._same_indexes = stamps
+        return True
 
     def _adopt_index(self) -> None:
         """What the user staged since the last attempt is staged after the next ones, too."""
         index = self._place.git_dir / "index"
-        if content(index) == content(self._users_index):
+        if self._has_users_index():
             return
         if self._git.do("ls-files", "-u", "-z", index=index):
             raise UserError(
@@ -236,7 +315,7 @@ class StashCheckpoint(Workspace):
     def _restore_index(self) -> tuple[str, ...]:
         """The user's index with its staged part; what an attempt staged is stored."""
         saved, index = self._users_index, self._place.git_dir / "index"
-        if content(index) == content(saved):
+        if self._has_users_index():
             return ()
         answer = self._git.ask("write-tree", index=index)
         staged = self._staged()
@@ -259,9 +338,21 @@ class StashCheckpoint(Workspace):
         return f"git checkout {where} && untildone resume {self._change}"
 
 
-def _same_on_disk(git: Git, commit: str, paths: Sequence[str]) -> bool:
-    specs = [f":(top,literal){path}" for path in paths]
+def _same_on_disk(git: Git, commit: str, paths: Sequence[bytes]) -> bool:
+    specs = [f":(top,literal){os.fsdecode(path)}" for path in paths]
     return git.ask("diff", "--quiet", "--no-ext-diff", commit, "--", *specs).ok
+
+
+def _size_of(top: Path, path: bytes) -> int:
+    try:
+        return (top / os.fsdecode(path)).lstat().st_size
+    except OSError:
+        return 0
+
+
+def _is_edit(old: Entry | None, new: Entry | None) -> bool:
+    """Whether both sides have a file, not the same one, and of the same type."""
+    return old is not None and new is not None and old != new and old[0][:3] == new[0][:3]
 
 
 def work_ref(change: str) -> str:

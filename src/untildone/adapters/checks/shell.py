@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from untildone.adapters.git.git import clean_environment
+from untildone.adapters.git.environment import clean_environment
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.adapters.sandbox import RunEnvironment

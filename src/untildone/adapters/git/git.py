@@ -16,7 +16,8 @@ from typing import Self
 from msgspec import Struct
 
 from untildone.adapters.clock import monotonic, pause
-from untildone.adapters.git.object_files import commit_body, ref_in_file, store_commit
+from untildone.adapters.git.environment import FALLBACK_IDENTITY, FLAGS, clean_environment
+from untildone.adapters.git.object_files import commit_body, loose_object, ref_in_file, store_commit
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Captured, Processes
@@ -28,25 +29,6 @@ STEP_TIMEOUT_S = 600
 PATIENCE_S = 0.5
 LOCK_PATIENCE_S, LOCKED = 3.0, b"index.lock': File exists"
 
-# The user's hooks, signing, watchers and housekeeping stay out of our commands; objects are synced
-# in one batch (research: the only setting that survives a power cut together with the ref). Threads
-# for reading the index cost more CPU than they save time, at 100,000 files and at 1,000.
-FLAGS = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "submodule.recurse=false",
-    "core.untrackedCache=false",
-    "core.quotePath=false",
-    "core.safecrlf=false",
-    "core.fsync=committed",
-    "core.fsyncMethod=batch",
-    "index.threads=1",
-    "core.preloadIndex=false",
-    "commit.gpgSign=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "advice.addEmbeddedRepo=false",
-)
 # Settings with which the author of a commit, or its form, is for git to say.
 OWN_AUTHOR = (
     *("author.name", "author.email", "committer.name", "committer.email", "i18n.commitencoding"),
@@ -54,12 +36,8 @@ OWN_AUTHOR = (
 # An identity from which git would take nothing away.
 _PLAIN_NAME = re.compile(r"\w(?:[\w .-]*\w)?")
 _PLAIN_EMAIL = re.compile(r"\w[\w.+-]*@[\w.-]*\w")
-FALLBACK_IDENTITY = {
-    "GIT_AUTHOR_NAME": "untildone",
-    "GIT_AUTHOR_EMAIL": "untildone@localhost",
-    "GIT_COMMITTER_NAME": "untildone",
-    "GIT_COMMITTER_EMAIL": "untildone@localhost",
-}
+_FULL_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LARGEST_COMMIT = 1024 * 1024
 
 RefUpdate = tuple[str, str, str | None]
 
@@ -84,12 +62,6 @@ class Ref(Struct, frozen=True):
     worktree: str = ""
 
 
-def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without inherited `GIT_*`, which would redirect our commands."""
-    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
-    return kept | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-
-
 class Git:
     """Runs git in one worktree, under our own rules whatever the user has configured.
 
@@ -105,7 +77,7 @@ class Git:
         self._interrupted = interrupted
         # An agent's `git replace` must not make one of our checkpoints look like another commit.
         self._environment = clean_environment(os.environ) | {"GIT_NO_REPLACE_OBJECTS": "1"}
-        self._refs_root = folder / ".git"
+        self._common_dir = folder / ".git"
         self._author = ""
         self._config: dict[str, str] | None = None
         self._flags = [part for flag in FLAGS for part in ("-c", flag)]
@@ -138,9 +110,19 @@ class Git:
         draft._flags = [*self._flags, "-c", f"core.bigFileThreshold={sys.maxsize}"]
         return draft
 
-    def use_refs_root(self, path: Path) -> None:
-        """Where refs are kept as files: the common git folder."""
-        self._refs_root = path
+    def use_common_dir(self, path: Path) -> None:
+        """The git folder that all worktrees share, where refs and objects are files."""
+        self._common_dir = path
+
+    @property
+    def common_dir(self) -> Path:
+        """The git folder that all worktrees share."""
+        return self._common_dir
+
+    @property
+    def objects_folder(self) -> Path:
+        """Where objects are that are files of their own."""
+        return self._common_dir / "objects"
 
     def use_fallback_identity_if_none(self) -> None:
         """Commit as the user, or as ourselves where git knows no identity."""
@@ -158,11 +140,19 @@ class Git:
 
     def config(self, name: str) -> str:
         """A configuration value by its name in lower case, or an empty string; read once."""
+        return self._settings().get(name, "")
+
+    def settings_between(self, start: str, end: str) -> tuple[str, ...]:
+        """What stands between these in the names of settings: `lfs` in `filter.lfs.required`."""
+        names = (key for key in self._settings() if key.startswith(start) and key.endswith(end))
+        return tuple(name[len(start) : -len(end)] for name in names)
+
+    def _settings(self) -> dict[str, str]:
         if self._config is None:
             rows = os.fsdecode(self.ask("config", "-z", "--list").stdout).split("\0")
             parts = (row.partition("\n") for row in rows)
             self._config = {key: value if given else "true" for key, given, value in parts}
-        return self._config.get(name, "")
+        return self._config
 
     # -- the door ------------------------------------------------------------------------------
 
@@ -215,7 +205,7 @@ class Git:
     def resolve(self, name: str) -> str:
         """The commit that a name stands for, or an empty string."""
         if name.startswith(("refs/heads/", "refs/ralph/")) and not set(name) & set("^~:@ "):
-            found = ref_in_file(self._refs_root, name)
+            found = ref_in_file(self._common_dir, name)
             if found is not None:
                 return found
         answer = self.ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
@@ -223,6 +213,9 @@ class Git:
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
+        body = self._loose_commit(commit)
+        if body:
+            return body[len("tree ") : body.index(b"\n")].decode()
         return self.line("rev-parse", "--verify", f"{commit}^{{tree}}")
 
     def refs(self, *prefixes: str) -> dict[str, Ref]:
@@ -255,7 +248,17 @@ class Git:
 
     def message(self, commit: str) -> str:
         """A commit's whole message."""
+        head, _, message = self._loose_commit(commit).partition(b"\n\n")
+        if head and b"\nencoding " not in head:
+            return os.fsdecode(message)
         return os.fsdecode(self.do("log", "-1", "--format=%B", commit))
+
+    def _loose_commit(self, name: str) -> bytes:
+        """A commit that is a file of its own and is given by its full name; else nothing."""
+        if not _FULL_NAME.fullmatch(name):
+            return b""
+        body = loose_object(self.objects_folder, name, _LARGEST_COMMIT) or b""
+        return body if body.startswith(b"tree ") else b""
 
     def unreachable(self, old: Iterable[str], new: Iterable[str]) -> set[str]:
         """Which of the old tips the new ones do not build on."""
@@ -297,16 +300,19 @@ class Git:
         """Paths of a commit whose last part is `name`."""
         return tuple(p for p in self.files_at(commit) if p.rpartition("/")[2] == name)
 
-    def trees_at(self, commit: str, folders: Iterable[bytes]) -> dict[str, bytes]:
-        """What git stores of these folders of a commit, by the names of their trees."""
-        asked = [b"%s:%s\n" % (commit.encode(), folder) for folder in folders]
-        rest, found = self.do("cat-file", "--batch", stdin=b"".join(asked)), {}
-        while rest:
-            head, _, rest = rest.partition(b"\n")
+    def objects(self, specs: Sequence[bytes]) -> dict[str, bytes]:
+        """What git stores under these names, or paths of commits; those that are missing are not.
+
+        By the full names of the objects.
+        """
+        out = self.do("cat-file", "--batch", stdin=b"".join(b"%s\n" % spec for spec in specs))
+        found: dict[str, bytes] = {}
+        while out:
+            head, _, out = out.partition(b"\n")
             if head.endswith(b" missing"):
                 continue
             name, _, size = head.split(b" ")
-            found[name.decode()], rest = rest[: int(size)], rest[int(size) + 1 :]
+            found[name.decode()], out = out[: int(size)], out[int(size) + 1 :]
         return found
 
     def content(self, commit: str, path: str) -> bytes:
@@ -337,11 +343,13 @@ class Git:
         if self._author:
             with contextlib.suppress(OSError):  # git says what is wrong
                 body = commit_body(tree, known, self._author, message)
-                return store_commit(self._refs_root / "objects", body)
+                return store_commit(self.objects_folder, body)
         flags = [part for parent in known for part in ("-p", parent)]
         return self.line("commit-tree", tree, *flags, stdin=message.encode())
 
-    def update_refs(self, updates: Sequence[RefUpdate], why: str) -> None:
+    def update_refs(
+        self, updates: Sequence[RefUpdate], why: str, *, create_reflog: bool = False
+    ) -> None:
         """Move refs together or not at all: (name, new or "" to delete, old or None)."""
         lines = ["start"]
         for name, new, old in updates:
@@ -353,9 +361,10 @@ class Git:
                 none = "0" * len(new)  # as many digits as the repository's names have
                 lines.append(f"update {name} {new} {old or none}")
         lines += ["prepare", "commit", ""]
-        self.do("update-ref", "-m", why, "--stdin", stdin="\n".join(lines).encode())
+        flags = ("--create-reflog",) if create_reflog else ()
+        self.do("update-ref", "-m", why, *flags, "--stdin", stdin="\n".join(lines).encode())
         for name in {name.rpartition("/")[0] for name, new, _ in updates if new}:
-            sync_folder(self._refs_root / name)
+            sync_folder(self._common_dir / name)
 
     def point_head(self, branch: str, why: str) -> None:
         """HEAD onto a branch; no file is touched."""

@@ -8,6 +8,33 @@ from untildone.adapters.git.git import Change, Git, git_failed, paths_in
 from untildone.adapters.process.process import Captured
 
 MOST_SPECS = 500
+_last_listing: tuple[tuple[object, ...], bytes] = ((), b"")
+
+
+def entries(git: Git, index: Path) -> bytes:
+    """All entries of an index as `ls-files -v -s -z` prints them: tag, mode, blob, stage, path.
+
+    A start asks five things of the user's index: git is asked once while the file stays the same.
+    """
+    global _last_listing
+    try:
+        state = index.stat()
+    except FileNotFoundError:
+        return b""
+    key = (index, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    if _last_listing[0] != key:
+        _last_listing = (key, git.do("ls-files", "-v", "-s", "-z", index=index))
+    return _last_listing[1]
+
+
+def has_path(listing: bytes, path: str) -> bool:
+    """Whether a path is among the entries."""
+    return b"\t%s\0" % os.fsencode(path) in listing
+
+
+def has_unmerged(listing: bytes) -> bool:
+    """Whether one of the entries is of a merge that is not resolved."""
+    return listing.startswith(b"M ") or b"\0M " in listing
 
 
 def files_in_index(git: Git, *paths: str) -> tuple[str, ...]:

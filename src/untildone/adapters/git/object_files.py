@@ -27,10 +27,10 @@ def content(path: Path | str) -> bytes:
         return b""
 
 
-def stamp(path: Path) -> Stamp | None:
+def stamp(path: Path | str) -> Stamp | None:
     """What tells a file from one that was put in its place or written to."""
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 - as above
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
@@ -103,9 +103,8 @@ def store_object(objects: Path, kind: str, body: bytes, digits: int) -> str:
     target = f"{folder}/{name[2:]}"
     if os.path.lexists(target):
         return name
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder)  # noqa: PTH102 - text: pathlib's table of names would grow
-        os.chmod(folder, os.stat(objects).st_mode & 0o7777)  # noqa: PTH101, PTH116
+    if not os.path.isdir(folder):  # noqa: PTH112 - text: pathlib's table of names would grow
+        make_object_folder(objects, folder)
     # By this name `git prune` knows what a kill has left.
     draft = f"{folder}/tmp_obj_{os.getpid()}_{name[2:10]}"  # noqa: S108 - in the object store
     packed = zlib.compress(data, _FASTEST)
@@ -118,6 +117,13 @@ def store_object(objects: Path, kind: str, body: bytes, digits: int) -> str:
         os.close(fd)
     os.rename(draft, target)  # noqa: PTH104
     return name
+
+
+def make_object_folder(objects: Path | str, folder: str) -> None:
+    """One of the 256 folders of a store, with the store's mode: a group may share it."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder)  # noqa: PTH102
+        os.chmod(folder, os.stat(objects).st_mode & 0o7777)  # noqa: PTH101, PTH116
 
 
 def loose_object(objects: Path, name: str, most: int) -> bytes | None:

@@ -10,7 +10,7 @@ from typing import IO
 from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git.damaged import repair_around
 from untildone.adapters.git.git import Git
-from untildone.adapters.git.index import files_in_index
+from untildone.adapters.git.index import entries, files_in_index, has_unmerged
 from untildone.adapters.git.object_files import content, has_no_refs
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured, Processes
@@ -18,7 +18,6 @@ from untildone.adapters.records.durable import replace_file, shared_draft
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.run.run import Origin
 
-REQUIRED = r"^filter\..*\.required$"
 STATE_FILE = ".claude/loop-state.json"
 EXCLUDE_LINE = f"/{STATE_FILE}*"
 LONGEST_NAME = 120
@@ -257,7 +256,7 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
         raise UserError(
             "This worktree has no index yet, nothing is checked out", hint="git checkout"
         )
-    if git.do("ls-files", "-u", "-z"):
+    if has_unmerged(entries(git, git.index_of(place))):
         raise UserError("The index has unmerged files", hint="Resolve them and `git add` them.")
     _refuse_branch_clashes(git, place, change)
     _refuse_dirty_submodules(git, place)
@@ -310,13 +309,7 @@ def _refuse_dirty_submodules(git: Git, place: Place) -> None:
 
 def _refuse_missing_filters(git: Git) -> None:
     """Git LFS and its like: without the program, files could be neither recorded nor put back."""
-    answer = git.ask("config", "--get-regexp", "-z", "--bool", "--name-only", REQUIRED)
-    names = (
-        key.split(".", 1)[1].rpartition(".")[0]
-        for key in os.fsdecode(answer.stdout).split("\0")
-        if key
-    )
-    for name in dict.fromkeys(names):
+    for name in git.settings_between("filter.", ".required"):
         used = files_in_index(git, f":(attr:filter={name})")
         trial = git.ask("hash-object", "--stdin", "--path", used[0]) if used else None
         if trial and not trial.ok:

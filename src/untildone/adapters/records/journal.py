@@ -74,7 +74,7 @@ class Journal:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("ab")
-            _mend(self._file, self.path)
+            _end_torn_line(self._file, self.path)
             sync_folder(self.path.parent)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         self._file.write(text.encode("utf-8", "replace"))
@@ -84,7 +84,7 @@ class Journal:
 
 
 def replayed(path: Path) -> Iterator[tuple[facts.Fact, datetime]]:
-    """The facts of a run in order; a torn last line (power loss) is passed over."""
+    """The facts of a run in order; a torn last line (power loss) is skipped."""
     for row in _rows(path):
         kind = KINDS.get(str(row.get("fact")))
         if kind:
@@ -96,7 +96,7 @@ def replayed(path: Path) -> Iterator[tuple[facts.Fact, datetime]]:
 def facts_and_events(
     path: Path, wanted: tuple[str, ...], hide: Callable[[bytes], bytes]
 ) -> Iterator[tuple[facts.Fact | Event, datetime]]:
-    """Facts and the wanted events in order, after `hide` has blotted out what must not be shown."""
+    """Facts and the wanted events in order, after `hide` has redacted what must not be shown."""
     marks = tuple(f'"event": "{name}"'.encode() for name in wanted)
     with path.open("rb") as file:
         rows = [row for row in file if b'"event": ' not in row or any(m in row for m in marks)]
@@ -130,7 +130,7 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
             yield row
 
 
-def _mend(file: IO[bytes], path: Path) -> None:
+def _end_torn_line(file: IO[bytes], path: Path) -> None:
     # A line torn by a crash must not swallow the next one.
     size = path.stat().st_size
     if size:

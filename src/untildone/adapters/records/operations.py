@@ -51,7 +51,7 @@ class OperationLog(Struct, frozen=True):
             file.write(line)
 
     def all(self) -> list[Operation]:
-        """All operations in order; a line torn by a crash is passed over."""
+        """All operations in order; a line torn by a crash is skipped."""
         try:
             lines = self.path.read_bytes().splitlines()
         except FileNotFoundError:

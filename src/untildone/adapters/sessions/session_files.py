@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from untildone.domain.costs.call_prices import Spent
 
 
-def _home() -> Path:
-    return Path(os.environ.get("HOME") or "/nonexistent")
+# Text, not paths: these are looked at before and after every call.
+def _home() -> str:
+    return os.environ.get("HOME") or "/nonexistent"
 
 
-def _named(variable: str, default: Path) -> Path:
-    given = os.environ.get(variable)
-    return Path(given) if given else default
+def _named(variable: str, default: str) -> str:
+    return os.environ.get(variable) or default
 
 
-def _below(*folders: Path) -> Iterator[str]:
+def _below(*folders: str) -> Iterator[str]:
     """All session files below, links to folders not followed."""
-    open_folders = [str(folder) for folder in folders]
+    open_folders = [*folders]
     while open_folders:
         try:
             with os.scandir(open_folders.pop()) as found:
@@ -34,36 +34,36 @@ def _below(*folders: Path) -> Iterator[str]:
             continue
 
 
-def _chats(folder: Path) -> Iterator[str]:
+def _chats(folder: str) -> Iterator[str]:
     return (path for path in _below(folder) if "/chats/" in path)
 
 
-def _data(*names: str) -> Iterator[str]:
-    path = _named("XDG_DATA_HOME", _home() / ".local" / "share").joinpath(*names)
-    if path.is_file():
-        yield str(path)
+def _data(name: str) -> Iterator[str]:
+    path = f"{_named('XDG_DATA_HOME', f'{_home()}/.local/share')}/{name}"
+    if os.path.isfile(path):  # noqa: PTH113 - as above
+        yield path
 
 
 def _claude() -> Iterator[str]:
-    roots = [_named("XDG_CONFIG_HOME", _home() / ".config") / "claude", _home() / ".claude"]
     if given := os.environ.get("CLAUDE_CONFIG_DIR"):
-        roots = [Path(given)]
-    return _below(*(root / "projects" for root in roots))
+        return _below(f"{given}/projects")
+    config = _named("XDG_CONFIG_HOME", f"{_home()}/.config")
+    return _below(f"{config}/claude/projects", f"{_home()}/.claude/projects")
 
 
 def _codex() -> Iterator[str]:
-    root = _named("CODEX_HOME", _home() / ".codex")
-    return _below(root / "sessions", root / "archived_sessions")
+    root = _named("CODEX_HOME", f"{_home()}/.codex")
+    return _below(f"{root}/sessions", f"{root}/archived_sessions")
 
 
 FILES: dict[str, Callable[[], Iterator[str]]] = {
     "claude": _claude,
     "codex": _codex,
-    "gemini": lambda: _chats(_named("GEMINI_CLI_HOME", _home()) / ".gemini" / "tmp"),
-    "goose": lambda: _data("goose", "sessions", "sessions.db"),
-    "opencode": lambda: _data("opencode", "opencode.db"),
-    "pi": lambda: _below(_named("PI_CODING_AGENT_DIR", _home() / ".pi" / "agent") / "sessions"),
-    "qwen": lambda: _chats(_named("QWEN_HOME", _home() / ".qwen") / "projects"),
+    "gemini": lambda: _chats(f"{_named('GEMINI_CLI_HOME', _home())}/.gemini/tmp"),
+    "goose": lambda: _data("goose/sessions/sessions.db"),
+    "opencode": lambda: _data("opencode/opencode.db"),
+    "pi": lambda: _below(f"{_named('PI_CODING_AGENT_DIR', f'{_home()}/.pi/agent')}/sessions"),
+    "qwen": lambda: _chats(f"{_named('QWEN_HOME', f'{_home()}/.qwen')}/projects"),
 }
 
 
@@ -76,7 +76,7 @@ def recorders(agents: tuple[str, ...]) -> tuple[str, ...]:
 def size(path: str) -> int:
     """How large a file is; nothing if it is gone."""
     try:
-        return os.stat(path).st_size  # noqa: PTH116 - of thousands, before every call
+        return os.stat(path).st_size  # noqa: PTH116 - as above
     except OSError:
         return 0
 

@@ -139,11 +139,8 @@ class NoTask(StoriesError):
 def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = False) -> TaskFile:
     """The task of these bytes."""
     whole = data.decode("utf-8", "surrogateescape")
-    opening = _OPENING.match(whole)
-    closing = _CLOSING.search(whole, opening.end()) if opening else None
-    if opening is None or closing is None:
-        raise NoTask("It has no front matter between two lines of `---`, so it is no task.")
-    text = YamlText(data, opening.end(), closing.start())
+    start, end, behind = _front_matter(whole)
+    text = YamlText(data, start, end)
     head = text.root()
     if not isinstance(head.value, dict) or not fields.text(head.value.get("id")):
         raise NoTask("Its front matter has no `id`, so it is no task.")
@@ -151,7 +148,7 @@ def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = Fals
     status = members.get("status")
     word = fields.text(status.value) if status else ""
     done = completed or is_done(word, done_word)
-    boxes = dict(_boxes(whole, closing.end()))
+    boxes = dict(_boxes(whole, behind))
     ordinal = head.value.get("ordinal")
     name = fields.story_id(fields.text(head.value["id"]))
     title = fields.title(fields.text(head.value.get("title"))) or name
@@ -167,7 +164,7 @@ def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = Fals
         tasks=(own, *criteria),
         depends_on=tuple(map(fields.story_id, fields.ids(head.value.get("dependencies")))),
         line=line,
-        body=_body(whole[closing.end() :]),
+        body=_body(whole[behind:]),
         acceptance=tuple(what for _, what in boxes.values()),
         priority=fields.priority(head.value.get("priority")),
         path=file.path,
@@ -175,6 +172,15 @@ def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = Fals
     )
     places = {number: at for number, (at, _) in boxes.items()}
     return TaskFile(file, text, story, status, head, places)
+
+
+def _front_matter(whole: str) -> tuple[int, int, int]:
+    """Where it begins and ends, and where the text behind it begins."""
+    opening = _OPENING.match(whole)
+    closing = _CLOSING.search(whole, opening.end()) if opening else None
+    if opening is None or closing is None:
+        raise NoTask("It has no front matter between two lines of `---`, so it is no task.")
+    return opening.end(), closing.start(), closing.end()
 
 
 def _as_called(found: Sequence[TaskFile], prefix: str) -> Iterator[TaskFile]:

@@ -150,24 +150,29 @@ class _Book:
         title = fields.title(fields.text(issue.get("title"))) or name
         word = fields.text(issue.get("status")) or "open"
         done = word == _CLOSED
-        waits = [] if done else list(dict.fromkeys(self._waits(name)))
-        outside = [other for other in waits if other not in self._names]
+        inside, outside = ([], []) if done else self._needs(name)
         stays = word not in _GOES_ON or issue.get("pinned") is True
         asks = not done and (stays or bool(outside))
-        if outside:
-            why = f"Issue {name} waits for issues that are not part of this: {', '.join(outside)}"
-            self._ignored.append(Remark(1, why))
         texts = [fields.text(issue.get(key)) for key in _TEXTS]
         return Story(
             id=fields.story_id(name),
             title=title,
             tasks=(Task(name, title, done, 1, mark=word, asks=asks),),
-            depends_on=tuple(fields.story_id(other) for other in waits if other in self._names),
+            depends_on=tuple(map(fields.story_id, inside)),
             line=1,
             body=fields.bounded("\n\n".join(filter(None, texts))),
             acceptance=fields.texts(issue.get("acceptance_criteria")),
             priority=fields.priority(issue.get("priority")),
         )
+
+    def _needs(self, name: str) -> tuple[list[str], list[str]]:
+        """The stories that it waits for, and the issues that are none of them."""
+        waits = dict.fromkeys(self._waits(name))
+        outside = [other for other in waits if other not in self._names]
+        if outside:
+            why = f"Issue {name} waits for issues that are not part of this: {', '.join(outside)}"
+            self._ignored.append(Remark(1, why))
+        return [other for other in waits if other in self._names], outside
 
     def _waits(self, name: str) -> Iterator[str]:
         """What is closed before it: what blocks it or what it is part of, and its own parts.

@@ -233,36 +233,45 @@ class StoryPage(Struct, frozen=True):
 def _story_page(file: StoryFile, data: bytes, name: str) -> StoryPage:
     """What the file says; whatever the bytes are, this never fails."""
     text = data.decode("utf-8", "replace")
-    parts: dict[str, list[tuple[int, str]]] = {"": []}
-    section = ""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if heading := _SECTION.match(line.rstrip(" \t\r")):
-            section = heading[1].casefold()
-        parts.setdefault(section, []).append((number, line))
-    title = next((m[1].strip() for _, line in parts[""] if (m := _TITLE.match(line))), "")
+    sections = _sections(text)
+    title = next((m[1].strip() for _, line in sections[""] if (m := _TITLE.match(line))), "")
     status = _STATUS.search(text)
-    works = next((rows for key, rows in parts.items() if key.startswith("tasks")), [])
-    lines = [t for number, line in works if (t := task_lines.read(line, number))]
-    criteria = (_CRITERION.match(line.strip()) for _, line in parts.get("acceptance criteria", ()))
+    work = next((rows for name, rows in sections.items() if name.startswith("tasks")), [])
+    wanted = sections.get("acceptance criteria", ())
+    criteria = (_CRITERION.match(line.strip()) for _, line in wanted)
     return StoryPage(
         file=file,
         data=data,
         title=fields.title(title) or name,
         status=status["word"].strip() if status else "",
-        boxes=tuple(
-            Task(
-                id=naming.split_number(t.text, letters=False)[0] or str(n),
-                text=t.text,
-                done=t.done,
-                line=t.line,
-                path=file.path,
-                asks=t.mark == "?",
-            )
-            for n, t in enumerate(lines, start=1)
-        ),
+        boxes=tuple(_boxes(work, file.path)),
         acceptance=tuple(found[1].strip() for found in criteria if found),
-        body=fields.bounded("\n".join(line for _, line in parts.get("story", ())[1:]).strip()),
+        body=fields.bounded("\n".join(line for _, line in sections.get("story", ())[1:]).strip()),
     )
+
+
+def _sections(text: str) -> dict[str, list[tuple[int, str]]]:
+    """The numbered lines by the heading they stand below; those above the first by an empty one."""
+    found: dict[str, list[tuple[int, str]]] = {"": []}
+    section = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if heading := _SECTION.match(line.rstrip(" \t\r")):
+            section = heading[1].casefold()
+        found.setdefault(section, []).append((number, line))
+    return found
+
+
+def _boxes(rows: Sequence[tuple[int, str]], path: str) -> Iterator[Task]:
+    lines = [box for number, line in rows if (box := task_lines.read(line, number))]
+    for n, box in enumerate(lines, start=1):
+        yield Task(
+            id=naming.split_number(box.text, letters=False)[0] or str(n),
+            text=box.text,
+            done=box.done,
+            line=box.line,
+            path=path,
+            asks=box.mark == "?",
+        )
 
 
 def _value(place: Place | None) -> Json:

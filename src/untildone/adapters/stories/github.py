@@ -81,7 +81,7 @@ class GitHub(TrackerSource):
         issues = sorted(self._issues(), key=_number)
         chosen = self._chosen
         path = f"GitHub {chosen.kind} {chosen.name}" if chosen else "GitHub"
-        return Listing(_book(issues, self.change, path, self._state), self._write_state)
+        return Listing(_Book(issues, self._state).made(self.change, path), self._write_state)
 
     def _issues(self) -> list[Issue]:
         """By label, else by milestone, else by one of them that makes the same name."""
@@ -151,52 +151,58 @@ def _login_named() -> Iterator[None]:
         raise SourceAway(refused.message, hint="gh auth login") from refused
 
 
-def _book(
-    issues: Sequence[Issue], change: str, path: str, state: Callable[[str], str]
-) -> StoryBook:
-    mine = {str(_number(issue)): issue for issue in issues}
-    ignored: list[Remark] = []
-    problems = [] if mine else [Remark(1, f"No issue has this label or milestone: {change}")]
-    if len(mine) >= LIMIT:
-        problems.append(Remark(1, f"There are {LIMIT} issues or more; the list may be cut short."))
-    stories = []
-    for number, issue in mine.items():
+class _Book:
+    """From issues to stories; `state` asks for that of an issue that is not among them."""
+
+    def __init__(self, issues: Sequence[Issue], state: Callable[[str], str]) -> None:
+        self._issues = {str(_number(issue)): issue for issue in issues}
+        self._state = state
+        self._ignored: list[Remark] = []
+
+    def made(self, change: str, path: str) -> StoryBook:
+        count = len(self._issues)
+        problems = [] if count else [Remark(1, f"No issue has this label or milestone: {change}")]
+        if count >= LIMIT:
+            why = f"There are {LIMIT} issues or more; the list may be cut short."
+            problems.append(Remark(1, why))
+        return StoryBook(
+            change=change,
+            source=NAME,
+            path=path,
+            stories=tuple([self._story(*each) for each in self._issues.items()]),
+            ignored=tuple(self._ignored),
+            problems=tuple(problems),
+            boxes=False,
+        )
+
+    def _story(self, number: str, issue: Issue) -> Story:
         line = int(number)
         title = fields.title(fields.text(issue.get("title"))) or f"#{number}"
         done = fields.text(issue.get("state")).upper() == "CLOSED"
         if done and (why := _NOT_WANTED.get(fields.text(issue.get("stateReason")).upper())):
-            ignored.append(Remark(line, f"Issue #{number} counts as done: {why}."))
-        waits = {} if done else _needed(issue)
-        others = [
-            other
-            for other, known in waits.items()
-            if other not in mine and (known or state(other)) not in _OVER
-        ]
+            self._ignored.append(Remark(line, f"Issue #{number} counts as done: {why}."))
+        needed = {} if done else _needed(issue)
+        body = fields.text(issue.get("body")).replace("\r\n", "\n")
+        return Story(
+            id=number,
+            title=title,
+            tasks=(Task(number, title, done, line, asks=self._waits_for_others(number, needed)),),
+            depends_on=tuple(n for n in needed if n in self._issues and n != number),
+            line=line,
+            body=fields.bounded(body),
+            acceptance=_criteria(body),
+            priority=_priority(issue),
+        )
+
+    def _waits_for_others(self, number: str, needed: Mapping[str, str]) -> bool:
+        """Whether it waits for open issues that are no stories of this book."""
+        outside = ((name, known) for name, known in needed.items() if name not in self._issues)
+        others = [name for name, known in outside if (known or self._state(name)) not in _OVER]
         if others:
             named = ", ".join(other if "#" in other else f"#{other}" for other in others)
-            ignored.append(Remark(line, f"Issue #{number} waits for others than these: {named}"))
-        body = fields.text(issue.get("body")).replace("\r\n", "\n")
-        stories.append(
-            Story(
-                id=number,
-                title=title,
-                tasks=(Task(number, title, done, line, asks=bool(others)),),
-                depends_on=tuple(other for other in waits if other in mine and other != number),
-                line=line,
-                body=fields.bounded(body),
-                acceptance=_criteria(body),
-                priority=_priority(issue),
-            )
-        )
-    return StoryBook(
-        change=change,
-        source=NAME,
-        path=path,
-        stories=tuple(stories),
-        ignored=tuple(ignored),
-        problems=tuple(problems),
-        boxes=False,
-    )
+            why = f"Issue #{number} waits for others than these: {named}"
+            self._ignored.append(Remark(int(number), why))
+        return bool(others)
 
 
 def _needed(issue: Issue) -> dict[str, str]:

@@ -64,15 +64,15 @@ def _select(lines: Sequence[str], boxes: Sequence[TaskLine]) -> tuple[list[TaskL
 def _nested(boxes: Sequence[TaskLine]) -> Iterator[TaskLine]:
     """Task 1.1 belongs to task 1 also where it stands at the same column, as in older files."""
     top, number = -1, ""
-    moved = 0
+    deeper = 0
     for box in boxes:
         if box.indent <= top or top < 0:
             name = naming.number(_OPTIONAL.sub("", box.text))
             if number and name.startswith(f"{number}."):
-                moved = _DEEPER
+                deeper = _DEEPER
             else:
-                top, number, moved = box.indent, name, 0
-        yield replace(box, indent=box.indent + moved, moved=moved) if moved else box
+                top, number, deeper = box.indent, name, 0
+        yield replace(box, indent=box.indent + deeper) if deeper else box
 
 
 def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
@@ -111,15 +111,7 @@ def _annotate(
         stories = tuple(map(_piece, stories))
     owners = list(_owners(groups, stories))
     graph = TaskGraph("\n".join(lines), owners, lambda: _all_numbers(lines))
-    waits: dict[str, list[str]] = {story.id: [] for story in stories}
-    for name, others in graph.edges:
-        waits[name] += others
-    for story in stories:
-        text = "\n".join(f"{task.text}\n{task.detail}" for task in story.tasks)
-        named = (n for match in _DEPENDS_ON.finditer(text) for n in _NUMBERS.findall(match[1]))
-        waits[story.id] += (name for n in named for name in graph.below.get(n, [n]))
-    if graph.placed:
-        _put_behind(stories, waits, graph.placed)
+    waits = _waits(stories, graph)
     told = [
         replace(
             story,
@@ -134,6 +126,25 @@ def _annotate(
         why = f"The order between tasks does not hold for whole groups ({circle}); the file's does."
         return stories, [*graph.remarks, Remark(1, why)]
     return tuple(told), graph.remarks
+
+
+def _waits(stories: Stories, graph: "TaskGraph") -> dict[str, list[str]]:
+    """What each story waits for, by what the graph says and what its own text says."""
+    waits: dict[str, list[str]] = {story.id: [] for story in stories}
+    for name, others in graph.edges:
+        waits[name] += others
+    for story in stories:
+        named = (
+            n for match in _DEPENDS_ON.finditer(_text(story)) for n in _NUMBERS.findall(match[1])
+        )
+        waits[story.id] += (name for n in named for name in graph.below.get(n, [n]))
+    if graph.placed:
+        _put_behind(stories, waits, graph.placed)
+    return waits
+
+
+def _text(story: Story) -> str:
+    return "\n".join(f"{task.text}\n{task.detail}" for task in story.tasks)
 
 
 def _owners(groups: Stories, stories: Stories) -> Iterator[tuple[str, str]]:
@@ -262,12 +273,7 @@ class TaskGraph:
             self.remarks.append(Remark(line, why))
 
     def _follow(self, rows: Sequence[GraphRow]) -> None:
-        named = {name for row in rows for name in row.tasks}
-        members: dict[str, list[str]] = {}
-        for number, story in self._owners:
-            # What is named by its own number is not moved by that of the task above it.
-            name = next((name for name in _upwards(number) if name in named), "")
-            members.setdefault(name, []).append(story)
+        members = self._members({name for row in rows for name in row.tasks})
         before: list[str] = []
         for row in rows:
             found = [story for name in row.tasks for story in members.get(name, ())]
@@ -277,6 +283,15 @@ class TaskGraph:
                 needs = [story for name in row.needs for story in self.below.get(name, ())]
             self.edges += [(story, needs) for story in found]
             self.placed.update(found)
+
+    def _members(self, named: Set[str]) -> dict[str, list[str]]:
+        """The stories that each name of the graph stands for."""
+        found: dict[str, list[str]] = {}
+        for number, story in self._owners:
+            # What is named by its own number is not moved by that of the task above it.
+            name = next((name for name in _upwards(number) if name in named), "")
+            found.setdefault(name, []).append(story)
+        return found
 
     def _unknown(self, rows: Sequence[GraphRow]) -> Iterator[str]:
         names = dict.fromkeys(name for row in rows for name in (*row.tasks, *(row.needs or ())))
@@ -293,9 +308,7 @@ def _upwards(number: str) -> Iterator[str]:
 
 
 def _graph_rows(graph: object) -> Iterator[GraphRow]:
-    listed = graph.get("waves", graph.get("tasks")) if isinstance(graph, dict) else graph
-    waves = listed if isinstance(listed, list) else []
-    for wave in sorted(waves, key=_wave_number) if all(_has_number(w) for w in waves) else waves:
+    for wave in _waves(graph):
         single = isinstance(wave, dict) and "tasks" not in wave
         needs = tuple(_task_numbers(wave.get(_NEEDS) or [])) if single else None
         yield GraphRow(tuple(_task_numbers(wave)), needs)
@@ -303,6 +316,13 @@ def _graph_rows(graph: object) -> Iterator[GraphRow]:
     for name, first in pairs.items() if isinstance(pairs, dict) else ():
         needs = tuple(_task_numbers(first if isinstance(first, list) else [first]))
         yield GraphRow(tuple(_task_numbers([name])), needs)
+
+
+def _waves(graph: object) -> list[Any]:
+    """In their order: by number where each has one."""
+    listed = graph.get("waves", graph.get("tasks")) if isinstance(graph, dict) else graph
+    waves = listed if isinstance(listed, list) else []
+    return sorted(waves, key=_wave_number) if all(map(_has_number, waves)) else waves
 
 
 def _has_number(wave: object) -> bool:
@@ -352,8 +372,7 @@ class Kiro(ChecklistSource):
         """The documents of the spec, the steering files, and the criteria that the tasks name."""
         pointers = [*spec_folders.documents(self._root, self._home, _DOCUMENTS)]
         pointers += spec_folders.documents(self._root, STEERING, (".",))
-        text = "\n".join(f"{task.text}\n{task.detail}" for task in story.tasks)
-        wanted = [n for match in _REQUIREMENTS.finditer(text) for n in _numbers(match[1])]
+        wanted = [n for match in _REQUIREMENTS.finditer(_text(story)) for n in _numbers(match[1])]
         return StoryContext(tuple(pointers), tuple(self._criteria(dict.fromkeys(wanted))))
 
     def _criteria(self, wanted: Iterable[str]) -> Iterator[str]:

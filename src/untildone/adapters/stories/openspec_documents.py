@@ -81,13 +81,17 @@ def _tracked(path: Path) -> str:
         return ""
     if not isinstance(schema, dict):
         return ""
-    apply, listed = schema.get("apply"), schema.get("artifacts")
-    artifacts = [a for a in listed if isinstance(a, dict)] if isinstance(listed, list) else []
+    apply = schema.get("apply")
     tracks = apply.get("tracks") if isinstance(apply, dict) else None
-    made = next((a.get("generates") for a in artifacts if a.get("id") == "tasks"), "")
-    found = made if tracks is None else tracks
+    found = _made_tasks(schema.get("artifacts")) if tracks is None else tracks
     inside = isinstance(found, str) and not found.startswith("/") and ".." not in found.split("/")
     return str(found) if inside else ""
+
+
+def _made_tasks(artifacts: object) -> object:
+    listed = artifacts if isinstance(artifacts, list) else []
+    dicts = [artifact for artifact in listed if isinstance(artifact, dict)]
+    return next((each.get("generates") for each in dicts if each.get("id") == "tasks"), "")
 
 
 def _expanded(wanted: str) -> list[str]:

@@ -24,7 +24,7 @@ class Found(Struct, frozen=True):
 
 
 class Options(Struct, frozen=True):
-    """How the person wants stories to be cut, and the file that holds them if it was named."""
+    """How big the person wants a story to be, and the file that holds them if it was named."""
 
     granularity: str = "group"
     file: str = ""

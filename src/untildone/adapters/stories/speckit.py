@@ -47,13 +47,17 @@ _MOST_EDGES = 50_000
 
 def _select(lines: Sequence[str], boxes: Sequence[TaskLine]) -> tuple[list[TaskLine], list[Remark]]:
     """The boxes with a number; in a file that has no such number at all, every box."""
-    boxes = [box if _ID.match(box.text) else _numbered(box) for box in boxes]
-    if not any(_ID.match(box.text) for box in boxes) and not any(map(_UNBOXED.match, lines)):
-        refused = [Remark(b.line, "A letter in the box is no state.") for b in boxes if _legend(b)]
-        return [box for box in boxes if not _legend(box)], refused
-    why = "A box without a number like T001 is a note and not counted."
-    refused = [Remark(box.line, why) for box in boxes if not _ID.match(box.text)]
-    return [box for box in boxes if _ID.match(box.text)], refused
+    boxes = [box if _has_id(box) else _numbered(box) for box in boxes]
+    if any(map(_has_id, boxes)) or any(map(_UNBOXED.match, lines)):
+        is_task, why = _has_id, "A box without a number like T001 is a note and not counted."
+    else:
+        is_task, why = _is_no_legend, "A letter in the box is no state."
+    refused = [Remark(box.line, why) for box in boxes if not is_task(box)]
+    return [box for box in boxes if is_task(box)], refused
+
+
+def _has_id(box: TaskLine) -> bool:
+    return bool(_ID.match(box.text))
 
 
 def _numbered(box: TaskLine) -> TaskLine:
@@ -67,8 +71,8 @@ def _numbered(box: TaskLine) -> TaskLine:
     return replace(box, text=" ".join(filter(None, words)))
 
 
-def _legend(box: TaskLine) -> bool:
-    return box.mark.isalnum() and box.mark not in "xX"
+def _is_no_legend(box: TaskLine) -> bool:
+    return not box.mark.isalnum() or box.mark in "xX"
 
 
 def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
@@ -143,17 +147,11 @@ def _dependent(
 
     Texts order single tasks; whole phases cannot always be put in such an order.
     """
-    phase_of = {task.line: at for at, group in enumerate(groups) for task in group.tasks}
-    members: list[list[str]] = [[] for _ in groups]
-    owner: dict[str, str] = {}
-    for story in stories:
-        members[phase_of[story.tasks[-1].line]].append(story.id)
-        owner.update((match[1], story.id) for t in story.tasks if (match := _ID.match(t.text)))
-    edges = sum(len(members[at]) * len(members[b]) for at, w in enumerate(waits) for b in w)
+    before = _stories_of_earlier_phases(groups, stories, waits)
+    owner = _story_by_task(stories)
     phased, told = [], []
     for story in stories:
-        before = waits[phase_of[story.tasks[-1].line]] if edges <= _MOST_EDGES else ()
-        names = [name for at in before for name in members[at]]
+        names = before[story.id]
         phased.append(_waiting(story, names))
         named = [name for task in story.tasks for name in _named(task.text, owner)]
         told.append(_waiting(story, [*names, *(owner.get(name, name) for name in named)]))
@@ -164,6 +162,29 @@ def _dependent(
         )
         return tuple(phased), [Remark(1, why)]
     return tuple(told), []
+
+
+def _story_by_task(stories: Stories) -> dict[str, str]:
+    """The ids of stories by the numbers of their tasks."""
+    tasks = ((task, story.id) for story in stories for task in story.tasks)
+    return {match[1]: name for task, name in tasks if (match := _ID.match(task.text))}
+
+
+def _stories_of_earlier_phases(
+    groups: Stories, stories: Stories, waits: Sequence[range]
+) -> dict[str, list[str]]:
+    """For each story those of the phases that its own waits for; none where it would be too many.
+
+    A whole phase that waits for another makes as many pairs as the product of their tasks.
+    """
+    lines = {task.line: at for at, group in enumerate(groups) for task in group.tasks}
+    phase_of = {story.id: lines[story.tasks[-1].line] for story in stories}
+    members: list[list[str]] = [[] for _ in groups]
+    for name, phase in phase_of.items():
+        members[phase].append(name)
+    before = [[name for at in first for name in members[at]] for first in waits]
+    edges = sum(len(before[phase]) for phase in phase_of.values())
+    return {name: before[at] if edges <= _MOST_EDGES else [] for name, at in phase_of.items()}
 
 
 def _named(text: str, known: Collection[str]) -> Iterator[str]:

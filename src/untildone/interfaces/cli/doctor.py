@@ -31,20 +31,18 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
     """
     if abandon and not fix:
         raise click.UsageError(f"`--abandon` needs `--fix`: doctor --fix --abandon {abandon}")
-    done = checkup.mend(here(), abandon or "") if fix else []
+    done = checkup.fix_leftovers(here(), abandon or "") if fix else []
     rows = checkup.examine(Path.cwd())
     healthy = all(row.level != "bad" for row in rows)
     if as_json:
-        data = {"ok": healthy, "rows": [to_builtins(row) for row in rows], "fixed": done}
+        data = {"ok": healthy, "rows": to_builtins(rows), "fixed": done}
         click.echo(json.dumps(data, ensure_ascii=False))
-        return 0 if healthy else 1
-    for text in done:
-        click.echo(f"fixed  {text}")
-    if fix and not done:
-        click.echo("There was nothing to fix.")
+        return int(not healthy)
+    if fix:
+        click.echo("\n".join(f"fixed  {text}" for text in done) or "There was nothing to fix.")
     for row in rows:
         _show(row)
-    return 0 if healthy else 1
+    return int(not healthy)
 
 
 def _show(row: checkup.Row) -> None:

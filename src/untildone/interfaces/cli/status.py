@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 
 import click
 
@@ -38,43 +39,51 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
 
 def _loop_text(loop: dict[str, object]) -> str:
     alive = "live" if loop["alive"] else "not running"
-    head = f"{loop['change_id']}: {loop['status']} ({loop.get('phase')}, {alive})"
-    rows = [head, f"  worktree: {loop['worktree']}"]
-    rows.append(
-        f"  iteration {loop['current_iteration']} of {loop['max_iterations']}, {loop['agent']}"
-    )
+    rows = [
+        f"{loop['change_id']}: {loop['status']} ({loop.get('phase')}, {alive})",
+        f"  worktree: {loop['worktree']}",
+        f"  iteration {loop['current_iteration']} of {loop['max_iterations']}, {loop['agent']}",
+        *_figures(loop),
+        *_parked(loop),
+    ]
+    rows += [f"  learnings: {path}" for path in filter(None, [loop.get("learnings_file")])]
+    rows += [f"  error: {error}" for error in filter(None, [loop.get("error")])]
+    rows += [f"  next: untildone {command}" for command in _next_command(loop)]
+    return "\n".join(rows)
+
+
+def _figures(loop: dict[str, object]) -> Iterator[str]:
     counts = loop.get("stories")
     if isinstance(counts, dict):
-        rows.append(f"  stories: {counts['finished']} of {counts['total']} finished")
-    rows.append(f"  tokens: {loop['total_tokens']}")
-    rows += [f"  budget: {text}" for text in render.budgets(loop.get("budgets"))]
+        yield f"  stories: {counts['finished']} of {counts['total']} finished"
+    yield f"  tokens: {loop['total_tokens']}"
+    for text in render.budgets(loop.get("budgets")):
+        yield f"  budget: {text}"
     rest = render.forecast(loop.get("forecast"))
-    rows += [f"  forecast: {rest}"] if rest else []
+    if rest:
+        yield f"  forecast: {rest}"
     if loop["saved_attempts"]:
         size = amount(loop["saved_bytes"])
-        rows.append(f"  saved attempts: {loop['saved_attempts']}, {size} that nothing else keeps")
+        yield f"  saved attempts: {loop['saved_attempts']}, {size} that nothing else keeps"
     if loop.get("ignored"):
-        rows.append(
-            f"  lines not counted as tasks: {loop['ignored']} (`untildone stories` lists them)"
-        )
+        yield f"  lines not counted as tasks: {loop['ignored']} (`untildone stories` lists them)"
     if loop.get("waiting_until"):
-        rows.append(f"  waiting until {render.clock_time(loop['waiting_until'])}")
-    rows += _parked(loop)
-    rows += [f"  learnings: {path}" for path in filter(None, [loop.get("learnings_file")])]
-    if loop.get("error"):
-        rows.append(f"  error: {loop['error']}")
+        yield f"  waiting until {render.clock_time(loop['waiting_until'])}"
+
+
+def _next_command(loop: dict[str, object]) -> Iterator[str]:
+    change, phase = loop["change_id"], loop.get("phase")
     dead = not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running")
-    if dead or loop.get("phase") == "waiting_budget":
+    if dead or phase == "waiting_budget":
         over = loop.get("budget_reached")
         more = f" --budget {over['enough']}" if isinstance(over, dict) else ""
         # A start that was cut short, or a run that was cleaned up, has nothing to go on from.
         verb = "resume" if loop.get("backup_ref") and loop.get("choice") != "cleanup" else "run"
-        rows.append(f"  next: untildone {verb} {loop['change_id']}{more}")
-    elif loop.get("phase") == "awaiting_person":
-        rows.append(f"  next: untildone done {loop['change_id']}")
-    elif loop.get("phase") == "awaiting_choice":
-        rows.append(f"  next: untildone finish {loop['change_id']} cleanup|keep")
-    return "\n".join(rows)
+        yield f"{verb} {change}{more}"
+    elif phase == "awaiting_person":
+        yield f"done {change}"
+    elif phase == "awaiting_choice":
+        yield f"finish {change} cleanup|keep"
 
 
 def _parked(loop: dict[str, object]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard, listed
 from untildone.adapters.git.git import Change, Git
-from untildone.adapters.git.index import untracked_files
+from untildone.adapters.git.index import entries, untracked_files
 from untildone.adapters.git.object_files import object_name
 from untildone.adapters.git.place import Place
 from untildone.domain.errors import StepError
@@ -25,6 +25,7 @@ class NewFiles:
         self, git: Git, place: Place, guard: Guard, is_ignored: Callable[[str], bool]
     ) -> None:
         self._git = git
+        self._place = place
         self._top = place.top
         self.guard = guard
         self._is_ignored = is_ignored
@@ -85,13 +86,13 @@ class NewFiles:
     def untracked(self, known: str = "") -> tuple[Flag, ...]:
         """Untracked files of the user that should stay out; those of the commit `known` pass."""
         taken = set(self._git.files_at(known)) if known else set()
-        new = (path for path in new_files(self._git, self._top) if path not in taken)
+        new = (path for path in new_files(self._git, self._place) if path not in taken)
         return unfiltered(self._git, self.guard.check_all(self._top, new))
 
 
-def new_files(git: Git, top: Path) -> tuple[str, ...]:
+def new_files(git: Git, place: Place) -> tuple[str, ...]:
     """All files of which git has no content yet, without ignored ones."""
-    return (*untracked_files(git), *_intent_to_add(git, top))
+    return (*untracked_files(git), *_intent_to_add(git, place))
 
 
 def unfiltered(git: Git, flags: Sequence[Flag]) -> tuple[Flag, ...]:
@@ -113,10 +114,10 @@ def _is_active(git: Git, name: str) -> bool:
     return any(git.config(f"filter.{name}.{key}") for key in ("process", "clean"))
 
 
-def _intent_to_add(git: Git, top: Path) -> tuple[str, ...]:
-    rows = os.fsdecode(git.do("ls-files", "-s", "-z")).split("\0")
+def _intent_to_add(git: Git, place: Place) -> tuple[str, ...]:
+    rows = os.fsdecode(entries(git, git.index_of(place))).split("\0")
     empty = (row.partition("\t")[2] for row in rows if any(blob in row for blob in EMPTY))
-    filled = [path for path in empty if _has_bytes(top / path)]
+    filled = [path for path in empty if _has_bytes(place.top / path)]
     if not filled:
         return ()
     # An empty file that was staged and filled since is tracked; only git can tell.

@@ -1,7 +1,7 @@
 """All refs of the repository: git is asked again only when their files change."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from untildone.adapters.git.git import Git, Ref
 from untildone.adapters.git.object_files import content, stamp
@@ -15,9 +15,10 @@ class RefCache:
 
     def __init__(self, git: Git, place: Place) -> None:
         self._git = git
-        self._place = place
         self._refs: dict[str, Ref] = {}
         self._fingerprint: Fingerprint | None = None
+        # Plain text: looked at several times per story, and joining paths costs more than reading.
+        self._common = str(place.common_dir)
 
     def now(self) -> dict[str, Ref]:
         """All refs."""
@@ -27,21 +28,27 @@ class RefCache:
             self._fingerprint = seen
         return self._refs
 
-    def moved(self, ref: str, commit: str) -> None:
-        """We moved one ref: known without asking, if nothing else moved with it."""
-        name = str(self._place.common_dir / ref)
-        expected = (self._fingerprint or {}) | {name: f"{commit}\n".encode()}
-        if ref in self._refs and self._fingerprint_now() == expected:
-            self._refs = self._refs | {ref: Ref(commit, self._refs[ref].worktree)}
-            self._fingerprint = expected
+    def moved(self, refs: Mapping[str, str]) -> None:
+        """We moved these refs (empty: deleted): known without asking, if no other moved too."""
+        expected, known = dict(self._fingerprint or {}), dict(self._refs)
+        for ref, commit in refs.items():
+            path = f"{self._common}/{ref}"
+            before = known.pop(ref, None)
+            expected.pop(path, None)
+            if commit:
+                expected[path] = f"{commit}\n".encode()
+                known[ref] = Ref(commit, before.worktree if before else "")
+            if commit and not before and ref.startswith("refs/heads/"):
+                return  # some worktree may have this branch checked out: git knows which
+        if self._fingerprint_now() == expected:
+            self._refs, self._fingerprint = known, expected
 
     def _fingerprint_now(self) -> Fingerprint:
-        common = self._place.common_dir
         single = ("HEAD", "reftable/tables.list")
-        found: Fingerprint = {name: content(common / name) for name in single}
-        found["packed-refs"] = stamp(common / "packed-refs")
-        found |= _files(str(common / "refs"), only="")
-        found |= _files(str(common / "worktrees"), only="HEAD")
+        found: Fingerprint = {name: content(f"{self._common}/{name}") for name in single}
+        found["packed-refs"] = stamp(f"{self._common}/packed-refs")
+        found |= _files(f"{self._common}/refs", only="")
+        found |= _files(f"{self._common}/worktrees", only="HEAD")
         return found
 
 

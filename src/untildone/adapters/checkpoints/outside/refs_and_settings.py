@@ -21,7 +21,6 @@ from untildone.adapters.records.durable import replace_file, shared_draft
 
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
-HELD = "refs/ralph/stash"
 KEPT = tuple(f"refs/ralph/{kind}/" for kind in ("backup", "archive", "attempts", "moved", "raw"))
 # An attempt has no business there. Elsewhere (`git fetch`) refs may move, but no commit gets lost.
 REPLACED = "refs/replace/"
@@ -49,10 +48,15 @@ class RefsAndSettings:
         self._known_log: bytes | None = None
         self._read_note()
 
-    def note(self, refs: dict[str, Ref]) -> None:
-        """Remember refs, settings and submodules as they are before the agent starts."""
+    def note(self, refs: dict[str, Ref], own: str) -> None:
+        """Remember refs, settings and submodules as they are before the agent starts.
+
+        Without the run's own ref: it moves with every story, and the note would be written and
+        synced each time, but `refs_back` never looks at it.
+        """
         self._submodules.note()
-        self._refs = {name: ref for name, ref in refs.items() if self._is_watched(name)}
+        watched = (name for name in refs if name != own and self._is_watched(name))
+        self._refs = {name: refs[name] for name in watched}
         self._settings.note()
         note_head(self._place.git_dir)
         self._known_log = file_state(self._log).data
@@ -64,15 +68,15 @@ class RefsAndSettings:
             }
         )
         if text != self._written:
-            self._hold_stashes()
+            self._hold_stashes(refs)
             replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"))
             self._written = text
         os.utime(self._note)
 
-    def _hold_stashes(self) -> None:
+    def _hold_stashes(self, refs: dict[str, Ref]) -> None:
         # An entry lives in a log only: `git stash clear` and `git gc` by an agent would end it.
-        commits = _logged(self._known_log)
-        held: list[RefUpdate] = [(f"{HELD}/{commit[:16]}", commit, None) for commit in commits]
+        wanted = {held_ref(commit): commit for commit in _logged(self._known_log)}
+        held: list[RefUpdate] = [(r, c, None) for r, c in wanted.items() if r not in refs]
         if held:
             self._git.update_refs(held, "untildone: hold the stash entries")
 
@@ -214,6 +218,11 @@ class RefsAndSettings:
             self._settings.noted = from_json(noted["settings"])
             log = noted["stashes"]
             self._known_log = None if log is None else bytes.fromhex(log)
+
+
+def held_ref(commit: str) -> str:
+    """What keeps an entry of the stash list, in case that somebody clears the list."""
+    return f"refs/ralph/stash/{commit[:16]}"
 
 
 def _new_replacements(before: dict[str, Ref], now: dict[str, Ref]) -> list[str]:

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from untildone.adapters.checkpoints.snapshot.staged_content import ReplacedIndexes, link_or_copy
-from untildone.adapters.checkpoints.snapshot.tree_writer import NewTrees, TreeWriter
+from untildone.adapters.checkpoints.snapshot.tree_writer import TreeWriter
 from untildone.adapters.git.git import Git
-from untildone.adapters.git.object_files import Stamp, entries_in_index, stamp, store_object
+from untildone.adapters.git.object_files import Stamp, entries_in_index, make_object_folder, stamp
 from untildone.adapters.git.place import Place
+from untildone.adapters.git.trees import NewTrees, store_trees
 from untildone.adapters.records.durable import move_file
 
 
@@ -32,7 +33,7 @@ class DraftIndex:
         self._installed: Stamp | None = None
         self._untouched = False
         self._base = ""
-        self._trees = TreeWriter(git, place.top, self._stored, self._objects)
+        self._trees = TreeWriter(git, place.top, self._objects)
         self._entries = -1
         self.staged = ReplacedIndexes(git, folder)
 
@@ -88,8 +89,8 @@ class DraftIndex:
         ]
         for name in names:
             self._store(name)
-        for name, body in trees.bodies.items() if trees else ():
-            store_object(self._stored, "tree", body, len(name))
+        if trees:
+            store_trees(self._git, trees)
         self._install_index(complete=True)
         for folder in {name[:2] for name in names}:
             os.rmdir(f"{self._objects}/{folder}")  # noqa: PTH106
@@ -123,9 +124,8 @@ class DraftIndex:
         target = f"{folder}/{name[2:]}"
         if not os.path.lexists(source):
             return  # the repository had it before
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(folder)  # noqa: PTH102
-            shutil.copymode(self._stored, folder)  # a repository shared by a group
+        if not os.path.isdir(folder):  # noqa: PTH112
+            make_object_folder(self._stored, folder)
         try:
             os.rename(source, target)  # noqa: PTH104
         except OSError as error:

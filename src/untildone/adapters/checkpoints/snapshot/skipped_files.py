@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from untildone.adapters.git.git import Git
-from untildone.adapters.git.index import files_in_index
+from untildone.adapters.git.index import entries, files_in_index
 from untildone.adapters.records.run_folder import USERS_INDEX
 
 
@@ -61,7 +61,8 @@ def write_skipped_files(git: Git, top: Path, run_folder: Path, index: Path | Non
 
 def _marked(git: Git, index: Path | None) -> dict[str, str]:
     """Files with tag (`h` assume-unchanged, `S` skip-worktree, `s` both) and entry."""
-    rows = os.fsdecode(git.do("ls-files", "-v", "-s", "-z", index=index)).split("\0")
+    listed = entries(git, index) if index else git.do("ls-files", "-v", "-s", "-z")
+    rows = os.fsdecode(listed).split("\0")
     parts = (row.partition("\t") for row in rows if row[:1] == "S" or row[:1].islower())
     return {path: entry for entry, _, path in parts}
 

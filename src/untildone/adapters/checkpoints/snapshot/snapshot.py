@@ -36,8 +36,10 @@ from untildone.adapters.git.index import (
     add_as_is,
     add_tree_below,
     drop_from_index,
+    entries,
     fill_index,
     forget_stat,
+    has_path,
 )
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE
@@ -85,9 +87,9 @@ class Snapshots:
     @staticmethod
     def of_run(git: Git, place: Place, folder: Path, guard: Guard = DEFAULT) -> "Snapshots":
         """With the rules and the identity that hold for a whole run."""
-        listed = git.ask("ls-files", "-z", "--", STATE_FILE)
-        tracked = bool(listed.stdout)
-        if not listed.ok:
+        try:
+            tracked = has_path(entries(git, git.index_of(place)), STATE_FILE)
+        except (StepError, OSError):
             # The next snapshot makes a broken index anew; until then HEAD knows.
             tracked = git.ask("cat-file", "-e", f"HEAD:{STATE_FILE}").ok
         if (folder / "excludes").exists():

@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from untildone.adapters.git.git import FALLBACK_IDENTITY, Git, git_failed
+from untildone.adapters.git.environment import FALLBACK_IDENTITY
+from untildone.adapters.git.git import Git, git_failed
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
 

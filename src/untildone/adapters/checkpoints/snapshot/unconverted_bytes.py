@@ -7,11 +7,13 @@ after a checkout of it.
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.checkpoints.guard.new_files import filtered
 from untildone.adapters.git.git import Change, Git
+from untildone.adapters.git.index import entries
 from untildone.adapters.git.object_files import file_name, is_plain_file
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import replace_file
@@ -21,6 +23,7 @@ DiskBlobs = Mapping[str, str]
 NAMES = "on-disk.json"
 RUN = "Untildone-Run: "
 CONVERTS = ("true", "input")
+ATTRIBUTES = re.compile(rb"[\t/]\.gitattributes\0")
 
 
 class UnconvertedBytes:
@@ -144,8 +147,7 @@ class UnconvertedBytes:
         files = (Path(own).expanduser(), self._place.common_dir / "info" / "attributes")
         if any(file.exists() for file in files) or git.config("core.autocrlf") in CONVERTS:
             return True
-        listed = git.do("ls-files", "-z", "--", ":(top,glob)**/.gitattributes", index=index)
-        return bool(listed)
+        return bool(ATTRIBUTES.search(entries(git, index or git.index_of(self._place))))
 
     def _as_tree(self, disk_blobs: DiskBlobs) -> str:
         index = self._file.with_suffix(".index")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from untildone.adapters.stories.checklists.task_lines import TaskLine
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 _HIDDEN = "A box inside a code block or a comment is not counted."
+_BEHIND_RETURN = "A task behind a bare carriage return is not counted; end the line."
 _PLAIN_MARKS = ("", "x", "X")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s+\S")
 
@@ -94,18 +96,23 @@ def _reread(last: _Reading, data: bytes) -> _Reading | None:
         last.owners = {task.line: at for at, story in each for task in story.tasks}
     stories: dict[int, Story] = {}
     for line, before, after in changed:
-        was, now = task_lines.read(before, line), task_lines.read(after, line)
         at = last.owners.get(line)
-        if at is None or was is None or now is None or not _is_tick(was, now):
+        if at is None or not _is_tick(before, after):
             return None
-        story = stories.get(at, book.stories[at])
-        tasks = [replace(t, done=now.done) if t.line == line else t for t in story.tasks]
-        stories[at] = replace(story, tasks=tuple(tasks))
+        stories[at] = _flipped(stories.get(at, book.stories[at]), line)
     return _Reading(data, book.with_states(stories), last.owners)
 
 
-def _is_tick(was: TaskLine, now: TaskLine) -> bool:
-    """Only the mark is another; what other marks than these mean is for the format to say."""
+def _flipped(story: Story, line: int) -> Story:
+    tasks = [replace(t, done=not t.done) if t.line == line else t for t in story.tasks]
+    return replace(story, tasks=tuple(tasks))
+
+
+def _is_tick(before: str, after: str) -> bool:
+    """A task was ticked or unticked; what other marks mean is for the format to say."""
+    was, now = task_lines.read(before, 0), task_lines.read(after, 0)
+    if was is None or now is None or was.done is now.done:
+        return False
     marks = was.mark in _PLAIN_MARKS and now.mark in _PLAIN_MARKS
     return marks and was.text == now.text and was.indent == now.indent
 
@@ -158,26 +165,19 @@ def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[R
     hidden = rules.hidden(lines) if rules.hidden else ()
     tasks: list[TaskLine] = []
     ignored: list[Remark] = []
-    for number, line in enumerate(lines, start=1):
-        if "[" not in line and line.isascii():
-            continue
+    likely = [(n, x) for n, x in enumerate(lines, start=1) if "[" in x or not x.isascii()]
+    for number, line in likely:
         task = task_lines.read(line, number)
-        if task is None:
-            why = task_lines.why_not_counted(line)
-        else:
-            why = _HIDDEN if hidden and hidden[number - 1] else ""
-            if not why:
-                tasks.append(task)
-        if why:
+        if task and not (hidden and hidden[number - 1]):
+            tasks.append(task)
+        elif why := _HIDDEN if task else task_lines.why_not_counted(line):
             ignored.append(Remark(number, why))
         if "\r" in line and task_lines.second_task(line):
-            ignored.append(
-                Remark(number, "A task behind a bare carriage return is not counted; end the line.")
-            )
-    if rules.select:
-        tasks, refused = rules.select(lines, tasks)
-        ignored = sorted([*ignored, *refused], key=lambda remark: remark.line)
-    return tasks, ignored
+            ignored.append(Remark(number, _BEHIND_RETURN))
+    if rules.select is None:
+        return tasks, ignored
+    tasks, refused = rules.select(lines, tasks)
+    return tasks, sorted([*ignored, *refused], key=attrgetter("line"))
 
 
 def _no_tasks(lines: Sequence[str], path: str, ignored: Sequence[Remark]) -> Remark:

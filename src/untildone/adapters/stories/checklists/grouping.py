@@ -23,10 +23,10 @@ def stories(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story, ...
     level = headings.group_level(items)
     if level is None:
         return _of_families(lines, items)
-    details = _details(lines, items)
+    texts = _Texts(lines, items)
     return _distinct_slugs(
         [
-            _of_heading(lines, owner, owned, details, number=_number(owner, level))
+            _of_heading(texts, owner, owned, number=_number(owner, level))
             for owner, owned in headings.groups(items, level)
         ]
     )
@@ -40,10 +40,10 @@ def by_nearest_heading(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple
     items = _items(lines, tasks)
     if headings.group_level(items) is None:
         return _of_families(lines, items)
-    details = _details(lines, items)
+    texts = _Texts(lines, items)
     found = _distinct_slugs(
         [
-            _of_heading(lines, owner, owned, details, number=owner.number if owner else "")
+            _of_heading(texts, owner, owned, number=owner.number if owner else "")
             for owner, owned in headings.groups(items, headings.NO_LEVEL)
         ]
     )
@@ -82,7 +82,7 @@ def by_top_task(lines: Sequence[str], tasks: Sequence[TaskLine]) -> tuple[Story,
 def by_granularity(
     groups: tuple[Story, ...], lines: Sequence[TaskLine], granularity: str, change: str
 ) -> tuple[Story, ...]:
-    """The groups of a file cut anew: `task` or `change`."""
+    """Other stories than the groups of a file: each `task`, or the whole `change`."""
     if granularity == "change":
         return whole_change(groups, change)
     indents = {line.line: line.indent for line in lines}
@@ -164,16 +164,27 @@ def _number(owner: Heading | None, level: int) -> str:
     return owner.number if owner is not None and owner.level == level else ""
 
 
+class _Texts:
+    """The lines of a file, with what does not stand on the line of a heading or a task.
+
+    `settings` are the lines (`Verify:` and its like) that count wherever in a story they stand.
+    """
+
+    def __init__(self, lines: Sequence[str], items: Sequence[Item]) -> None:
+        self.lines = lines
+        self.details = _details(lines, items)
+        self.settings = {
+            number
+            for number, line in enumerate(lines, start=1)
+            if ":" in line and line[:1].strip(BLANKS) and checks.is_setting(line.rstrip(BLANKS))
+        }
+
+
 def _of_heading(
-    lines: Sequence[str],
-    heading: Heading | None,
-    owned: list[TaskLine],
-    details: dict[int, str],
-    *,
-    number: str,
+    texts: _Texts, heading: Heading | None, owned: list[TaskLine], *, number: str
 ) -> tuple[Story, bool]:
     """The story, and whether a number names it."""
-    tasks = _tasks(owned, details)
+    tasks = _tasks(owned, texts.details)
     if heading is None:
         return Story(id="general", title="General", tasks=tasks, line=owned[0].line), False
     story = Story(
@@ -181,29 +192,29 @@ def _of_heading(
         title=heading.title if number else heading.text,
         tasks=tasks,
         line=heading.line,
-        body=_body(lines, heading, owned),
+        body=_body(texts, heading, owned),
     )
     return story, bool(number)
 
 
-def _body(lines: Sequence[str], heading: Heading, owned: list[TaskLine]) -> str:
+def _body(texts: _Texts, heading: Heading, owned: list[TaskLine]) -> str:
     """The text between the heading and its first task, and the settings below the last one."""
-    between = lines[heading.line : owned[0].line - 1]
+    between = texts.lines[heading.line : owned[0].line - 1]
     above = _bounded(between, BODY_LIMIT) if between else ""
-    settings = "\n".join(_settings(lines, owned[-1].line))
+    settings = _settings(texts, owned[-1].line) if texts.settings else ""
     return f"{above}\n\n{settings}".strip("\n") if settings else above
 
 
-def _settings(lines: Sequence[str], last: int) -> Iterator[str]:
-    """`Verify:` and its like below the tasks: a check that stands there must not be passed over."""
-    for at in range(last, len(lines)):
-        line = lines[at]
-        if not line:
-            continue
+def _settings(texts: _Texts, last: int) -> str:
+    """Those behind the last task, up to a heading or a code block: no check is passed over."""
+    found = []
+    for at in range(last, len(texts.lines)):
+        line = texts.lines[at]
         if line.startswith(("#", "```", "~~~")):
-            return
-        if line[:1].strip(BLANKS) and ":" in line and checks.is_setting(line.rstrip(BLANKS)):
-            yield line.rstrip(BLANKS)
+            break
+        if line and at + 1 in texts.settings:
+            found.append(line.rstrip(BLANKS))
+    return "\n".join(found)
 
 
 def _of_task(family: list[TaskLine], details: dict[int, str], seen: Counter[str]) -> Story:
@@ -235,8 +246,9 @@ def _tasks(owned: Sequence[TaskLine], details: dict[int, str]) -> tuple[Task, ..
                 task.done,
                 task.line,
                 details.get(task.line, ""),
-                mark="" if task.done else task.mark,
-                asks=task.mark == "?",
+                "",
+                "" if task.done else task.mark,
+                task.mark == "?",
             )
             for ordinal, task in enumerate(owned, start=1)
         ]

@@ -56,10 +56,9 @@ def fenced(lines: Sequence[str]) -> list[bool]:
     inside = [False] * len(lines)
     fence = ""
     start = 0
-    for at, line in enumerate(lines):
-        if "```" not in line and "~~~" not in line:
-            continue
-        after = _fence_after(line.strip("\ufeff").rstrip(BLANKS), fence)
+    likely = [at for at, line in enumerate(lines) if "```" in line or "~~~" in line]
+    for at in likely:
+        after = _fence_after(lines[at].strip("\ufeff").rstrip(BLANKS), fence)
         if after and not fence:
             start = at
         elif fence and not after:
@@ -118,6 +117,13 @@ def _fence_after(line: str, fence: str) -> str:
 
 def group_level(items: Sequence[Item]) -> int | None:
     """The level whose headings make stories; None when no heading below the title has tasks."""
+    found = _with_tasks(items)
+    numbered = [heading.level for heading in found if heading.number]
+    return min(numbered or [heading.level for heading in found], default=None)
+
+
+def _with_tasks(items: Sequence[Item]) -> list[Heading]:
+    """The headings below the title that have tasks, also in headings below them."""
     inside: list[Heading] = []
     with_tasks: dict[int, Heading] = {}
     told = True
@@ -133,8 +139,7 @@ def group_level(items: Sequence[Item]) -> int | None:
                     break  # and so are all above it
                 with_tasks[heading.line] = heading
             told = True
-    numbered = [h.level for h in with_tasks.values() if h.number]
-    return min(numbered or [h.level for h in with_tasks.values()], default=None)
+    return list(with_tasks.values())
 
 
 def parents(items: Sequence[Item]) -> dict[int, Heading]:

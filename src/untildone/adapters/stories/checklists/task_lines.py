@@ -22,6 +22,7 @@ _TASK = re.compile(
     rf"\[(?:{_S}*+(?P<mark>{_MARK}){_S}*+\](?![(\[])|{_S}++\]|\](?![(\[])){_S}*+"
     r"(?P<text>[^\n\r\u2028\u2029]*)"
 )
+_USUAL = re.compile(r"- \[([ xX])\] ([!-~][ -~]*+(?<! ))")
 _TAB = 4
 _ITEM = r"(?:[-*+]|[0-9]{1,9}[.)])"
 _BOX = r"\[(?:[ xX~-])?\]"
@@ -69,21 +70,16 @@ _LOOKS_LIKE_TASK = re.compile(
 class TaskLine(Struct, frozen=True, gc=False):
     """A counted checkbox: where it stands and what it says.
 
-    `indent` says what it belongs to. That is the column it starts at, but for a task that belongs
-    to another by its number alone: `moved` is how much deeper than it stands it is then.
+    `column` is where it starts in its line, `indent` says what it belongs to: the same, but for a
+    task that belongs to another by its number alone.
     """
 
     line: int
+    column: int
     indent: int
     done: bool
     text: str
     mark: str = ""
-    moved: int = 0
-
-    @property
-    def column(self) -> int:
-        """Where it starts in its line."""
-        return self.indent - self.moved
 
 
 def split(data: bytes) -> list[str]:
@@ -106,6 +102,10 @@ def indent_of(line: str) -> int:
 
 def read(text: str, line: int) -> TaskLine | None:
     """The task on this line, if the line counts as one."""
+    usual = _USUAL.fullmatch(text)
+    if usual:  # what most lines look like, found without the long way round
+        mark = usual[1].strip()
+        return TaskLine(line, 0, 0, mark != "", usual[2], mark)
     if "[" not in text:
         return None
     match = _TASK.match(text)
@@ -113,7 +113,7 @@ def read(text: str, line: int) -> TaskLine | None:
         return None
     indent, mark, words = match.groups("")
     column = indent_of(indent + "-") if indent else 0
-    return TaskLine(line, column, mark in ("x", "X"), words.strip(BLANKS), mark)
+    return TaskLine(line, column, column, mark in ("x", "X"), words.strip(BLANKS), mark)
 
 
 def why_not_counted(line: str) -> str:

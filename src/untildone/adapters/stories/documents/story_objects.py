@@ -97,33 +97,54 @@ def state_of(value: Mapping[str, Json]) -> State:
 @lru_cache(maxsize=64)  # ten thousand stories have a handful of states
 def _state_from(said: tuple[tuple[str, Json], ...], _types: tuple[type, ...]) -> State:
     """The types tell `true` from `1`, which are the same to a cache."""
-    raw: dict[str, Json] = {}
-    says: dict[str, bool] = {}
-    remarks: list[str] = []
-    problems: list[str] = []
     value = dict(said)
+    found = _Said()
     for key in FLAGS:
         if key in value and (key != "done" or isinstance(value[key], bool)):
-            raw[key], says[key] = value[key], value[key] is True
-            if not isinstance(value[key], bool | None):
-                problems.append(f"`{key}` has to be true or false, without quotes.")
-    name = STATUS if STATUS in value or says or not isinstance(value.get(STATE), str) else STATE
+            found.flag(key, value[key])
+    named = STATUS in value or found.says or not isinstance(value.get(STATE), str)
+    name = STATUS if named else STATE
     if name in value:
-        word = value[name]
-        raw[name], says[name] = word, isinstance(word, str) and _bare(word) in _DONE
-        if isinstance(word, str) and _bare(word) in _DROPPED:
-            says = dict.fromkeys(says, True)
-            remarks.append(f"It counts as done, because its status is: {fields.text(word)}")
-        elif not isinstance(word, str | None):
-            problems.append("`status` has to be a word.")
-        elif word and _bare(word) not in (_DONE | _OPEN | _HELD):
-            remarks.append(f"It counts as open; its status is not known: {fields.text(word)}")
-    if len(set(says.values())) > 1:
-        told = ", ".join(f"`{key}`" for key, yes in says.items() if yes)
-        remarks.append(f"It counts as open: only {told} says that it is done.")
-    done = bool(says) and all(says.values())
-    asks = not done and _bare(str(raw.get(name))) in _HELD
-    return State(done, raw, json.dumps(raw), asks, tuple(remarks), tuple(problems))
+        found.word(name, value[name])
+    return found.state(name)
+
+
+class _Said:
+    """What the fields say, one after the other."""
+
+    def __init__(self) -> None:
+        self.says: dict[str, bool] = {}
+        self._raw: dict[str, Json] = {}
+        self._remarks: list[str] = []
+        self._problems: list[str] = []
+
+    def flag(self, key: str, value: Json) -> None:
+        self._raw[key], self.says[key] = value, value is True
+        if not isinstance(value, bool | None):
+            self._problems.append(f"`{key}` has to be true or false, without quotes.")
+
+    def word(self, key: str, value: Json) -> None:
+        word = _bare(value) if isinstance(value, str) else ""
+        self._raw[key], self.says[key] = value, word in _DONE
+        if word in _DROPPED:
+            self.says = dict.fromkeys(self.says, True)
+            self._remarks.append(f"It counts as done, because its status is: {fields.text(value)}")
+        elif not isinstance(value, str | None):
+            self._problems.append("`status` has to be a word.")
+        elif value and word not in (_DONE | _OPEN | _HELD):
+            self._remarks.append(
+                f"It counts as open; its status is not known: {fields.text(value)}"
+            )
+
+    def state(self, name: str) -> State:
+        says = self.says
+        if len(set(says.values())) > 1:
+            told = ", ".join(f"`{key}`" for key, yes in says.items() if yes)
+            self._remarks.append(f"It counts as open: only {told} says that it is done.")
+        done = bool(says) and all(says.values())
+        asks = not done and _bare(str(self._raw.get(name))) in _HELD
+        remarks, problems = tuple(self._remarks), tuple(self._problems)
+        return State(done, self._raw, json.dumps(self._raw), asks, remarks, problems)
 
 
 def _bare(word: str) -> str:
@@ -162,13 +183,17 @@ class States(Struct, frozen=True):
     def _word(self, now: Json, *, done: bool) -> str:
         """The word that this document uses for the state, written as its other words are."""
         words = [str(w) for s in self.all for k, w in s.raw.items() if k not in FLAGS and w]
-        known = [word for word in words if (_bare(word) in _DONE) is done]
-        plain = [word for word in known if _bare(word) not in _DROPPED]
-        if plain:
-            return plain[0]
-        word = "done" if done else "open"
-        like = str(now) if now else (words or [""])[0]
-        return word.upper() if like.isupper() else word.title() if like[:1].isupper() else word
+        usual = (w for w in words if _bare(w) not in _DROPPED and (_bare(w) in _DONE) is done)
+        if known := next(usual, ""):
+            return known
+        return _written_like(str(now or (words or [""])[0]), "done" if done else "open")
+
+
+def _written_like(other: str, word: str) -> str:
+    """The word in capitals, or with one, as the other is."""
+    if other.isupper():
+        return word.upper()
+    return word.title() if other[:1].isupper() else word
 
 
 class StoryObjects:

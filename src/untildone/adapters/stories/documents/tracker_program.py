@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.git.git import clean_environment
+from untildone.adapters.git.environment import clean_environment
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
