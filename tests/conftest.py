@@ -3,10 +3,13 @@
 import os
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from untildone.adapters.process.wake_pipe import WakePipe
 
 GIT_CONFIG = """\
 [user]
@@ -17,6 +20,9 @@ GIT_CONFIG = """\
 """
 MEMORY = Path("/dev/shm")
 ROOM = 2 << 30
+LONGEST_ID = 200
+MOST_PIPES = 100
+PIPES: deque[WakePipe] = deque()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,6 +38,32 @@ def pytest_configure() -> None:
     found = os.statvfs(MEMORY)
     if found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
         tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Megabytes of text are no name: every worker tells the names of all tests."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{val[:LONGEST_ID]!a}... ({len(val)})"
+    return None
+
+
+@pytest.fixture(autouse=True)
+def wake_pipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command has one for its life; thousands in one process would be too many for `select`.
+
+    They stay open for a while: a thread of a test that is over may still write to one.
+    """
+    start = WakePipe.__init__
+
+    def noted(pipe: WakePipe) -> None:
+        start(pipe)
+        PIPES.append(pipe)
+        if len(PIPES) > MOST_PIPES:
+            oldest = PIPES.popleft()
+            os.close(oldest.fd)
+            os.close(oldest._write_fd)
+
+    monkeypatch.setattr(WakePipe, "__init__", noted)
 
 
 @pytest.fixture(autouse=True)

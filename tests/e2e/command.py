@@ -101,7 +101,8 @@ def start(
 
     What decides how Python itself starts needs a Python that starts.
     """
-    if argv[0] == str(COMMAND) and not installed and not any(map(PYTHONS.match, env)):
+    ours = argv[0] == str(COMMAND) and sys.platform == "linux"
+    if ours and not installed and not any(map(PYTHONS.match, env)):
         return forked(argv[1:], cwd, env, streams, on_terminal=on_terminal)
     launch = [sys.executable, "-IS", "-c", LAUNCH] if on_terminal else []
     stdin, stdout, stderr = streams

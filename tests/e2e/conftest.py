@@ -16,33 +16,44 @@ if TYPE_CHECKING:
 
 
 ROW = re.compile(r"test_S\d+(_[A-Z]\d+)*")
-VARIANT = {"checkpoint", "variant"}
+# What is tried besides the hazard itself: the checkpoint, the agent's last word, what comes after.
+AXES = {"checkpoint", "variant", "promise", "words"}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A share of what `make test-full` tries is tried on every push.
 
-    Each hazard with one checkpoint variant, in turns; one test of each row of the contract, and of
-    each other file, with the command as it is installed.
+    Each hazard once, with the checkpoint variants in turns; one test of each row of the contract,
+    and of each other file, with the command as it is installed.
     """
-    cases: dict[tuple[str, ...], list[pytest.Item]] = {}
+    hazards: dict[tuple[str, ...], list[pytest.Item]] = {}
     for item in items:
-        given = item.callspec.params if hasattr(item, "callspec") else {}
-        if "test_hazards_" in item.path.name and given.keys() & VARIANT:
-            rest = (f"{name}={value}" for name, value in given.items() if name not in VARIANT)
-            cases.setdefault((item.nodeid.partition("[")[0], *rest), []).append(item)
-    for turn, same in enumerate(cases.values()):
-        on_push = (turn + turn // len(same)) % len(same)
-        for item in same[:on_push] + same[on_push + 1 :]:
-            item.add_marker("full")
+        if key := _hazard(item):
+            hazards.setdefault(key, []).append(item)
+    for turn, same in enumerate(hazards.values()):
+        on_push = same[(turn + turn // len(same)) % len(same)]
+        for item in same:
+            if item is not on_push:
+                item.add_marker("full")
     subjects: dict[object, pytest.Item] = {}
     for item in items:
-        if "bench" in getattr(item, "fixturenames", ()):
+        if "bench" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("full"):
             row = ROW.match(item.name)
             subjects.setdefault(row[0] if row else item.path, item)
     for item in subjects.values():
         item.add_marker("installed")
+
+
+def _hazard(item: pytest.Item) -> tuple[str, ...]:
+    """The same for tests of one hazard; empty for tests that have no such company."""
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    if "_put_back_to_the_" in item.name:
+        return "put back", given["case"]  # with a side branch in one file, with stashes in another
+    if "test_hazards_" not in item.path.name or not given.keys() & AXES:
+        return ()
+    rest = (f"{name}={value}" for name, value in given.items() if name not in AXES)
+    return item.nodeid.partition("[")[0], *rest
 
 
 @pytest.fixture

@@ -106,18 +106,22 @@ def test_a_reader_never_sees_half_a_file(path: Path) -> None:
     over = threading.Event()
 
     def write() -> None:
-        for n in range(60):
+        n = 0
+        while not over.is_set():
+            n += 1
             state.write({"n": n, "pad": "x" * 50_000}, (FIRST,))
-        over.set()
 
     writer = threading.Thread(target=write)
     writer.start()
-    seen = 0
-    while not over.is_set():
-        assert "iterations" in read(path)
-        seen += 1
-    writer.join()
-    assert seen > 0
+    seen: set[object] = set()
+    try:
+        while len(seen) < 30:
+            found = read(path)
+            assert "iterations" in found
+            seen.add(found["n"])
+    finally:
+        over.set()
+        writer.join()
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 
