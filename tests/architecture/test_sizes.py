@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "untildone"
 MODULE_LINES = 500
 FUNCTION_LINES = 60
+COMPLEXITY = 12
 MOCKS_PER_1000_LINES = 2
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -79,6 +80,35 @@ def test_no_function_is_too_long() -> None:
         if isinstance(node, FunctionNode) and body_lines(node) > FUNCTION_LINES
     }
     assert too_long == {}
+
+
+def complexity(function: FunctionNode) -> int:
+    """Ways through a function, with boolean operators and comprehensions; arms of a match are one.
+
+    A `match` has one arm per fact or step: that is a table.
+    """
+    count = 1
+    for node in ast.walk(function):
+        match node:
+            case ast.If() | ast.For() | ast.While() | ast.IfExp() | ast.ExceptHandler():
+                count += 1
+            case ast.comprehension(ifs=ifs):
+                count += 1 + len(ifs)
+            case ast.BoolOp(values=values):
+                count += len(values) - 1
+            case _:
+                pass
+    return count
+
+
+def test_no_function_is_too_complex() -> None:
+    found = {
+        f"{name}:{node.lineno} {node.name}": complexity(node)
+        for name, tree in parsed(SRC)
+        for node in ast.walk(tree)
+        if isinstance(node, FunctionNode)
+    }
+    assert {name: n for name, n in found.items() if n > COMPLEXITY} == {}
 
 
 def test_tests_hardly_mock() -> None:

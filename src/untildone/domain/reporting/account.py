@@ -322,12 +322,16 @@ def _plain_state(call: Call) -> str:
     return "kept" if call.kept else call.outcome or "running"
 
 
+def _is_verified(calls: tuple[Call, ...]) -> bool:
+    last = next((call for call in reversed(calls) if call.kept), None)
+    return last is not None and last.verified
+
+
 def _state(run: Run, key: StoryKey, calls: tuple[Call, ...], *, before: bool) -> str:
     if before and not calls:
         return "done before"
     if key in run.finished:
-        last = next((call for call in reversed(calls) if call.kept), None)
-        return "verified" if last and last.verified else "done, not verified"
+        return "verified" if _is_verified(calls) else "done, not verified"
     if key in run.parked:
         return "parked"
     if not all(call.settled for call in calls):

@@ -162,7 +162,14 @@ def _parsed(
 
 def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[Remark]]:
     """The tasks, and the lines that look like one and are none."""
-    hidden = rules.hidden(lines) if rules.hidden else ()
+    tasks, ignored = _visible(lines, rules.hidden(lines) if rules.hidden else ())
+    if rules.select is None:
+        return tasks, ignored
+    tasks, refused = rules.select(lines, tasks)
+    return tasks, sorted([*ignored, *refused], key=attrgetter("line"))
+
+
+def _visible(lines: Sequence[str], hidden: Sequence[bool]) -> tuple[list[TaskLine], list[Remark]]:
     tasks: list[TaskLine] = []
     ignored: list[Remark] = []
     likely = [(n, x) for n, x in enumerate(lines, start=1) if "[" in x or not x.isascii()]
@@ -174,10 +181,7 @@ def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[R
             ignored.append(Remark(number, why))
         if "\r" in line and task_lines.second_task(line):
             ignored.append(Remark(number, _BEHIND_RETURN))
-    if rules.select is None:
-        return tasks, ignored
-    tasks, refused = rules.select(lines, tasks)
-    return tasks, sorted([*ignored, *refused], key=attrgetter("line"))
+    return tasks, ignored
 
 
 def _no_tasks(lines: Sequence[str], path: str, ignored: Sequence[Remark]) -> Remark:
