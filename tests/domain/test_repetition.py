@@ -50,3 +50,10 @@ def test_calls_are_shown_alike_whatever_their_mark() -> None:
     assert call("ls") == call("rm") == AgentTool("Bash", "a command")
     assert len({call("ls"), call("rm")}) == 1
     assert call("ls") != "Bash"
+
+
+def test_tool_calls_are_equal_by_what_is_shown() -> None:
+    assert AgentTool("Read", "a.py", mark="1") == AgentTool("Read", "a.py", mark="2")
+    assert AgentTool("Read", "a.py") != AgentTool("Read", "b.py")
+    text: object = AgentText("Read")
+    assert AgentTool("Read") != text
