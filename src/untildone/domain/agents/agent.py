@@ -114,9 +114,11 @@ class AgentTool(Struct, frozen=True):
 
     def __eq__(self, other: object) -> bool:
         """What is shown is the same."""
-        if not isinstance(other, AgentTool):
-            return NotImplemented
-        return (self.tool, self.detail) == (other.tool, other.detail)
+        shown = (self.tool, self.detail)
+        return isinstance(other, AgentTool) and shown == (other.tool, other.detail)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # a struct would compare all fields
 
     def __hash__(self) -> int:
         """As for what is shown."""

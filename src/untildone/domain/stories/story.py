@@ -117,6 +117,9 @@ class StoryBook(Struct, frozen=True):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StoryBook) and self._content() == other._content()
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other  # a struct would compare all fields
+
     def __hash__(self) -> int:
         return hash(self._content())
 
