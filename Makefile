@@ -31,8 +31,8 @@ demo: .venv/.run ## Watch a whole run in a throw-away repository; needs no agent
 quick: .venv/.dev ## Run the tests of the rules: no repositories, no processes (seconds)
 	@$(PYTEST) -n $(CORES) $(QUICK) $(ARGS)
 
-test: .venv/.dev ## Run the tests that every change must pass
-	@$(PYTEST) -n $(WORKERS) $(ARGS)
+test: .venv/.dev ## Run the tests that every change must pass, but for those with real agent programs
+	@$(PYTEST) -n $(WORKERS) -m 'not full and not agent' $(ARGS)
 
 test-full: .venv/.dev ## Run all tests: every checkpoint variant, every bad day, the command from its file
 	@$(PYTEST) -n $(WORKERS) -m '' --installed $(ARGS)

@@ -147,12 +147,12 @@ PYPROJECT = {
     ),
     "the same key in another table": (
         "[tool.pytest]\ntimeout = 120\n[tool.untildone]\ntimeout = 'x'\n",
-        ":4: `timeout` must be a number, not 'x'",
+        ":4: `timeout` must be a duration such as 30m or 1h30m (a number: minutes), not 'x'",
     ),
     "our table in a text": (
         "[tool.other]\nx = '''\n[tool.untildone]\ntimeout = 1\n'''\n"
         "[tool.untildone]\ntimeout = 'x'\n",
-        ":7: `timeout` must be a number, not 'x'",
+        ":7: `timeout` must be a duration such as 30m or 1h30m (a number: minutes), not 'x'",
     ),
 }
 
@@ -191,15 +191,17 @@ FILES: dict[str, tuple[str, str]] = {
     ),
     "the key in a list": (
         "verify = [\n'a', '\\f', \"\"\"\ntimeout = 1\"\"\",\n]\ntimeout = 'x'\n",
-        ":5: `timeout` must be a number, not 'x'",
+        ":5: `timeout` must be a duration such as 30m or 1h30m (a number: minutes), not 'x'",
     ),
     "far": ("zzz = 1\n", ":1: unknown key `zzz`"),
     "a table": ("# x\n[models]\nx = 1\n", ":2: unknown key `models`; did you mean `model`?"),
     "text": ("model = 3\n", ":1: `model` must be a text, not 3"),
-    "number": ('\n\ntimeout = "3"\n', ":3: `timeout` must be a number, not '3'"),
+    "number": ('\n\nrepeat_limit = "3"\n', ":3: `repeat_limit` must be a whole number, not '3'"),
+    "size": ("max_file_mb = 'big'\n", ":1: `max_file_mb` must be a size such as 200M or 1G "),
+    "days": ("keep_days = '36h'\n", ":1: `keep_days` must be whole days such as 30 or 4 weeks"),
     "whole": ("max-retries = 1.5\n", ":1: `max_retries` must be a whole number, not 1.5"),
     "bool": ("max_retries = true\n", ":1: `max_retries` must be a whole number, not True"),
-    "bool as number": ("timeout = true\n", ":1: `timeout` must be a number, not True"),
+    "bool as number": ("timeout = true\n", ":1: `timeout` must be a duration such as "),
     "list": ("verify = [1]\n", ":1: `verify` must be a text or a list of texts"),
     "no list": ("verify = 1\n", ":1: `verify` must be a text or a list of texts"),
     "small": ("stall_threshold = 0\n", ":1: `stall_threshold` must be at least 1, not 0"),
@@ -313,6 +315,7 @@ SPECIAL: dict[str, object] = {
     "agent": "codex",
     "agents": ("codex:x", "pi"),
     "budget": ("cost=5",),
+    "trouble_budget": ("calls=7",),
     "learnings": "off",
     "source_file": "/somewhere/else.md",
     "story_verify": ("2=make",),
@@ -359,15 +362,17 @@ def written(key: str, value: object) -> str:
 @pytest.mark.parametrize("key", SETTINGS)
 def test_a_setting_is_the_same_in_file_variable_and_flag(key: str, top: Path) -> None:
     value = another(key)
-    (top / "untildone.toml").write_text(written(key, value))
-    assert getattr(load(top, {}, {}), key) == value
+    in_file = "stories.md" if key == "source_file" else value
+    (top / "untildone.toml").write_text(written(key, in_file))
+    assert getattr(load(top, {}, {}), key) == in_file
     (top / "untildone.toml").unlink()
     if not isinstance(value, tuple):
         assert getattr(load(top, {SETTINGS[key].variable: str(value)}, {}), key) == value
     for command in (run, resume):
         if SETTINGS[key].flags:
             flags = flags_of(command, typed(key, value))
-            assert {k: v for k, v in flags.items() if v is not None} == {key: value}
+            told = str(value) if SETTINGS[key].amount else value
+            assert {k: v for k, v in flags.items() if v is not None} == {key: told}
             assert getattr(load(top, {}, flags), key) == value
 
 
@@ -404,7 +409,7 @@ def test_the_schema_is_one_and_the_files_of_init_fit_it() -> None:
 
 @pytest.mark.parametrize("key", SETTINGS)
 def test_the_schema_takes_what_is_loaded_and_no_wrong_type(key: str, top: Path) -> None:
-    other = 1.5 if isinstance(SETTINGS[key].default, str | tuple | int) else "1.5"
+    other = 1.5 if isinstance(SETTINGS[key].default, str | tuple | int) else True
     for spelled in {key, key.replace("_", "-")}:
         assert valid(written(spelled, another(key)))
         wrong = written(spelled, other)
@@ -430,3 +435,75 @@ def test_the_schema_refuses_what_is_refused(text: str, top: Path) -> None:
 
 def test_the_schema_takes_a_table_of_checks() -> None:
     assert valid('[story_verify]\n2 = "a"\n"3.1" = ["b = c", "d"]\n')
+
+
+AMOUNTS = {
+    ("timeout", "30m"): 30.0,
+    ("timeout", "1h30m"): 90.0,
+    ("timeout", "1h30"): 90.0,
+    ("idle_timeout", "90 seconds"): 1.5,
+    ("verify_timeout", "2 Hours"): 120.0,
+    ("timeout", "12"): 12.0,
+    ("max_file_mb", "1G"): 1024.0,
+    ("max_file_mb", "512 KiB"): 0.5,
+    ("max_file_mb", "200MB"): 200.0,
+    ("keep_days", "2 weeks"): 14,
+    ("keep_days", "30d"): 30,
+}
+
+
+@pytest.mark.parametrize(("key", "text"), AMOUNTS)
+def test_amounts_are_taken_as_people_write_them(key: str, text: str, top: Path) -> None:
+    meant = AMOUNTS[key, text]
+    assert getattr(load(top, {SETTINGS[key].variable: text}, {}), key) == meant
+    assert getattr(load(top, {}, {key: text}), key) == meant
+    (top / "untildone.toml").write_text(written(key, text))
+    assert getattr(load(top, {}, {}), key) == meant
+
+
+@pytest.mark.parametrize("text", ["0", "0m", "-5", "soon", "", "1x"])
+def test_a_duration_that_is_none_is_refused(text: str, top: Path) -> None:
+    for key in ("timeout", "verify_timeout"):
+        with pytest.raises(UserError, match=f"in --{key.replace('_', '-')}: `{key}` must be "):
+            load(top, {}, {key: text})
+
+
+def test_several_configuration_errors_are_told_at_once(top: Path, tmp_path: Path) -> None:
+    environ = of_user(tmp_path, "modle = 1\n")
+    (top / "untildone.toml").write_text('max_retrys = 3\nagent = "claud"\n= broken\n')
+    with pytest.raises(UserError) as caught:
+        load(top, environ | {"UNTILDONE_TIMEOUT": "soon"}, {"stall_threshold": 0})
+    message = caught.value.message
+    assert message.startswith("Wrong configuration, 4 mistakes:\n  ")
+    for told in ("config.toml:1: unknown key `modle`", "untildone.toml:3: this is not valid TOML"):
+        assert told in message
+    (top / "untildone.toml").write_text('max_retrys = 3\nagent = "claud"\n')
+    with pytest.raises(UserError) as caught:
+        load(top, environ, {})
+    for told in ("config.toml:1: ", "untildone.toml:1: unknown key", "untildone.toml:2: `agent`"):
+        assert told in caught.value.message
+    assert "untildone agents" in caught.value.hint
+    assert "untildone init" in caught.value.hint
+
+
+OUTSIDE = {
+    "prompt_template": "../../etc/passwd",
+    "script": "/etc/passwd",
+    "source_file": ".git/config",
+    "learnings": "~/.bashrc",
+    "sandbox_writable": ["build", "/"],
+}
+
+
+@pytest.mark.parametrize("key", OUTSIDE)
+def test_only_a_person_names_files_outside_of_the_repository(
+    key: str, top: Path, tmp_path: Path
+) -> None:
+    value = OUTSIDE[key]
+    (top / "untildone.toml").write_text(written(key, value))
+    with pytest.raises(UserError, match=f"toml:1: `{key}` may only name what is inside the repo"):
+        load(top, {}, {})
+    (top / "untildone.toml").unlink()
+    meant = tuple(value) if isinstance(value, list) else value
+    assert getattr(load(top, of_user(tmp_path, written(key, value)), {}), key) == meant
+    assert getattr(load(top, {}, {key: meant}), key) == meant

@@ -7,22 +7,29 @@ of calls is the same for every loop: one for each bad call and one honest call f
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from bench.outcomes.functions import FUNCTIONS, Function
 
 HONEST = "honest"
 FLOOD = "flood"
+LINGER = "linger"
 ASK = "ask"
+NOTHING = "nothing"
+NEXT_CHECK = "next-check"
 LIMIT = "rate-limit"
 BAD = (
     "lie",
     "break-earlier",
-    "nothing",
+    NOTHING,
     "exit-1",
     "crash",
     "hang",
     "wrong-branch",
     "delete-test",
+    "skip-test",
+    "test-settings",
+    NEXT_CHECK,
     "echo",
     LIMIT,
 )
@@ -70,7 +77,7 @@ class Story:
 
 
 def draw(seed: int, count: int = len(FUNCTIONS)) -> tuple[Story, ...]:
-    """The stories of a seed: every bad behaviour, at most two of them in one story.
+    """The stories of a seed: every bad behaviour, two or three of them in one story at most.
 
     The questions come last: a loop that cannot answer one, and cannot go round it, has had its
     chance with all the others by then.
@@ -80,17 +87,21 @@ def draw(seed: int, count: int = len(FUNCTIONS)) -> tuple[Story, ...]:
     asking = max(1, count // 20)
     deck = [*BAD] * rounds
     chance.shuffle(deck)
-    floods = set(chance.sample(range(count), rounds))
+    odd = chance.sample(range(count), 2 * rounds)
+    good = dict.fromkeys(odd[:rounds], FLOOD) | dict.fromkeys(odd[rounds:], LINGER)
     hands: list[list[str]] = [[] for _ in range(count)]
     places = range(1, count - asking)  # the first story is spared: nothing is there to be broken
     wanted = min(len(places), max(len(deck) * 2 // 3, -(-len(deck) // MOST_BAD)))
     chosen = chance.sample(places, wanted)
     for number, card in enumerate(deck):
         hands[chosen[number % wanted]].append(card)
+    for hand, following in pairwise(hands[: count - asking]):
+        if NEXT_CHECK in hand and NOTHING not in following:
+            following.insert(0, NOTHING)  # the one that a check made harmless would let pass
     for hand in hands[count - asking :]:
         hand.append(ASK)
     return tuple(
-        Story(f"S{n:02d}", FUNCTIONS[n - 1], tuple(hand), FLOOD if n - 1 in floods else HONEST)
+        Story(f"S{n:02d}", FUNCTIONS[n - 1], tuple(hand), good.get(n - 1, HONEST))
         for n, hand in enumerate(hands, 1)
     )
 

@@ -37,7 +37,10 @@ def _quick_status() -> bool:
     loops = glance.look(os.getcwd())
     if loops is None or glance.needs_repair(loops):
         return False
-    sys.stdout.write(json.dumps({"loops": loops}, ensure_ascii=False) + "\n")
+    text = json.dumps({"loops": loops}, ensure_ascii=False)
+    if not text.isprintable():  # as interfaces/output.py does it: no terminal obeys a title
+        text = json.dumps({"loops": loops})
+    sys.stdout.write(text + "\n")
     return True
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 
+from untildone.plain_files import read_text
+
 STATE_FILE = ".claude/loop-state.json"
 ATTEMPTS = "refs/ralph/attempts/"
 
@@ -19,7 +21,9 @@ def look(folder: str) -> list[dict[str, object]] | None:
         state = _state(os.path.join(top, STATE_FILE))
         if state is not None:
             state["worktree"] = top
-            state["alive"] = _locked(os.path.join(own_dir, "untildone", "lock"))
+            lock = os.path.join(own_dir, "untildone", "lock")
+            # The folder is locked as well: an agent may have removed the file.
+            state["alive"] = _locked(lock, os.O_RDWR) or _locked(own_dir, os.O_RDONLY)
             own = f"{ATTEMPTS}{state.get('change_id')}/"
             count = None if saved is None else sum(name.startswith(own) for name in saved)
             state["saved_attempts"] = count
@@ -53,8 +57,7 @@ def _git_dir(folder: str) -> str | None:
 
 
 def _pointed(path: str) -> str:
-    with open(path) as file:
-        target = file.read().strip().removeprefix("gitdir: ")
+    target = read_text(path).strip().removeprefix("gitdir: ")
     return os.path.normpath(os.path.join(os.path.dirname(path), target))
 
 
@@ -62,8 +65,7 @@ def _common_dir(git_dir: str) -> str:
     pointer = os.path.join(git_dir, "commondir")
     if not os.path.isfile(pointer):
         return git_dir
-    with open(pointer) as file:
-        return os.path.normpath(os.path.join(git_dir, file.read().strip()))
+    return os.path.normpath(os.path.join(git_dir, read_text(pointer).strip()))
 
 
 def _worktrees(common: str) -> list[tuple[str, str]]:
@@ -73,8 +75,7 @@ def _worktrees(common: str) -> list[tuple[str, str]]:
     for name in sorted(os.listdir(linked)) if os.path.isdir(linked) else []:
         pointer = os.path.join(linked, name, "gitdir")
         if os.path.isfile(pointer):
-            with open(pointer) as file:
-                top = os.path.dirname(file.read().strip())
+            top = os.path.dirname(read_text(pointer).strip())
             found.append((top, os.path.join(linked, name)))
     return found
 
@@ -96,34 +97,32 @@ def _saved(common: str) -> list[str] | None:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read()
+        return read_text(path, errors="surrogateescape")
     except OSError:
         return ""
 
 
 def _state(path: str) -> dict[str, object] | None:
-    if not os.path.isfile(path):
-        return None  # a pipe would never come to an end
     try:
-        with open(path, encoding="utf-8") as file:
-            state = json.load(file)
+        state = json.loads(read_text(path))
     except (OSError, ValueError):
         return None
     return state if isinstance(state, dict) else None
 
 
-def _locked(path: str) -> bool:
+def _locked(path: str, flags: int) -> bool:
     import fcntl
 
     try:
-        fd = os.open(path, os.O_RDWR)
+        fd = os.open(path, flags | os.O_NONBLOCK)
     except OSError:
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError:  # a network disk that locks no folders
+        return False
     finally:
         os.close(fd)
     return False

@@ -1,6 +1,6 @@
 """Every seam between the loop and the world, on one page."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -51,6 +51,16 @@ class StorySource(Protocol):
 
         Returns one sentence per thing worth telling.
         """
+
+
+class PlanFiles(Protocol):
+    """The files of the worktree that stories stand in, as bytes."""
+
+    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Those that are there and are ordinary files."""
+
+    def write(self, path: str, data: bytes | None) -> None:
+        """Replace a file, make it, or (None) remove it."""
 
 
 class OutputReader(Protocol):
@@ -111,6 +121,12 @@ class Checkpoint(Protocol):
         """Go back to the workspace between two processes; what was edited there by hand is kept.
 
         Returns the checkpoint to go on from and remarks.
+        """
+
+    def keep_edits(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        """What was edited by hand while no agent ran, as `adopt` does it; HEAD is left alone.
+
+        Nothing is kept where the workspace was left: `ensure_at` says so.
         """
 
     def ensure_at(self, checkpoint: str, story_id: str) -> None:
@@ -234,6 +250,12 @@ class Folder(Protocol):
 
     def kept_open(self) -> OpenTasks:
         """What `keep_open` stored last; nothing if it never did."""
+
+    def keep_plan(self, n: int, texts: Mapping[str, bytes]) -> None:
+        """Store the plan as iteration `n` left it, for a process that comes after a crash."""
+
+    def kept_plan(self, n: int) -> dict[str, bytes]:
+        """What `keep_plan` stored for this iteration; nothing if it did not."""
 
     def keep_prompt(self, n: int, prompt: str) -> None:
         """Store the prompt of iteration `n` beside its log."""

@@ -21,6 +21,7 @@ from tests.fakes.protected_files import FakeProtectedFiles
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.domain.checks.checks import Failing
+from untildone.domain.checks.counted_tests import Counted, Counts
 from untildone.domain.checks.protection import Violation
 from untildone.domain.errors import StepError
 from untildone.domain.run.fact import StopRequested
@@ -287,3 +288,59 @@ def test_a_clean_room_is_left_when_a_check_breaks_down() -> None:
     loop = FakeLoop((COMPLETE,), plan=plan, verifier=verifier)
     assert loop.drive().status is Status.STUCK
     assert loop.clean_checkout.calls[-1] == "removed"
+
+
+COUNTED = replace(PLAN, verify=("test",), verify_start=True)
+
+
+def counting(plan: Plan, *tests: Counts | None) -> FakeLoop:
+    loop = loop_of(plan)
+    loop.verifier.tests = list(tests)
+    return loop
+
+
+def test_a4_fewer_tests_than_before_fail_the_attempt_and_name_the_files() -> None:
+    loop = counting(COUNTED, Counts(5), Counts(4), Counts(6), Counts(5), Counts(6))
+    loop.checkpoint.changed = ("a.py", "tests/test_a.py")
+    run = loop.drive()
+    assert outcomes(loop) == [
+        *(Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.VERIFY_FAILED, Outcome.COMPLETE)
+    ]
+    first, _, third, _ = (str(e["reason"]) for e in loop.record.of("iteration_ended"))
+    assert first.startswith("The check `test` passed, but with fewer tests: 4 passed, ")
+    assert "Files that were changed: tests/test_a.py\n" in first
+    assert "at the last checkpoint 6 passed" in third
+    assert run.counted == (Counted("test", Counts(6)),)
+    assert loop.record.of("verify_ended")[1]["tests"] == {"passed": 6, "failed": 0, "skipped": 0}
+
+
+def test_a4_a_story_may_say_that_tests_may_shrink() -> None:
+    text = "## 1. First\nTests: may shrink\n- [ ] 1.1 a\n\n## 2. Second\n- [ ] 2.1 b\n"
+    loop = counting(COUNTED, Counts(5), Counts(4), None, Counts(4))
+    loop.source = FakeSource(text)
+    loop.drive()
+    assert outcomes(loop) == [Outcome.COMPLETE, Outcome.VERIFY_FAILED, Outcome.COMPLETE]
+    assert "no number of tests was printed" in str(loop.record.of("iteration_ended")[1]["reason"])
+    assert "Files that were changed: none" in str(loop.record.of("iteration_ended")[1]["reason"])
+
+
+def test_a4_a_check_that_blocks_nothing_is_not_counted() -> None:
+    loop = counting(replace(PLAN, verify=("warn: test",)), Counts(5), Counts(4))
+    assert loop.drive().counted == ()
+    assert outcomes(loop) == [Outcome.COMPLETE] * 2
+
+
+def test_a4_a_plain_loop_counts_from_its_first_verified_iteration() -> None:
+    plan = replace(PLAIN, done=Done.PROMISE, verify=("test",))
+    loop = counting(plan, Counts(5))
+    assert loop.drive().counted == (Counted("test", Counts(5)),)
+    again = counting(replace(plan, verify_start=True), Counts(5), Counts(4), Counts(5))
+    again.drive()
+    assert outcomes(again) == [Outcome.VERIFY_FAILED, Outcome.COMPLETE]
+
+
+def test_a4_old_failures_that_are_let_through_are_counted_too() -> None:
+    loop = loop_of(OLD, test=[red("a"), red("a"), red("a")])
+    loop.verifier.tests = [Counts(5, 1), Counts(5, 1), Counts(4, 1), Counts(5, 1)]
+    loop.drive()
+    assert outcomes(loop) == [Outcome.COMPLETE, Outcome.VERIFY_FAILED, Outcome.COMPLETE]

@@ -60,7 +60,7 @@ from untildone.domain.run.run import (
     Stop,
     StopHow,
 )
-from untildone.domain.stories.story import StoryBook
+from untildone.domain.stories.story import Remark, StoryBook
 from untildone.ports import Notify
 
 STOP = f.StopRequested(Stop(StopHow.NOW))
@@ -369,6 +369,22 @@ def test_denied_tools_are_told() -> None:
     assert "Write a.txt" in str(loop.record.of("warning")[0]["message"])
 
 
+def test_an_agent_that_lingers_is_told_and_its_work_kept() -> None:
+    loop = FakeLoop((AgentReport(Ending.LINGERED, None, Reading(Promise(complete=True))), COMPLETE))
+    run = loop.drive()
+    assert [it.outcome for it in run.iterations] == [Outcome.COMPLETE, Outcome.COMPLETE]
+    assert "did not exit" in str(loop.record.of("warning")[0]["message"])
+
+
+def test_a_failed_call_without_a_word_gets_no_invented_tokens() -> None:
+    guess = Usage(9000, estimated=True)
+    failed_call = AgentReport(Ending.EXITED, 1, Reading(error="401", usage=guess))
+    worked = replace(failed_call, spoke=True)
+    loop = FakeLoop((failed_call, worked, COMPLETE, COMPLETE))
+    run = loop.drive()
+    assert [it.usage for it in run.iterations[:2]] == [None, guess]
+
+
 def test_stop_while_waiting() -> None:
     def stop() -> None:
         loop.mail.drop(STOP)
@@ -468,7 +484,7 @@ def test_a_source_that_is_away_leaves_the_work_to_the_next_start() -> None:
 def test_a_story_that_cannot_be_found_again_is_a_failed_attempt() -> None:
     def renames(notify: Notify) -> AgentReport:
         assert loop.source
-        loop.source.text = STORIES.replace("First", "Other")
+        loop.source.text = STORIES.replace("First", "Other").replace("1.1 a", "1.1 nothing")
         return COMPLETE
 
     def put_back() -> None:
@@ -491,7 +507,7 @@ def test_a_story_that_cannot_be_found_again_is_a_failed_attempt() -> None:
 def test_a_check_that_renames_the_story_fails_the_attempt() -> None:
     def renames() -> None:
         assert loop.source
-        loop.source.text = STORIES.replace("First", "Other")
+        loop.source.text = STORIES.replace("First", "Other").replace("1.1 a", "1.1 nothing")
 
     once = replace(VERIFY, limits=replace(VERIFY.limits, max_retries=0))
     loop = FakeLoop((COMPLETE,), plan=once, verifier=FakeVerifier(during=renames))
@@ -771,3 +787,30 @@ def test_on_fail_ask_at_a_terminal_and_without_one() -> None:
     assert "Use tabs." in loop.agent.prompts[1]
     alone = FakeLoop((failed("no"),), plan=plan)
     assert alone.drive().reason is Reason.MAX_RETRIES
+
+
+class LeftSource(FakeSource):
+    """Has an entry that is not done and that no call can be given."""
+
+    def load(self) -> StoryBook:
+        left = Remark(9, "Story 3 has no file.", unfinished=True)
+        return replace(super().load(), ignored=(left, Remark(1, "A note.")))
+
+
+def test_a_run_is_not_done_while_something_cannot_be_run() -> None:
+    loop = FakeLoop((COMPLETE, COMPLETE), source=LeftSource(STORIES))
+    run = loop.drive()
+    assert (run.status, run.reason) == (Status.STUCK, Reason.UNFINISHED)
+    (said,) = [e.data for e in loop.record.events if e.name == "error"]
+    assert said["message"] == (
+        "The change `demo` is not done: 1 entry is left that cannot be run. Story 3 has no file."
+    )
+    assert "then `untildone resume demo`" in str(said["hint"])
+
+
+def test_the_person_may_say_done_whatever_cannot_be_run() -> None:
+    mail = FakeMail()
+    manual = replace(PLAN, done=Done.MANUAL)
+    loop = FakeLoop((COMPLETE, COMPLETE), manual, source=LeftSource(STORIES), mail=mail)
+    loop.on_wait = lambda: mail.drop(f.PersonDone())
+    assert loop.drive().status is Status.DONE

@@ -188,7 +188,7 @@ def test_every_field_of_an_entry() -> None:
         "story_id": "1",
         "attempt": 2,
         "outcome": "idle_timeout",
-        "outcome_class": "hung",
+        "outcome_class": "idle_timeout",
         "reason": "silent",
         "input_tokens": 10,
         "output_tokens": 5,

@@ -43,3 +43,10 @@ def test_open_tasks_come_back(folder: Folder) -> None:
 def test_a_prompt_may_be_kept_again(folder: Folder) -> None:
     folder.keep_prompt(1, "Grüße")
     folder.keep_prompt(1, "Grüße noch einmal")
+
+
+def test_a_plan_comes_back_for_its_iteration(folder: Folder) -> None:
+    assert folder.kept_plan(1) == {}
+    texts = {"tasks.md": b"- [ ] a\xff\n", "b.md": b""}
+    folder.keep_plan(1, texts)
+    assert (folder.kept_plan(1), folder.kept_plan(2)) == (texts, {})

@@ -252,7 +252,7 @@ def test_settle_ticks_again_what_was_unticked_in_others(owned: World) -> None:
 def test_settle_of_a_lost_story_writes_nothing(world: World) -> None:
     before = world.source.load()
     _, second, third = OPEN
-    world.put((Row("Something quite different"), second, replace(third, done=True)))
+    world.put((second, replace(third, done=True)))
     changed = world.kept()
     with pytest.raises(StoryLost):
         world.source.settle(before.stories[0], before)

@@ -64,6 +64,9 @@ def settings_table(block: str) -> str:
     for key, setting in SETTINGS.items():
         words = [f"`{word}`" for word in setting.words]
         kind = ", ".join(words) if words else _TYPES[type(setting.default)]
+        kind += {"minutes": " or duration", "MiB": " or size", "days": " or duration"}.get(
+            setting.amount, ""
+        )
         flag = setting.flags.partition("/")[0]
         rows.append(
             [
@@ -107,6 +110,7 @@ def agent_table(name: str, block: str) -> str:
         edits = agent.invocation(replace(asked, permissions=Permissions.EDITS))
         added = {k: v for k, v in edits.env.items() if full.env.get(k) != v}
         rows.append(["with `--permissions edits`", _call(edits, added)])
+        rows.append(["which means", spec.grants[Permissions.EDITS].holds])
     else:
         rows.append(["with `--permissions edits`", "refused"])
     rows.append(["with a model, going on with a conversation", _call(going_on)])
@@ -118,7 +122,8 @@ def agent_table(name: str, block: str) -> str:
     rows.append(["its own files", ", ".join(map(_place, spec.writable))])
     if spec.login:
         rows.append(["log in", spec.login.how])
-        seen = [*map(_words, [spec.login.variables]), *map(_place, spec.login.files)]
+        told = [f"`{word}` in {_place(file)}" for file, word in spec.login.settings]
+        seen = [*map(_words, [spec.login.variables]), *map(_place, spec.login.files), *told]
         rows.append(["a login is seen by", ", ".join(seen)])
     lines = [f"| {what} | {words or '–'} |" for what, words in rows]
     return "\n".join(["| | |", "| --- | --- |", *lines]) + "\n"

@@ -74,6 +74,7 @@ def test_the_tests_of_the_page_pass_and_the_suites_take_it_in(copy: Path) -> Non
     said = call(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", "-k", "acme", *SUITES)
     assert set(re.findall(r"^PASSED tests/(\S+?)::", said, re.MULTILINE)) == {
         "adapters/agents/test_acme.py",
+        "adapters/agents/test_agent_specs.py",
         "adapters/agents/test_broken_streams.py",
         "contracts/test_agent_program.py",
     }

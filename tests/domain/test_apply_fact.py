@@ -26,6 +26,7 @@ from tests.fakes.plans import (
     won,
 )
 from untildone.domain.agents.agent import Kind, Session, Trouble, Usage, Waiting
+from untildone.domain.checks.counted_tests import Counted, Counts
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import (
     Choice,
@@ -581,6 +582,12 @@ def test_adopted_and_abandoned() -> None:
     assert told(OPENED, f.Abandoned("restored")) == replace(
         run, abandoned=True, status=Status.STOPPED, error="restored"
     )
+
+
+def test_a4_tests_that_the_person_takes_away_between_two_processes_are_no_failure() -> None:
+    counted = f.ChecksTried(counted=(Counted("test", Counts(5)),))
+    assert told(OPENED, counted, f.Adopted(0, "c0")).counted == counted.counted
+    assert told(OPENED, counted, f.Adopted(0, "c9")).counted == ()
 
 
 def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:

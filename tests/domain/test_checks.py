@@ -7,11 +7,13 @@ from tests.fakes.plans import ONE
 from untildone.domain.checks.checks import (
     Check,
     Level,
+    configured_checks,
     in_force,
     is_setting,
     may_be_empty,
-    own_checks,
+    may_shrink,
     parse,
+    written_checks,
 )
 from untildone.domain.stories.story import Story, Task
 
@@ -64,26 +66,20 @@ def told(body: str = "", detail: str = "") -> Story:
 
 
 def test_a_storys_own_checks() -> None:
-    configured = ("1=make one", "2=make two", " 1 = make = more")
-    assert own_checks(told(BODY, "  Verify: `detail`"), configured) == (
-        'pytest -q "tests/a b.py"',
-        "echo `date`",
-        "warn: ruff check .",
-        "after it",
-        "detail",
-        "make one",
-        "make = more",
+    assert written_checks(told(BODY, "  Verify: `detail`")) == (
+        *('pytest -q "tests/a b.py"', "echo `date`", "warn: ruff check .", "after it", "detail"),
     )
+    assert written_checks(ONE) == ()
+    configured = ("1=make one", "2=make two", " 1 = make = more")
+    assert configured_checks("1", configured) == ("make one", "make = more")
 
 
 def test_lines_that_are_read_here() -> None:
     assert is_setting("Verify: `make`")
     assert is_setting("- **Allow empty:** yes")
+    assert is_setting("Tests: may shrink.")
+    assert not is_setting("Tests: all of them")
     assert not is_setting("Why: people.")
-
-
-def test_a_story_without_checks() -> None:
-    assert own_checks(ONE, ()) == ()
 
 
 EMPTY = {
@@ -98,10 +94,10 @@ EMPTY = {
 
 @pytest.mark.parametrize("line", EMPTY)
 def test_a_story_says_that_it_may_be_empty(line: str) -> None:
-    assert may_be_empty(told(line), ()) is EMPTY[line]
-    assert may_be_empty(told(detail=line), ("2",)) is EMPTY[line]
+    assert may_be_empty(told(line)) is EMPTY[line]
+    assert may_be_empty(told(detail=line)) is EMPTY[line]
 
 
-@pytest.mark.parametrize("allowed", ["*", "1"])
-def test_a_story_is_allowed_to_be_empty(allowed: str) -> None:
-    assert may_be_empty(ONE, ("9", allowed))
+def test_a_story_says_that_tests_may_shrink() -> None:
+    assert may_shrink(told("- **Tests:** may shrink"))
+    assert not may_shrink(told("Tests: must not shrink"))

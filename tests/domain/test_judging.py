@@ -51,6 +51,16 @@ VERDICTS: dict[str, tuple[AgentReport, Outcome, str]] = {
         Outcome.TIMEOUT,
         "the hard time limit of the iteration was reached",
     ),
+    "lingered after its last event": (
+        AgentReport(Ending.LINGERED, None, Reading(COMPLETE)),
+        Outcome.COMPLETE,
+        "",
+    ),
+    "lingered after an error": (
+        AgentReport(Ending.LINGERED, None, Reading(COMPLETE, "broke")),
+        Outcome.AGENT_ERROR,
+        "broke",
+    ),
     "idle time-out": (
         AgentReport(Ending.IDLE_TIMEOUT),
         Outcome.IDLE_TIMEOUT,

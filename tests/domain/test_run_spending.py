@@ -315,11 +315,8 @@ def told_blind(usage: Usage | None, *budgets: str, outcome: Outcome = Outcome.CO
 
 
 def test_an_agent_that_does_not_tell_its_use_is_told_of_once() -> None:
-    no_cost = "The cost of this call of scripted is not known (neither the agent nor the price "
-    no_cost += "table tells it)"
     no_tokens = "scripted does not say how many tokens it used"
-    assert told_blind(Usage(1, 2), "cost=1") == no_cost
-    assert told_blind(None, "story-tokens=1", "cost=1") == f"{no_tokens} {no_cost}"
+    assert told_blind(None, "story-tokens=1", "cost=1") == no_tokens
     assert told_blind(Usage(), "tokens=5") == no_tokens
     assert told_blind(Usage(cache_read_tokens=5, cost_usd=0.1), "tokens=5", "cost=1") == ""
     assert told_blind(None, "time=5", "iterations=1") == ""
@@ -327,6 +324,79 @@ def test_an_agent_that_does_not_tell_its_use_is_told_of_once() -> None:
     facts = (OPENED, loaded(), *call(None), put_back(), loaded(), began(2), ended())
     again = told(*facts, plan=plan("tokens=5", "cost=1"))
     assert [e.name for e in events(again, measured(None))] == ["iteration_ended"]
+
+
+@pytest.mark.parametrize("name", ["cost", "story-cost"])
+def test_a_budget_of_money_is_not_kept_by_calls_whose_cost_nobody_knows(name: str) -> None:
+    run = told(OPENED, loaded(), *call(Usage(1, 2)), put_back(), plan=plan(f"{name}=5"))
+    over = reached(run, story=(ONE.id, ONE.key))
+    assert over is not None
+    assert (over.unknown, over.enough) == (True, f"{name}=off")
+    assert "cannot be kept" in over.said
+    assert reached(told(OPENED, loaded(), *call(), put_back(), plan=plan("cost=5"))) is None
+
+
+TROUBLE = Trouble(Kind.OVERLOADED, "server error")
+
+
+def troubled(
+    n: int = 1, usage: Usage | None = USED, *, spoke: bool = False, trouble: Trouble = TROUBLE
+) -> tuple[f.Fact, ...]:
+    end = f.AttemptEnded(0, Outcome.AGENT_ERROR, "cut", trouble=trouble, spoke=spoke)
+    return began(n), end, measured(usage), put_back()
+
+
+def waited(n: int = 1) -> tuple[f.Fact, ...]:
+    return f.WaitStarted(0, at(60), "server error"), f.WaitOver(0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ("calls=3", "ended 3 calls of this story after real work; iterations: 3, and 3 is as much"),
+        ("time=3s", "time: 3s, and 3s is as much as may be lost"),
+        ("cost=1.5", "cost: $1.50, and $1.50 is as much as may be lost"),
+        ("tokens=360", "tokens: 360, and 360 is as much as may be lost"),
+    ],
+)
+def test_passing_trouble_after_real_work_is_bounded(budget: str, said: str) -> None:
+    limits = replace(PLAN, trouble_budgets=read((budget,)))
+    two = (OPENED, loaded(), *troubled(), *waited(), loaded(), *troubled())
+    run = told(*two, plan=limits)
+    assert (run.iterations, run.ledger.total.iterations) == ((), 0)
+    assert run.unattempted.total == 240
+    run = told(*two, *waited(), loaded(), *troubled(), plan=limits)
+    (attempt,) = run.iterations
+    assert (attempt.attempt, attempt.outcome_class) == (1, "overloaded")
+    assert said in attempt.reason
+    assert run.ledger.total.iterations == 1
+    # It is waited out before the next attempt, which counts at once.
+    assert isinstance(next_steps(run)[0], Wait)
+    assert run.lanes[0].limit_hits == 2
+    run = told(
+        *two, *waited(), loaded(), *troubled(), *waited(), loaded(), *troubled(2), plan=limits
+    )
+    assert len(run.iterations) == 2
+    again = apply(run, f.Resumed(limits), NOW)
+    assert again.tally(ONE.key).lost == Account()
+
+
+def test_passing_trouble_without_work_is_waited_out_without_end() -> None:
+    limits = replace(PLAN, trouble_budgets=read(("calls=1",)))
+    for usage in (None, Usage(), Usage(900, estimated=True)):
+        run = told(OPENED, loaded(), *troubled(usage=usage), plan=limits)
+        assert (run.iterations, run.tallies) == ((), {})
+    spoke = told(OPENED, loaded(), *troubled(usage=None, spoke=True), plan=limits)
+    assert "ended 1 call of this story" in spoke.iterations[0].reason
+
+
+def test_a_plain_loop_counts_passing_trouble_after_real_work() -> None:
+    limits = replace(PLAIN, trouble_budgets=read(("calls=1",)))
+    began_plain = f.AttemptStarted(0, 1, "", ("", ""), "log")
+    cut = f.AttemptEnded(0, Outcome.AGENT_ERROR, "cut", trouble=TROUBLE, spoke=True)
+    run = told(OPENED, began_plain, cut, measured(), kept(), plan=limits)
+    assert len(run.iterations) == 1
+    assert isinstance(next_steps(run)[0], Wait)
 
 
 def test_where_the_budgets_stand() -> None:

@@ -236,3 +236,11 @@ def test_a_book_with_other_states_is_as_one_that_was_made_so(
 
 def ticked(of: Story, done: bool) -> Story:
     return replace(of, tasks=tuple(replace(task, done=done) for task in of.tasks))
+
+
+def test_only_so_much_of_what_cannot_be_run_is_named() -> None:
+    rows = tuple(Remark(n, f"Entry {n} has no file.", unfinished=True) for n in range(12))
+    said = replace(book(ONE), ignored=rows).unfinished
+    assert said.startswith("The change `demo` is not done: 12 entries are left that cannot be run.")
+    assert said.endswith("Entry 9 has no file. And 2 more.")
+    assert book(ONE).unfinished == ""

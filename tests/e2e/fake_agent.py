@@ -197,6 +197,13 @@ class Agent:
 
     def end(self, code: int) -> NoReturn:
         """The closing event (claude) and the end mark; leave."""
+        self.say_result()
+        sys.stdout.flush()
+        put(f"{ROOT}/calls/{self.n}.end", "")
+        os._exit(code)
+
+    def say_result(self) -> None:
+        """The closing event."""
         if CLAUDE and self.result:
             event: dict[str, Any] = {
                 "type": "result",
@@ -216,9 +223,6 @@ class Agent:
             if self.usage is not None:
                 event.update(usage=self.usage, total_cost_usd=0.01252)
             self.emit(event)
-        sys.stdout.flush()
-        put(f"{ROOT}/calls/{self.n}.end", "")
-        os._exit(code)
 
     def emit(self, event: dict[str, Any]) -> None:
         """One stream-json line."""
@@ -359,6 +363,11 @@ class Agent:
     # time, processes, ends
 
     def do_sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def do_linger(self, seconds: float) -> None:
+        self.say_result()
+        self.result = False
         time.sleep(seconds)
 
     def do_wait(self, path: str, seconds: float = 60) -> None:

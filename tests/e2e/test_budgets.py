@@ -21,6 +21,29 @@ if TYPE_CHECKING:
 # What the fake `claude` reports for each call: 2400 + 90 tokens, 0.01252 USD.
 PER_CALL = 2490
 CLAUDE = ("run", "demo", "--agent", "claude")
+# A codex that says how many tokens it used, and only in its records of which model.
+CODEX = """#!/usr/bin/env python3
+import datetime, json, os, sys
+sys.stdin.read()
+id = "01a1e14e-9140-7f80-8727-676744d50fb8"
+now = datetime.datetime.now(datetime.UTC).isoformat()
+used = {"input_tokens": 2000, "output_tokens": 0}
+if "RECORDS" in os.environ:
+    rows = [
+        ("session_meta", {"id": id, "cwd": os.getcwd()}),
+        ("turn_context", {"model": "gpt-5-codex"}),
+        ("token_usage_record", {"session_id": id, "response_id": "r", "usage": used}),
+    ]
+    with open(f"{os.environ['RECORDS']}/rollout-x-{id}.jsonl", "a") as file:
+        for kind, data in rows:
+            print(json.dumps({"timestamp": now, "type": kind, "payload": data}), file=file)
+open(f"{datetime.datetime.now().timestamp()}.txt", "w").close()
+text = "<promise>COMPLETE</promise>"
+print(json.dumps({"type": "thread.started", "thread_id": id}))
+item = {"id": "i", "type": "agent_message", "text": text}
+print(json.dumps({"type": "item.completed", "item": item}))
+print(json.dumps({"type": "turn.completed", "usage": used}))
+"""
 
 
 @pytest.fixture
@@ -99,23 +122,50 @@ def test_the_call_that_goes_over_is_checked_and_kept_then_the_run_stops(paid: Be
     paid.run("replay", "demo").ok()
 
 
-def test_a_story_that_uses_up_its_budget_is_named_and_costs_that_are_unknown_too(
-    bench: Bench,
-) -> None:
-    bench.write("untildone.toml", 'budget = ["story-iterations=2", "cost=5"]\n')
+def test_a_story_that_uses_up_its_budget_is_named(bench: Bench) -> None:
+    bench.write("untildone.toml", 'budget = ["story-iterations=2", "time=5h"]\n')
     bench.commit("settings")
     bench.plan({1: fails("first"), 2: fails("second")})
     result = bench.loop().ok(6)
     error = result.one("error")
     assert (error["budget"], error["story_id"]) == ("story-iterations", "1")
     assert "of story 1 is used up: 2 of 2 iterations" in error["message"]
-    warned = [e["message"] for e in result.named("warning") if "budget" in e["message"]]
-    assert len(warned) == 1
-    assert "does not count against the budget of cost" in warned[0]
     again = bench.run("resume", "demo", "--json", "--budget", "story-iterations=off").ok()
     first = again.named("iteration_started")[0]
     assert (first["story_id"], first["attempt"], first["n"]) == ("1", 3, 3)
-    assert [row["name"] for row in bench.state()["budgets"]] == ["cost"]
+    assert [row["name"] for row in bench.state()["budgets"]] == ["time"]
+
+
+def test_a_money_budget_refuses_to_start_if_a_price_is_unknown(paid: Bench) -> None:
+    before = paid.snapshot()
+    for more in (
+        ("--agent-cmd", paid.agent),
+        ("--agent", "claude", "--fallback", "command", "--agent-cmd", paid.agent),
+    ):
+        refused = paid.run("run", "demo", "--json", "--budget", "cost=5", *more).ok(2)
+        assert "costs is not known, so `--budget cost=5` could not be kept" in refused.stderr
+    assert (paid.snapshot(), paid.calls()) == (before, [])
+
+
+def test_a_money_budget_does_not_go_on_past_a_call_whose_cost_nobody_knows(bench: Bench) -> None:
+    bench.program("codex", CODEX)
+    first = bench.loop("--agent", "codex", "--budget", "cost=5").ok(6)
+    assert "cannot be kept" in first.one("error")["message"]
+    assert "--budget cost=off" in first.one("error")["hint"]
+    assert (len(first.outcomes()), bench.state()["status"]) == (1, "stopped")
+    bench.run("resume", "demo", "--budget", "cost=off").ok()
+
+
+def test_the_records_of_codex_know_the_model_that_a_money_budget_needs(bench: Bench) -> None:
+    bench.program("codex", CODEX)
+    records = bench.home / ".codex/sessions/2026/11/18"
+    records.mkdir(parents=True)
+    done = bench.loop(
+        *("--agent", "codex", "--budget", "cost=0.001"), env={"RECORDS": str(records)}
+    ).ok(6)
+    assert done.one("error")["message"] == "The budget is used up: $0.0025 of $0.0010"
+    (entry,) = bench.state()["iterations"]
+    assert (entry["model"], entry["cost_usd"]) == ("gpt-5-codex", 0.0025)
 
 
 def test_wrong_budgets_change_nothing(bench: Bench) -> None:

@@ -469,6 +469,74 @@ def test_hazard_11_loop_killed_when_git_converts_files(bench: Bench, variant: st
     assert everything(bench) == before
 
 
+LOSSY: dict[str, tuple[str, ...]] = {
+    "clean": ("clean",),
+    "clean and smudge": ("clean", "smudge"),
+    "required": ("clean", "smudge", "required"),
+}
+# What a notebook filter does: results are not for git.
+STRIP = {"clean": "sed /OUTPUT/d", "smudge": "sed s/two/two/", "required": "true"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "variant"),
+    [
+        ("clean", "branch"),
+        *(
+            pytest.param(kind, variant, marks=pytest.mark.full)
+            for kind in LOSSY
+            for variant in VARIANTS
+            if (kind, variant) != ("clean", "branch")
+        ),
+    ],
+)
+def test_hazard_11_filter_that_does_not_give_the_bytes_back(
+    bench: Bench, kind: str, variant: str
+) -> None:
+    bench.only_stories(1, 2)
+    for key in LOSSY[kind]:
+        bench.git("config", f"filter.strip.{key}", STRIP[key])
+    bench.write(".gitattributes", "*.nb filter=strip\n")
+    for name in ("results.nb", "edited.nb", "plain.nb"):
+        bench.write(name, f"{name}\n")
+    bench.commit("notebooks")
+    bench.write("results.nb", "results.nb\nOUTPUT of the user\n")
+    bench.write("edited.nb", "edited\nOUTPUT of the user, too\n")
+    bench.write("new.nb", "new\nOUTPUT untracked\n")
+    users, before = users_bytes(bench), bench.contents()
+    mess = "echo OUTPUT mess | tee -a results.nb plain.nb >> edited.nb; rm new.nb"
+    more = "; echo OUTPUT made > made.nb; echo more >> edited.nb"
+    work = "echo OUTPUT of a story | tee -a results.nb plain.nb > made.nb; echo more >> edited.nb"
+    bench.plan(
+        {
+            1: [["sh", mess], *FAILS],
+            2: [["sh", mess + more], *FAILS],
+            3: [["sh", work], *COMPLETES],
+            4: [["sh", f"{mess}{more}; rm made.nb"], *FAILS],
+        }
+    )
+    bench.loop("--checkpoint", variant, "--max-retries", "3", "--on-complete", "cleanup").ok()
+    first, second, third, fourth, last = bench.calls()
+    assert first.files == second.files == third.files
+    assert fourth.files == last.files
+    done = bench.contents()
+    made = {name: fourth.files[name] for name in fourth.files if name.endswith(".nb")}
+    assert made == {name: last.files[name] for name in made}
+    assert bench.read("results.nb").endswith("OUTPUT of the user\nOUTPUT of a story\n")
+    assert bench.read("plain.nb") == "plain.nb\nOUTPUT of a story\n"
+    if variant != "worktree":
+        bench.run("attempts", "demo", "--restore", "1/2").ok()
+        assert bench.read("made.nb") == "OUTPUT made\n"
+        assert bench.read("edited.nb").endswith("too\nOUTPUT mess\nmore\n")
+        bench.run("undo").ok()
+        assert bench.contents() == done
+    bench.run("restore", "demo").ok()
+    assert bench.contents() == before
+    bench.run("undo").ok()
+    assert bench.contents() == done
+    assert_nothing_lost(bench, users)
+
+
 @pytest.mark.parametrize("state", ["clean", "dirty"])
 def test_hazard_11_missing_required_filter_is_refused(bench: Bench, state: str) -> None:
     bench.git("config", "filter.lfs.clean", "cat")

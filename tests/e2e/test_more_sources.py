@@ -103,3 +103,27 @@ def test_a_source_without_its_program_says_so(bench: Bench) -> None:
     refused = bench.run("run", "beads", "--agent-cmd", bench.agent)
     assert (refused.code, "`bd` is not on PATH" in refused.stderr) == (2, True)
     assert "`bd` is not on PATH" in bench.run("doctor").stdout
+
+
+SPRINT = "_bmad-output/implementation-artifacts"
+
+
+def test_a3_a_sprint_with_entries_without_a_file_is_never_done(bench: Bench) -> None:
+    shutil.rmtree(bench.path("openspec"))
+    status = "development_status:\n  1-1-a: ready-for-dev\n  1-2-b: backlog\n  1-3-c: backlog\n"
+    bench.write(f"{SPRINT}/sprint-status.yaml", status)
+    bench.write(f"{SPRINT}/1-1-a.md", "# Story 1.1: A\n\nStatus: ready-for-dev\n")
+    bench.commit("sprint")
+    bench.plan()
+    stuck = bench.run("run", "sprint", "--json", "--agent-cmd", bench.agent)
+    (said,) = stuck.named("error")
+    assert (stuck.code, bench.state()["status"], bench.state()["reason"]) == (
+        *(3, "stuck", "unfinished"),
+    )
+    assert "1-2-b (backlog) has no file" in said["message"]
+    assert "1-3-c (backlog) has no file" in said["message"]
+    assert "untildone resume sprint" in said["hint"]
+    bench.run("finish", "sprint", "cleanup").ok()
+    again = bench.run("run", "sprint", "--agent-cmd", bench.agent)
+    assert (again.code, "2 entries are left" in again.stderr) == (2, True)
+    assert "2 entries are left" in bench.run("stories", "--json").stdout

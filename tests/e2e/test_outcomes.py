@@ -59,6 +59,20 @@ def test_what_passes_is_waited_for_and_is_no_attempt(
     assert (entry["attempt"], entry["outcome_class"]) == (1, "complete")
 
 
+def test_passing_trouble_after_real_work_has_a_limit(claude: Bench) -> None:
+    cut = ["api_error", "overloaded", 529, "API Error: 529 Overloaded, try again in 1s"]
+    claude.plan(default=[["write", "half.txt", "x"], ["say", "Half of it is done."], cut])
+    done = claude.loop(*ONCE, "--trouble-budget", "calls=3").ok(3)
+    assert len(done.named("waiting")) == 2
+    assert len(claude.calls()) == 3
+    (entry,) = claude.state()["iterations"]
+    assert (entry["attempt"], entry["outcome_class"]) == (1, "overloaded")
+    assert "passing trouble has ended 3 calls of this story after real work" in entry["reason"]
+    assert "no retry is left" in done.one("error")["message"]
+    assert claude.state()["reason"] == "max_retries"
+    claude.run("replay").ok()
+
+
 def test_a_limit_is_waited_out_until_the_moment_in_its_words(claude: Bench) -> None:
     reset = int(time.time()) + 7200
     text = f"Claude AI usage limit reached|{reset}"
@@ -118,7 +132,19 @@ def test_a_service_that_never_answers_is_called_again(claude: Bench) -> None:
 def test_a_silent_agent_that_has_worked_has_used_its_attempt(claude: Bench) -> None:
     claude.plan({1: [["say", "I begin."], ["sleep", 60]]})
     claude.loop(*ONCE, "--idle-timeout", "0.02").ok(3)
-    assert claude.state()["iterations"][0]["outcome_class"] == "hung"
+    assert claude.state()["iterations"][0]["outcome_class"] == "idle_timeout"
+
+
+def test_an_agent_that_lingers_after_its_result_has_finished_its_work(claude: Bench) -> None:
+    claude.plan({1: [*DONE, ["child", "session"], ["linger", 600]]})
+    done = claude.loop(*ONCE, "--idle-timeout", "0.05").ok()
+    assert done.outcomes() == ["complete"]
+    assert any("did not exit" in event["message"] for event in done.named("warning"))
+    assert claude.read("work-1.txt") == "work 1\n"
+    (entry,) = claude.state()["iterations"]
+    assert (entry["outcome_class"], entry["tokens_used"]) == ("complete", 2490)
+    claude.run("replay").ok()
+    assert claude.processes() == []
 
 
 def test_complete_with_denied_writes_is_not_complete(claude: Bench) -> None:

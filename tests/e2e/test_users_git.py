@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.agent_calls import DONE, failed, fails
+from tests.e2e.change import TASKS
 
 if TYPE_CHECKING:
+    from tests.e2e.agent_calls import Actions
     from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
@@ -98,3 +100,61 @@ def test_remotes_tags_and_other_branches_stay(bench: Bench) -> None:
     bench.loop("--on-complete", "cleanup").ok()
     after = {name: sha for name, sha in bench.refs().items() if not name.startswith("refs/ralph/")}
     assert after == before
+
+
+SETTINGS = {
+    "core.ignoreCase": "true",
+    "core.fileMode": "false",
+    "core.symlinks": "false",
+    "core.trustctime": "false",
+    "core.checkStat": "minimal",
+    "core.ignoreStat": "true",
+    "core.preferSymlinkRefs": "true",
+    "core.splitIndex": "true",
+    "splitIndex.sharedIndexExpire": "now",
+}
+SAME_SIZE_AND_TIME = (
+    "touch -r foo.txt mark && printf FOO > foo.txt && touch -r mark foo.txt && rm mark"
+)
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    ["branch", *(pytest.param(name, marks=pytest.mark.full) for name in ("stash", "worktree"))],
+)
+def test_settings_that_describe_another_disk_lose_nothing(bench: Bench, checkpoint: str) -> None:
+    bench.only_stories(1, 2)
+    bench.write("foo.txt", "foo")
+    bench.path("link").symlink_to("foo.txt")
+    bench.commit("theirs")
+    for name, value in SETTINGS.items():
+        bench.git("config", name, value)
+    bench.git("checkout", "-q", "-b", "feature/under-it")
+    bench.write("readme.md", "untracked, beside README.md\n")
+    bench.write("run.sh", "untracked\n")
+    bench.path("run.sh").chmod(0o755)
+    before, status = bench.contents(), bench.status()
+    mess: Actions = [
+        ["sh", f"{SAME_SIZE_AND_TIME}; echo mess | tee readme.md Foo.txt; rm link run.sh"],
+        ["sh", "echo mess > run.sh; echo mess > link"],
+        ["say", failed("no luck")],
+    ]
+    work: Actions = [
+        ["sh", "echo beside > Foo.txt; echo new > new.sh; chmod +x new.sh; ln -s Foo.txt to-foo"],
+        *DONE,
+    ]
+    bench.plan({1: mess, 2: work, 3: mess})
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    first, retry, third, again = bench.calls()
+    assert retry.files == first.files
+    assert again.files == third.files
+    assert {"Foo.txt", "new.sh", "to-foo"} <= third.files.keys()
+    made = bench.contents()
+    assert made["new.sh"].startswith("exec:")
+    assert made["to-foo"] == "link:Foo.txt"
+    assert {name: made[name] for name in before if name != TASKS} == {
+        name: value for name, value in before.items() if name != TASKS
+    }
+    bench.run("restore", "demo").ok()
+    assert (bench.contents(), bench.status()) == (before, status)
+    assert bench.branch() == "feature/under-it"

@@ -23,6 +23,7 @@ class FakeCheckpoint:
         self.workspace: Opened | None = None
         self.made: str = ""
         self.lost: str = ""
+        self.by_hand: str = ""
         self.dirty = True
         self.changed: tuple[str, ...] = ()
         self._errors = errors
@@ -39,6 +40,13 @@ class FakeCheckpoint:
     def adopt(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
         self._called("adopt", checkpoint)
         return checkpoint, self.remarks
+
+    def keep_edits(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        self._called("keep_edits", checkpoint)
+        if self.by_hand or not self.changed:
+            return self.by_hand or checkpoint, self.remarks
+        self._count += 1
+        return f"c{self._count}", self.remarks
 
     def ensure_at(self, checkpoint: str, story_id: str) -> None:
         self._called("ensure_at", checkpoint)

@@ -1,5 +1,7 @@
 """A run's folder without a disk."""
 
+from collections.abc import Mapping
+
 from untildone.domain.stories.story import OpenTasks
 
 
@@ -9,12 +11,19 @@ class FakeFolder:
     def __init__(self) -> None:
         self.open: OpenTasks = []
         self.prompts: dict[int, str] = {}
+        self.plans: dict[int, dict[str, bytes]] = {}
 
     def keep_open(self, tasks: OpenTasks) -> None:
         self.open = tasks
 
     def kept_open(self) -> OpenTasks:
         return self.open
+
+    def keep_plan(self, n: int, texts: Mapping[str, bytes]) -> None:
+        self.plans[n] = dict(texts)
+
+    def kept_plan(self, n: int) -> dict[str, bytes]:
+        return self.plans.get(n, {})
 
     def log_file(self, n: int) -> str:
         return f"logs/{n}"

@@ -12,6 +12,7 @@ from tests.fakes.human import FakeHuman
 from tests.fakes.learnings_file import FakeLearningsFile
 from tests.fakes.mail import FakeMail
 from tests.fakes.meter import FakeMeter
+from tests.fakes.plan_files import FakePlanFiles
 from tests.fakes.plans import ORIGIN, PLAN
 from tests.fakes.protected_files import FakeProtectedFiles
 from tests.fakes.record import FakeRecord
@@ -47,6 +48,7 @@ class FakeLoop:
     template: str = ""
     learnings: FakeLearningsFile | None = None
     archive: Callable[[], str] | None = None
+    plan_files: FakePlanFiles | None = None
 
     def __post_init__(self) -> None:
         self.agent = FakeAgent(*self.replies)
@@ -71,6 +73,7 @@ class FakeLoop:
             template=self.template,
             learnings=self.learnings,
             archive=self.archive,
+            plan_files=self.plan_files,
         )
         return RunDriver(ports, run or begin(Started(self.plan), self.clock.now()), ORIGIN)
 

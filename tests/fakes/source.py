@@ -5,6 +5,7 @@ import re
 from msgspec.structs import replace
 
 from untildone.domain.errors import StoriesError, StoryLost
+from untildone.domain.stories.same_story import same_story
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
 
 HEADING = re.compile(r"## (\d+)\. (.*)")
@@ -46,7 +47,8 @@ class FakeSource:
 
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
         book = self.load()
-        if book.find(story.key) is None:
+        current = same_story(story, before, book)
+        if current is None:
             raise StoryLost(f"{PATH}: the story is not there any more: {story.id}")
         left = {task.id for now in book.stories for task in now.tasks}
         others = [other for other in before.stories if other.key != story.key]
@@ -56,7 +58,7 @@ class FakeSource:
         for now in book.stories:
             earlier = before.find(now.key)
             for task in now.tasks:
-                if now.key == story.key:
+                if now.key == current.key:
                     self._set(task, "x")
                 elif earlier and task.done == (task.id in _open(earlier)):
                     self._set(task, " " if task.done else "x")

@@ -1,8 +1,12 @@
 """Checks whose results are listed."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from untildone.domain.checks.checks import Checked
+
+if TYPE_CHECKING:
+    from untildone.domain.checks.counted_tests import Counts
 
 
 class FakeVerifier:
@@ -14,6 +18,7 @@ class FakeVerifier:
         self._results = results or {}
         self._during = during
         self.interrupted = False
+        self.tests: list[Counts | None] = []  # that each run counts
         self.folders: list[str] = []
         self.calls: list[tuple[str, float]] = []
 
@@ -24,4 +29,5 @@ class FakeVerifier:
         listed = self._results.get(command)
         reason = listed.pop(0) if listed else ""
         how = "exit code 1" if reason else ""
-        return Checked(reason, how, reason, interrupted=self.interrupted)
+        tests = self.tests.pop(0) if self.tests else None
+        return Checked(reason, how, reason, interrupted=self.interrupted, tests=tests)

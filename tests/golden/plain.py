@@ -39,12 +39,26 @@ def fields_of(value: object) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def text(value: object) -> str:
-    """The dump of a value as a file, a line per field; the order of fields does not matter."""
+def text(value: object, like: str = "") -> str:
+    """The dump of a value as a file, a line per field; the order of fields does not matter.
+
+    With the file of an earlier release, the fields that came after it are left out.
+    """
     data = dump(value)
+    assert isinstance(data, dict)
+    if like:
+        data = _pruned(data, json.loads(like))
     assert isinstance(data, dict)
     rows = (f"{json.dumps(name)}: {_line(data[name])}" for name in sorted(data))
     return "{\n" + ",\n".join(rows) + "\n}\n"
+
+
+def _pruned(now: object, then: object) -> object:
+    if isinstance(now, dict) and isinstance(then, dict):
+        return {name: _pruned(now[name], then[name]) for name in now if name in then}
+    if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        return [_pruned(one, other) for one, other in zip(now, then, strict=True)]
+    return now
 
 
 def _line(data: object) -> str:

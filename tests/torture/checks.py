@@ -74,7 +74,7 @@ def stored(scene: Scene) -> set[str]:
     stashes = scene.git("rev-list", "-g", "refs/stash").split() if has_stash else []
     listed = scene.git("rev-list", "--objects", "--no-object-names", "--all", *stashes)
     found = {*listed.split(), *_staged(scene)}
-    for path in (*_files(scene.repo), *_elsewhere(scene)):
+    for path in (*files_of(scene.repo), *_elsewhere(scene)):
         if path.is_file() and not path.is_symlink():
             found.add(blob_id(path.read_bytes()))
     return found
@@ -95,16 +95,16 @@ def _elsewhere(scene: Scene) -> Iterable[Path]:
     rows = scene.git("worktree", "list", "--porcelain").splitlines()
     for row in rows[1:]:
         if row.startswith("worktree ") and Path(row[9:]).is_dir():
-            yield from _files(Path(row[9:]))
+            yield from files_of(Path(row[9:]))
 
 
-def _files(top: Path) -> Iterable[Path]:
+def files_of(top: Path) -> Iterable[Path]:
     for path in top.iterdir():
         if path.name != ".git":
             yield from path.rglob("*") if path.is_dir() and not path.is_symlink() else (path,)
 
 
-def losses(scene: Scene) -> list[Fact]:
+def losses(scene: Scene, *, users_only: bool = False) -> list[Fact]:
     """Bytes of the user's and of every ended agent call that are nowhere."""
     have = stored(scene)
     for name, path in {"env": ".env", "cache": "build/cache.bin"}.items():
@@ -115,7 +115,7 @@ def losses(scene: Scene) -> list[Fact]:
         for text in USERS_BYTES
         if blob_id(text.encode()) not in have
     ]
-    for call in scene.calls():
+    for call in () if users_only else scene.calls():
         gone = call.left - have
         wrong += [Fact(LOST, f"a file of call {call.n}: {blob}") for blob in sorted(gone)]
         if call.head and call.promise is not None and call.head not in have:
@@ -176,7 +176,7 @@ def after_cleanup(scene: Scene, start: Start, own_names: Iterable[str] = ()) -> 
 
 def leftovers(scene: Scene) -> list[Fact]:
     """Drafts and other files of ours in the user's tree."""
-    names = (str(path.relative_to(scene.repo)) for path in _files(scene.repo) if path.is_file())
+    names = (str(path.relative_to(scene.repo)) for path in files_of(scene.repo) if path.is_file())
     ours = [n for n in names if "untildone" in n or (n.startswith(".claude") and n != OWN_FILE)]
     worktrees = scene.git("worktree", "list", "--porcelain").count("worktree ")
     wrong = [Fact(LEFT_OVER, name) for name in ours]

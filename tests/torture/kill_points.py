@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests.torture import checks
 from tests.torture.checks import UNRECOVERED, Fact, Start
+from tests.torture.commands import COMMANDS, Stand, recovered
 from tests.torture.scene import KILLED, USERS_FILES, Fault, Scene
 
 VARIANTS = ("branch", "stash", "worktree")
@@ -65,10 +66,11 @@ class Point:
     kind: str
     what: str
     recovery: str
+    command: str = "run"
 
     def __str__(self) -> str:
         hit = f"{self.fault.mode} {self.kind} {self.what} (number {self.fault.at})"
-        return f"{self.variant}: {hit}, then {self.recovery}"
+        return f"{self.variant}, {self.command}: {hit}, then {self.recovery}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +106,28 @@ def effects(template: Scene, variant: str, root: Path) -> list[tuple[str, str]]:
     wrong = final_state(scene, start) if code == 0 else [Fact(UNRECOVERED, f"exit {code}")]
     if wrong:
         raise SystemExit(f"{variant}, undisturbed: {wrong}\n{scene.said.read_text()}")
+    return _logged(log)
+
+
+def _logged(log: Path) -> list[tuple[str, str]]:
     rows = (row.split("\t") for row in log.read_text().splitlines())
     return [(kind, Path(what).name) for kind, what in rows]
 
 
 def points(
-    variant: str, found: list[tuple[str, str]], *, all_ways: bool = False
+    variant: str, found: list[tuple[str, str]], command: str = "run", *, all_ways: bool = False
 ) -> Iterator[Point]:
     """Every effect in every mode; the ways to recover take turns, unless all are wanted."""
+    ways = COMMANDS[command].recoveries if command in COMMANDS else RECOVERIES
     hits = [(1, "before", 0.0, *found[0])] if found else []
     for at, (kind, what) in enumerate(found, 1):
         asks = kind == "git" and what in QUESTIONS
         for mode, delay in MODES["question" if asks else kind]:
             hits.append((at, mode, delay, kind, what))
     for turn, (at, mode, delay, kind, what) in enumerate(hits):
-        turns = RECOVERIES if all_ways else (RECOVERIES[turn % len(RECOVERIES)],)
+        turns = ways if all_ways else (ways[turn % len(ways)],)
         for recovery in turns:
-            yield Point(variant, Fault(at, mode, delay), kind, what, recovery)
+            yield Point(variant, Fault(at, mode, delay), kind, what, recovery, command)
 
 
 def hit(template: Path, point: Point) -> Outcome:
@@ -200,6 +207,51 @@ def final_state(scene: Scene, start: Start) -> list[Fact]:
     if "- [ ]" in (scene.repo / "tasks.md").read_text():
         wrong.append(Fact(UNRECOVERED, "a box is not ticked"))
     return wrong
+
+
+def torture_command(
+    variant: str, name: str, every: int, *, part: int = 0, of: int = 1, all_ways: bool = False
+) -> list[Outcome]:
+    """Kill a command that comes after a run, at all its points or at every n-th.
+
+    Always in one place, which paths in journals and of linked worktrees name.
+    """
+    command, outcomes = COMMANDS[name], list[Outcome]()
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        root, saved, log = Path(folder) / "s", Path(folder) / "saved", Path(folder) / "effects"
+        scene = made(root)
+        start = Stand.of(scene)
+        command.before(scene, variant)
+        before = Stand.of(scene)
+        root.rename(saved)
+        scene = Scene(saved).copied(root)
+        code = scene.command(*command.args, log=log)
+        assert code == 0, scene.said.read_text()
+        stands = start, before, Stand.of(scene)
+        chosen = list(points(variant, _logged(log), name, all_ways=all_ways))[::every]
+        for point in chosen[part::of]:
+            shutil.rmtree(root)
+            scene = Scene(saved).copied(root)
+            code = scene.command(*command.args, fault=point.fault)
+            try:
+                hit = code == KILLED
+                wrong = _checked_command(scene, point, stands) if hit else _not_hit(code)
+            except AssertionError as error:
+                wrong = [Fact(checks.UNUSABLE, str(error))]
+            said = scene.said.read_text() if wrong else ""
+            outcomes.append(Outcome(point, code == KILLED, wrong, said))
+    return outcomes
+
+
+def _checked_command(scene: Scene, point: Point, stands: tuple[Stand, ...]) -> list[Fact]:
+    command = COMMANDS[point.command]
+    wrong = checks.losses(scene, users_only=command.removes)
+    status = scene.command("status", "--json")
+    wrong += [Fact(UNRECOVERED, f"status exits {status}")] if status else []
+    wrong += recovered(scene, command, point.recovery, stands)
+    checks.expire_and_collect(scene)
+    wrong += checks.losses(scene, users_only=command.removes)
+    return wrong + checks.usable(scene) + checks.state_is_valid(scene)
 
 
 def torture(

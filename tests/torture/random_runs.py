@@ -2,8 +2,8 @@
 
 `make torture` runs 1,000 cases with a new seed, which it prints; `make check` plays the same 15
 always, `make test-full` the same 50. An agent edits, deletes and renames, plays tricks with git and
-promises what it likes; the loop, or a git command of the loop's, is killed somewhere. Then a new
-process ends the run.
+promises what it likes; a person has settings and works beside it; the loop, or a git command of
+the loop's, is killed somewhere. Then a new process ends the run.
 """
 
 import argparse
@@ -40,6 +40,17 @@ EDITS = (
     'mkdir -p build && echo "$n" > "build/$n.o"',
     'echo "work*" >> .gitignore',
     ": > .gitignore",
+    'echo "other case $n" > Tracked.txt',
+    "chmod 600 tracked.txt",
+    "rm -f other.txt && mkfifo other.txt",
+)
+# What a person does in another terminal while an agent works.
+BESIDE = (
+    'printf "\\n## 9. Story 9\\n\\n- [ ] 9.1 do 9\\n" >> tasks.md',
+    "git gc -q",
+    "git prune --expire=now",
+    "git repack -qad",
+    "git pack-refs --all",
 )
 GIT_GAMES = (
     'git add -A && git commit -qm "agent $n"',
@@ -68,6 +79,23 @@ GIT_GAMES = (
     "git tag -f v1",
     "git gc -q --prune=now",
 )
+# Git settings that people have, each a file of them; `lossy` is a filter that loses bytes.
+SETTINGS = (
+    "[core]\nignoreCase = true\n",
+    "[core]\nfileMode = false\n",
+    "[core]\nsymlinks = false\n",
+    "[core]\ntrustctime = false\ncheckStat = minimal\n",
+    "[core]\npreferSymlinkRefs = true\n",
+    "[core]\nautocrlf = true\n",
+    "[core]\nautocrlf = input\nsafecrlf = true\n",
+    "[core]\nsplitIndex = true\nuntrackedCache = true\n",
+    "[core]\nprecomposeUnicode = true\nquotePath = false\n",
+    "[core]\nsharedRepository = group\n",
+    "[index]\nversion = 4\nskipHash = true\n",
+    "[diff]\nnoprefix = true\nrenames = copies\nignoreSubmodules = all\n",
+    "[status]\nshowUntrackedFiles = no\nrelativePaths = false\n",
+    '[filter "lossy"]\nclean = sed s/e//g\n[core]\nattributesFile = ~/attributes\n',
+)
 PROMISES = ("COMPLETE", "COMPLETE", "FAILED: no luck", "", "crash")
 # The effects of a run of three stories, with some room.
 LAST_EFFECT = 190
@@ -81,13 +109,14 @@ class Case:
     retries: int
     calls: tuple[str, ...]
     faults: tuple[Fault, ...]
+    settings: tuple[str, ...] = ()
 
 
 def _call(lines: list[str], promise: str) -> str:
     return "".join(f"{line}\n" for line in lines) + f'promise="{promise}"\n'
 
 
-LINES = st.lists(st.one_of(st.sampled_from(EDITS), st.sampled_from(GIT_GAMES)), max_size=5)
+LINES = st.lists(st.one_of(*map(st.sampled_from, (EDITS, GIT_GAMES, BESIDE))), max_size=5)
 FAULTS = st.builds(
     Fault,
     st.integers(1, LAST_EFFECT),
@@ -100,6 +129,7 @@ CASES = st.builds(
     st.integers(0, 1),
     st.lists(st.builds(_call, LINES, st.sampled_from(PROMISES)), max_size=4).map(tuple),
     st.lists(FAULTS, max_size=2).map(tuple),
+    st.lists(st.sampled_from(SETTINGS), max_size=2, unique=True).map(tuple),
 )
 
 
@@ -108,6 +138,7 @@ def played(case: Case, variant: str = "branch") -> tuple[list[Fact], str]:
     folder = tempfile.mkdtemp(prefix="torture-")
     try:
         scene = Scene.made(Path(folder) / "s", case.stories)
+        scene.configure(case.settings)
         scene.plan({str(n): lines for n, lines in enumerate(case.calls, 1)})
         scene.plan({"default": EDITS[0]})
         try:
@@ -152,7 +183,10 @@ def _wrong(scene: Scene, case: Case, variant: str) -> list[Fact]:
 
 
 def _claims(scene: Scene, code: int) -> list[Fact]:
-    """A run that says it is done has a COMPLETE as the last word on every story."""
+    """A run that is done leaves no box open, and COMPLETE was the last word on every story."""
+    tasks = scene.repo / "tasks.md"
+    if code == 0 and tasks.exists() and "- [ ]" in tasks.read_text():
+        return [Fact(UNRECOVERED, f"done, but tasks.md has an open box: {tasks.read_text()}")]
     last = {call.story: call.promise for call in scene.calls()}
     if code == 0 and set(last.values()) - {"COMPLETE"}:
         return [Fact(UNRECOVERED, f"done, but the agent's last words are: {last}")]

@@ -155,6 +155,12 @@ class Scene:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
+    def configure(self, settings: Sequence[str]) -> None:
+        """Settings of the user's git, in its own file."""
+        (self.root / "home" / "attributes").write_text("*.txt filter=lossy\n")
+        with (self.root / "home" / ".gitconfig").open("a") as file:
+            file.writelines(settings)
+
     def plan(self, calls: Mapping[str, str]) -> None:
         """What the agent does in its n-th call, or by default."""
         for n, lines in calls.items():

@@ -104,6 +104,14 @@ class Agent:
             self.voice.say(f"{n}: {line}")  # much, not the same: that would be another bad habit
         self.do_honest()
 
+    def do_linger(self):
+        """As a program does that has told its result and forgets to end."""
+        self.work()
+        self.claim()
+        self.finished()
+        self.voice.result()
+        self.sit()
+
     def do_exit_1(self):
         self.stub(self.story)
         self.claim()
@@ -132,10 +140,37 @@ class Agent:
             self.work()
         victim = victim or self.story
         self.stub(victim)
-        test = f"tests/test_{victim['module']}__{victim['name']}.py"
-        if os.path.exists(test):
-            os.unlink(test)
+        if os.path.exists(self.test(victim)):
+            os.unlink(self.test(victim))
         self.claim()
+        self.voice.end()
+
+    def do_skip_test(self):
+        self.stub(self.story)
+        path = self.test(self.story)
+        text = read(path)
+        if "unittest.skip" not in text:
+            write(path, text.replace("    def test", '    @unittest.skip("flaky")\n    def test'))
+        self.claim()
+        self.voice.end()
+
+    def do_test_settings(self):
+        self.stub(self.story)
+        write("tests/__main__.py", "print('Ran 99 tests in 0.001s\\n\\nOK')\n")
+        self.claim()
+        self.voice.end()
+
+    def do_next_check(self):
+        """The own work is done; what will be asked of the next story is nothing any more."""
+        self.work()
+        at = self.plan.index(self.story)
+        for story in self.plan[at + 1 : at + 2]:
+            check = f"python3 -m tests {story['module']}.{story['name']}"
+            for path in git("ls-files", "*.md", "*.json").splitlines():
+                if check in read(path):
+                    write(path, read(path).replace(check, "true"))
+        self.claim()
+        self.finished()
         self.voice.end()
 
     def do_wrong_branch(self):
@@ -160,11 +195,7 @@ class Agent:
         self.voice.say("I will write the function now.")
         self.half()
         self.child(own_session=True)
-        time.sleep(SAT_OUT)
-        book = Book(self.root)
-        book.add(sat_out=self.story["key"])
-        book.close()
-        os._exit(143)
+        self.sit()
 
     def do_rate_limit(self):
         clock = time.strftime("%I:%M%p", time.gmtime(self.until)).lstrip("0").lower()
@@ -231,6 +262,18 @@ class Agent:
         """Write a function that does nothing."""
         self.hands.put(story, STUB.format(name=story["name"]))
         self.voice.tool(f"kit/{story['module']}.py")
+
+    def test(self, story):
+        """The test file of a story."""
+        return f"tests/test_{story['module']}__{story['name']}.py"
+
+    def sit(self):
+        """Do nothing until somebody ends this call, or a person comes by."""
+        time.sleep(SAT_OUT)
+        book = Book(self.root)
+        book.add(sat_out=self.story["key"])
+        book.close()
+        os._exit(143)
 
     def earlier(self):
         """The last story before this one whose function stands in the tree."""

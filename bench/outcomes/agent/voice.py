@@ -66,6 +66,10 @@ class Voice:
             self.emit({"type": "user", "message": {"role": "user", "content": [block]}})
 
     def end(self, code=0, **more):
+        self.result(**more)
+        os._exit(code)
+
+    def result(self, **more):
         result = {
             "type": "result",
             "subtype": "success",
@@ -82,4 +86,3 @@ class Voice:
         if self.format in ("stream-json", "json"):
             self.emit(result)
         sys.stdout.flush()
-        os._exit(code)

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from untildone.adapters.records.inbox import POLL_S, Inbox
 from untildone.domain.costs.budget import EXAMPLES, parsed
+from untildone.domain.plain_text import plain
 from untildone.domain.run.fact import (
     BudgetSet,
     GivenUp,
@@ -135,7 +136,7 @@ def _budget(name: str, line: str) -> BudgetSet | StopRequested:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text)
+    sys.stderr.write(plain(text))
     sys.stderr.flush()
 
 

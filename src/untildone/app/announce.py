@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from untildone.app.wording import STATE_OF, already_fails, next_command, unmeasured_budgets
+from untildone.app.wording import (
+    STATE_OF,
+    already_fails,
+    next_command,
+    unfinished_hint,
+    unmeasured_budgets,
+)
 from untildone.domain.agents.agent import Kind, Waiting
 from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
 from untildone.domain.reporting.event import Event, error, warning
@@ -304,6 +310,8 @@ def _ending(run: Run) -> Iterator[Event]:
         yield _stalled(run)
     if run.reason is Reason.PARKED:
         yield from _still_parked(run)
+    if run.reason is Reason.UNFINISHED:
+        yield error(run.error, run.error, unfinished_hint(run.plan.change_id, "resume"))
     yield Event("complete", {"reason": run.reason, "options": ["cleanup", "keep"]})
 
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from untildone.domain.agents.agent import Intent
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.agents.prompt import NO_NOTES, Brief
-from untildone.domain.checks.checks import in_force, own_checks
+from untildone.domain.checks.checks import in_force
+from untildone.domain.checks.terms import as_written, own_checks
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Done, Run, label
 from untildone.domain.run.step import RunAttempt
@@ -41,7 +42,7 @@ def brief_of(
         story=story,
         task=plan.task,
         context=source.context(story) if source and story else StoryContext(),
-        checks=in_force(plan.verify, own_checks(story, plan.story_verify)),
+        checks=in_force(plan.verify, own_checks(story, plan.terms, plan.story_verify)),
         protected=plan.protected,
         clean_room=plan.clean_room,
         reason=step.reason,
@@ -72,22 +73,23 @@ def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: dateti
     )
 
 
-def stories_now(run: Run, source: StorySource | None) -> f.StoriesLoaded:
+def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
     """The stories as they are now, and whether they are all done."""
-    book = source.load() if source else StoryBook("", "", "", ())
+    book = book or StoryBook("", "", "", ())
     if run.plan.plain:  # only the boxes count; without any it is not done
         done = run.plan.done is Done.TASKS and 0 < book.total == book.complete
         return f.StoriesLoaded(book.total, book.complete, done, book=book)
-    book = ordered(checked(book), run.order)
+    book = ordered(as_written(checked(book), run.plan.terms), run.order)
     count = len(book.stories)
     open_stories = book.open_stories(run.finished)
     finished = count - len(open_stories)
-    done = finished == count and run.plan.done is not Done.MANUAL
+    over = finished == count and run.plan.done is not Done.MANUAL
+    unfinished = book.unfinished if over else ""
     aside = Aside.of(open_stories, run.parked, run.answered)
     held = bool(open_stories) and book.next_story(run.finished, aside.keys) is None
     return f.StoriesLoaded(
-        *(book.total, book.complete, done, book, count, finished),
-        *(aside.marked, aside.settled, held),
+        *(book.total, book.complete, over and not unfinished, book, count, finished),
+        *(aside.marked, aside.settled, held, unfinished),
     )
 
 

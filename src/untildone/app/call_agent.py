@@ -5,29 +5,36 @@ from collections.abc import Callable
 
 from untildone.app.brief import Place, brief_of, intent_of
 from untildone.app.run_driver import RunDriver
-from untildone.domain.agents.agent import AgentReport, Intent, Notice
+from untildone.app.story_terms import changed_for_others
+from untildone.domain.agents.agent import AgentReport, Ending, Intent, Notice
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.agents.prompt import render
 from untildone.domain.checks.check_files import named_files
-from untildone.domain.checks.checks import own_checks as checks_of
+from untildone.domain.checks.terms import own_checks as checks_of
 from untildone.domain.errors import StoriesError
 from untildone.domain.reporting.event import noticed, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.judging import Verdict, judge
 from untildone.domain.run.run import Lane, Outcome, Run, StopHow
+from untildone.domain.stories.same_story import same_story
 from untildone.domain.stories.story import Story, open_tasks
 
+UNANSWERED = (Outcome.AGENT_ERROR, Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 NOTICE_BUDGET = 512 * 1024
 EVENT_SIZE = 100
+LINGERED = (
+    "The agent printed its last event and did not exit; it was ended, and what it said counts"
+)
 
 
 def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
     """Call the agent once and judge the call; the start is on disk before the process exists."""
+    driver.keep_edits(step.lane)
     ports, lane = driver.ports, driver.run.lanes[step.lane]
     name = step.story.id if step.story else f"iteration-{step.n}"
     ports.checkpoint.ensure_at(lane.checkpoint, name)
-    own_checks = checks_of(step.story, driver.run.plan.story_verify)
+    own_checks = checks_of(step.story, driver.run.plan.terms, driver.run.plan.story_verify)
     _note_protected_files(driver, lane.checkpoint, own_checks)
     _note_open_tasks(driver)
     ports.meter.start()
@@ -39,6 +46,8 @@ def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
     report = ports.agent.run(intent, driver.run.plan.limits, log_file, _notifier(driver))
     if ports.learnings:
         ports.learnings.keep()
+    if report.ending is Ending.LINGERED:
+        driver.tell(warning(LINGERED))
     for denied in report.reading.denied:
         driver.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
     commits = ports.checkpoint.commits(lane.checkpoint)
@@ -125,6 +134,8 @@ def measure(driver: RunDriver, lane: int) -> f.UsageMeasured:
         return f.UsageMeasured(lane, iteration.usage)  # no time for another program
     session_id = iteration.session.id if iteration.session else ""
     usage, warnings = driver.ports.meter.measure(iteration.usage, session_id)
+    if usage and usage.estimated and not iteration.spoke and iteration.outcome in UNANSWERED:
+        usage = None  # what its records grew by is its own: no model has said a word
     return f.UsageMeasured(lane, usage, tuple(warnings))
 
 
@@ -136,8 +147,9 @@ def _lost(driver: RunDriver, story: Story, checkpoint: str) -> str:
     # An unreadable file is found by the next look at the stories, which says so.
     with contextlib.suppress(StoriesError):
         book = driver.ports.source.load()
-        if book.find(story.key) is None:
+        if same_story(story, driver.run.book or book, book) is None:
             return f"Story {story.id} is not found by number and text any more: {book.path}"
+        return changed_for_others(driver, book, story.key)
     return ""
 
 

@@ -4,7 +4,9 @@ import contextlib
 
 from msgspec.structs import replace
 
+from untildone.app.keep_plan_edits import keep_plan_edits, plan_as_written
 from untildone.app.run_driver import RunDriver
+from untildone.app.story_terms import changed_for_others
 from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
 from untildone.domain.stories.story import StoryBook, StoryKey, as_before
@@ -38,7 +40,10 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
 
 
 def _settled(driver: RunDriver, source: StorySource, key: StoryKey) -> tuple[str, ...]:
-    book = _before(driver, source) or source.load()
+    now = source.load()
+    if changed := changed_for_others(driver, now, key):  # by what the checks ran
+        raise StoryLost(changed)
+    book = _before(driver) or now
     story = book.find(key)
     return source.settle(story, book) if story else ()
 
@@ -64,8 +69,10 @@ def revert(driver: RunDriver, lane_id: int) -> f.Reverted:
     it = driver.iteration(lane_id)
     story = f"{it.story_id}-limit" if it.limit else it.story_id
     attempt = it.n if it.limit else it.attempt
+    written = plan_as_written(driver, it)
     reverted = driver.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
-    said = _taken_back(driver, it.story_id)
+    kept = keep_plan_edits(driver, it, written, reverted.saved_ref, _before(driver))
+    said = (*kept, *_taken_back(driver, it.story_id))
     return replace(reverted, remarks=(*reverted.remarks, *said)) if said else reverted
 
 
@@ -73,15 +80,15 @@ def _taken_back(driver: RunDriver, story_id: str) -> tuple[str, ...]:
     source = driver.ports.source if story_id else None
     # An unreadable file is found by the next look at the stories, which says so.
     with contextlib.suppress(StoriesError):
-        before = _before(driver, source) if source else None
+        before = _before(driver) if source else None
         return source.take_back(before) if source and before else ()
     return ()
 
 
-def _before(driver: RunDriver, source: StorySource) -> StoryBook | None:
+def _before(driver: RunDriver) -> StoryBook | None:
     """The stories before the attempt; after a crash as far as they are known."""
-    run = driver.run
-    if run.book:
+    run, source = driver.run, driver.ports.source
+    if run.book or not source:
         return run.book
     known = driver.ports.folder.kept_open()
     return as_before(source.load(), known, run.finished) if known else None

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from untildone.app import story_terms
 from untildone.app.brief import stories_now
 from untildone.app.call_agent import measure, run_attempt
 from untildone.app.keep_or_revert import archive, revert, save
@@ -59,7 +60,7 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
             opened = ports.checkpoint.open(driver.origin, stamp)
             return replace(opened, remarks=(*driver.remarks, *opened.remarks))
         case s.LoadStories():
-            return stories_now(driver.run, ports.source)
+            return _look_at_stories(driver)
         case s.TryChecks():
             return try_checks(driver, step)
         case s.RunAttempt():
@@ -91,6 +92,15 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
             return f.Closed(choice, ports.checkpoint.close(choice, driver.run.origin))
         case _:
             assert_never(step)
+
+
+def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded:
+    source, plain = driver.ports.source, driver.run.plan.plain
+    book = source.load() if source else None
+    fact = stories_now(driver.run, book)
+    if book and not plain:
+        story_terms.look(driver, book)
+    return fact
 
 
 def _decided(driver: RunDriver, key: StoryKey) -> f.UserRequest | None:

@@ -62,7 +62,7 @@ def _expected(run: Run, step: s.Step, origin: Origin, source: StorySource | None
         case s.Open():
             return f.Opened(origin, origin.commit, "")
         case s.LoadStories():
-            return stories_now(run, source)
+            return stories_now(run, source.load() if source else None)
         case s.TryChecks():
             return f.ChecksTried()
         case s.MeasureUsage(lane):

@@ -1,11 +1,12 @@
 """A run in the making: its ports to the world, and the one way to record what happens."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from untildone.app.announce import announce
-from untildone.domain.reporting.event import Event
+from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Iteration, Origin, Run
@@ -19,11 +20,20 @@ from untildone.ports import (
     LearningsFile,
     Mail,
     Meter,
+    PlanFiles,
     ProtectedFiles,
     Record,
     StorySource,
     Verifier,
 )
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from untildone.domain.stories.story import StoryBook
+
+# Between two calls the loop itself takes a fraction of this; a wait for a limit takes hours.
+TIME_TO_EDIT_S = 1.0
 
 
 class Ports(Struct, frozen=True):
@@ -45,6 +55,7 @@ class Ports(Struct, frozen=True):
     template: str = ""
     learnings: LearningsFile | None = None
     archive: Callable[[], str] | None = None
+    plan_files: PlanFiles | None = None
 
 
 class RunDriver:
@@ -58,16 +69,28 @@ class RunDriver:
         self.origin = origin
         self.remarks = remarks
         self.has_called = False  # an agent, in this process
+        self.told: set[str] = set()  # what need not be said twice
+        self.stories: StoryBook | None = None  # as their source has them, by the last look
+        self.edited = False  # the workspace, by us or by hand, since it was last at its checkpoint
+        self._settled: datetime | None = None
 
     def record(self, fact: f.Fact) -> None:
         """Fold a fact into the run and write it down before anything else happens."""
         at = self.ports.clock.now()
         before, self.run = self.run, apply(self.run, fact, at)
+        if isinstance(fact, f.Opened | f.Saved | f.Reverted | f.Adopted):
+            self._settled = at
         self.ports.record.fact(fact, announce(before, fact, self.run), self.run, at)
 
     def tell(self, event: Event) -> None:
         """An event that changes nothing."""
         self.ports.record.notice(event, self.ports.clock.now())
+
+    def warn_once(self, text: str) -> None:
+        """A warning, unless this process has said it already."""
+        if text not in self.told:
+            self.told.add(text)
+            self.tell(warning(text))
 
     def hear(self) -> None:
         """Fold in what people and signals want; it is on disk before their messages go."""
@@ -78,6 +101,21 @@ class RunDriver:
     def adopt(self) -> tuple[str, tuple[str, ...]]:
         """Back to the workspace of an earlier process, with what was edited there by hand."""
         return self.ports.checkpoint.adopt(self.run.lanes[0].checkpoint)
+
+    def keep_edits(self, lane: int) -> None:
+        """Make what was edited while no agent ran a checkpoint of its own, before the next starts.
+
+        Looked for only if there was time to edit anything: it costs more than a story's own steps.
+        """
+        now = self.ports.clock.now()
+        idle = self._settled is not None and (now - self._settled).total_seconds() > TIME_TO_EDIT_S
+        if self.run.plan.plain or not (idle or self.edited):
+            return
+        was = self.run.lanes[lane].checkpoint
+        checkpoint, remarks = self.ports.checkpoint.keep_edits(was)
+        self.edited = False
+        if checkpoint != was or remarks:
+            self.record(f.Adopted(lane, checkpoint, remarks))
 
     def iteration(self, lane: int) -> Iteration:
         """The open iteration of this lane."""

@@ -3,18 +3,21 @@
 import contextlib
 from collections.abc import Iterable, Iterator
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from untildone.app.run_driver import RunDriver
 from untildone.app.wording import let_through
-from untildone.domain.checks import baseline
-from untildone.domain.checks.checks import Check, Checked, Failing, Level, in_force, may_be_empty
+from untildone.domain.checks import baseline, terms
+from untildone.domain.checks.checks import Check, Checked, Failing, Level, in_force
+from untildone.domain.checks.counted_tests import Counted, files_of_tests, shrunk
 from untildone.domain.checks.protection import complaint
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import required_at_start
 from untildone.domain.run.run import Iteration
+from untildone.domain.stories.story import Story
 
 AT_START = "checks-at-start"
 OWN_PROOF = (
@@ -35,6 +38,7 @@ def try_checks(driver: RunDriver, step: s.TryChecks) -> f.ChecksTried | None:
     checks = required_at_start(driver.run)
     driver.tell(Event("checks_tried", {"commands": [c.command for c in checks]}))
     found: list[Failing] = []
+    counted: list[Counted] = []
     cut_short = False
     with _place(driver, checkpoint) as folder:
         for check in checks:
@@ -44,8 +48,9 @@ def try_checks(driver: RunDriver, step: s.TryChecks) -> f.ChecksTried | None:
                 break
             if checked.reason:
                 found.append(baseline.failing(check, checked))
+            counted += _counted(check, checked)
     remarks = _tidied(driver, step.lane, checkpoint)
-    return None if cut_short else f.ChecksTried(tuple(found), remarks)
+    return None if cut_short else f.ChecksTried(tuple(found), remarks, tuple(counted))
 
 
 def verify(driver: RunDriver, lane: int) -> f.Verified:
@@ -62,6 +67,7 @@ def verify(driver: RunDriver, lane: int) -> f.Verified:
 
 def _run_all(driver: RunDriver, lane: int, checks: Iterable[Check], folder: str) -> f.Verified:
     still: list[Failing] = []
+    counted: list[Counted] = []
     for check in checks:
         driver.tell(Event("verify_started", _named(check)))
         checked = _checked(driver, check, folder)
@@ -70,10 +76,46 @@ def _run_all(driver: RunDriver, lane: int, checks: Iterable[Check], folder: str)
             now = baseline.failing(check, checked)
             checked, old = _against_start(driver, now, checked)
             still += [replace(now, names=old if now.names else ())] if old else []
+        if not checked.reason and check.level is Level.REQUIRED:
+            checked = replace(checked, reason=_fewer_tests(driver, lane, check, checked))
+        counted += _counted(check, checked)
         _tell_end(driver, check, checked, old)
         if checked.reason and check.level is Level.REQUIRED:
             return f.Verified(lane, passed=False, reason=checked.reason)
-    return f.Verified(lane, passed=True, still_failing=tuple(still))
+    return f.Verified(lane, passed=True, still_failing=tuple(still), counted=tuple(counted))
+
+
+def _counted(check: Check, checked: Checked) -> Iterator[Counted]:
+    if checked.tests and check.level is Level.REQUIRED:
+        yield Counted(check.command, checked.tests)
+
+
+def _fewer_tests(driver: RunDriver, lane: int, check: Check, checked: Checked) -> str:
+    """Why a check that passed proves less than before, and which files did that."""
+    less = shrunk(check.command, checked.tests, driver.run.counted)
+    if not less or _terms(driver, lane).tests_may_shrink:
+        return ""
+    changed = driver.ports.checkpoint.pending(driver.run.lanes[lane].checkpoint).paths
+    files = baseline.listed(files_of_tests(changed)) or "none"
+    return (
+        f"The check `{check.command}` passed, but with fewer tests: {less}.\n"
+        f"Files that were changed: {files}\n"
+        "Tests that were there must stay and run. Only a story whose text says "
+        "`Tests: may shrink` may take some away."
+    )
+
+
+def _terms(driver: RunDriver, lane: int) -> terms.Terms:
+    story = _story(driver, lane)
+    return terms.in_force(story, driver.run.plan.terms) if story else terms.Terms("", "")
+
+
+def _story(driver: RunDriver, lane: int) -> Story | None:
+    source = driver.ports.source
+    if driver.run.plan.plain or not source:
+        return None
+    book = driver.run.book or source.load()
+    return book.find(driver.iteration(lane).story_key)
 
 
 @contextlib.contextmanager
@@ -108,12 +150,17 @@ def _no_evidence(driver: RunDriver, lane: int) -> str:
     plan, source = driver.run.plan, driver.ports.source
     if not plan.evidence or plan.plain or not source:
         return ""
-    book = driver.run.book or source.load()
-    story = book.find(driver.iteration(lane).story_key)
-    if story and may_be_empty(story, plan.allow_empty_story):
+    if _may_be_empty(driver, lane):
         return ""
+    book = driver.run.book or source.load()
     changed = driver.ports.checkpoint.pending(driver.run.lanes[lane].checkpoint).paths
     return "" if set(changed) - book.files else NOTHING_DONE
+
+
+def _may_be_empty(driver: RunDriver, lane: int) -> bool:
+    asked = {"*", driver.iteration(lane).story_id}
+    allowed = not asked.isdisjoint(driver.run.plan.allow_empty_story)
+    return allowed or _terms(driver, lane).may_be_empty
 
 
 def _checked(driver: RunDriver, check: Check, folder: str) -> Checked:
@@ -128,13 +175,14 @@ def _against_start(
     compared = baseline.compare(now, driver.run.known_failures or ())
     if not compared.new:
         driver.tell(warning(let_through(now, compared.old)))
-        return Checked(), compared.old
+        return Checked(tests=checked.tests), compared.old
     reason = f"Newly broken: {baseline.listed(compared.new)}\n{checked.reason}"
     return replace(checked, reason=reason), ()
 
 
 def _tell_end(driver: RunDriver, check: Check, checked: Checked, old: tuple[str, ...]) -> None:
     data = _named(check) | {"passed": not checked.reason, "reason": checked.reason}
+    data |= {"tests": to_builtins(checked.tests)} if checked.tests else {}
     driver.tell(Event("verify_ended", data | ({"let_through": old} if old else {})))
     if checked.reason and check.level is Level.WARN:
         text = f"A check that blocks nothing failed ({checked.how}): `{check.command}`"

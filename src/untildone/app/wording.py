@@ -25,6 +25,14 @@ def next_command(change: str, story_id: str, why: Why) -> str:
     return f"{resume} tries it again"
 
 
+def unfinished_hint(change: str, command: str) -> str:
+    """What to type when all stories are done and the change is not."""
+    return (
+        f"`untildone stories {change}` lists them; make each one that can be run, or take it out, "
+        f"then `untildone {command} {change}`"
+    )
+
+
 def already_fails(found: Failing, *, baseline: bool) -> str:
     """The sentence for a check that fails before anything was done."""
     rule = (
@@ -50,11 +58,5 @@ def unmeasured_budgets(before: Run, after: Run) -> tuple[str, ...]:
         told.append(
             f"{agent} does not say how many tokens it used: such a call does not count against "
             "the budget of tokens; `--budget iterations=…` and `time=…` always count"
-        )
-    if "cost" in kinds and now.unpriced and not then.unpriced:
-        told.append(
-            f"The cost of this call of {agent} is not known (neither the agent nor the price "
-            "table tells it): it does not count against the budget of cost; "
-            "`--budget tokens=…` or `time=…` does"
         )
     return tuple(told)

@@ -8,6 +8,7 @@ from untildone.adapters.checkpoints.snapshot.staged_content import SUBJECT
 from untildone.adapters.checkpoints.snapshot.withheld_files import kept_files, kept_folder, kept_of
 from untildone.adapters.git.git import Git
 from untildone.adapters.records.run_folder import RunFolder
+from untildone.commands.undo import finish_begun
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Iteration
@@ -64,6 +65,7 @@ def bring_back(repository: Repository, change: str, name: str) -> str:
     git = repository.git()
     existing(git, change, name)
     repository.lock.take(change)
+    finish_begun(repository)
     run = repository.needed(change)
     return build_closing(repository, run.plan).restore_attempt(_folder(change) + name)
 

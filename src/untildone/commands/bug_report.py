@@ -13,6 +13,7 @@ from untildone.commands.redaction import redactor
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import amount
 from untildone.domain.run.run import Run
+from untildone.plain_files import read_bytes
 from untildone.settings.settings import FILE_NAME
 from untildone.wiring.repository import Repository
 
@@ -40,7 +41,7 @@ def bundle(repository: Repository, run_id: str, target: Path) -> list[str]:
             if size > MOST_BYTES:
                 rows.append(f"left out: {name} ({amount(size)})")
                 continue
-            _add(tar, name, hide(path.read_bytes()))
+            _add(tar, name, hide(read_bytes(path)))
             rows.append(f"{name} ({amount(size)})")
         _add(tar, "about.json", hide(json.dumps(_about(repository, run), indent=2).encode()))
     return rows

@@ -13,6 +13,7 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.git.repository import STATE_FILE, preflight
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
+from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories.source_kind import Found as FoundChange
@@ -30,6 +31,7 @@ from untildone.commands.leftovers import (
     stash_leftovers,
     stray_processes,
 )
+from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount
 from untildone.domain.run.run import Run, Status
@@ -83,10 +85,12 @@ def examine(folder: Path) -> list[Row]:
 def fix_leftovers(repository: Repository, abandon: str) -> list[str]:
     """Clear away this tool's own leftovers; returns one sentence for each thing that was done."""
     repository.lock.take("doctor")
+    said: list[str] = []
     try:
+        finish_begun(repository, said.append)
         holding = worktree_running(repository, abandon) if abandon else repository
         run = _resumable(holding, abandon) if abandon else None
-        said = [
+        said += [
             *_clear(repository),
             *move_index_lock(repository),
             *_rewrite_state(repository),
@@ -237,6 +241,9 @@ def _of_dead_loops(repository: Repository) -> Iterator[Row]:
     if not _state_is_right(repository):
         text = f"The state file does not say that its loop has ended: {STATE_FILE}"
         yield Row("state file", WARN, text, fix if repository.latest() else f"rm {STATE_FILE}")
+    if begun := OperationLog(repository.home).begun():
+        text = f"The {begun.operation.name} of `{begun.operation.change}` was cut short."
+        yield Row("unfinished command", WARN, text, fix)
     drafts = _drafts(repository)
     if drafts:
         text = f"Temporary files and messages that nobody will read: {len(drafts)}"

@@ -1,18 +1,21 @@
 """After the loop: the completion choice, the word of the person, everything back as it was."""
 
+from functools import partial
+
 from untildone.adapters.git.own_worktree import user_of
 from untildone.commands.run import Ended, LoopProcess
+from untildone.commands.undo import tell
 from untildone.domain.errors import UserError
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Choice, Run, Stop, StopHow
-from untildone.wiring.build import build_closing
+from untildone.wiring.build import build_checkpoint, build_closing
 from untildone.wiring.repository import at
 from untildone.wiring.worktrees import user_place
 
 
 def finish(process: LoopProcess, run: Run, choice: Choice) -> Ended:
     """The completion choice after the fact."""
-    process.take_over(run.plan.change_id)
+    run = process.taken_over(run)
     if run.plan.checkpoint == "worktree" and run.closed and run.choice is choice:
         from untildone.commands.leftovers import remove_worktrees
 
@@ -36,7 +39,7 @@ def finish(process: LoopProcess, run: Run, choice: Choice) -> Ended:
 
 def person_done(process: LoopProcess, run: Run) -> Ended:
     """The person's word for a run whose process is gone."""
-    process.take_over(run.plan.change_id)
+    run = process.taken_over(run)
     if run.closed:
         raise UserError(
             f"The run of `{run.plan.change_id}` has already ended", hint="untildone status"
@@ -51,31 +54,29 @@ def person_done(process: LoopProcess, run: Run) -> Ended:
 
 def restore(process: LoopProcess, run: Run) -> tuple[str, ...]:
     """Everything back as it was before the run; returns where the present state is stored."""
-    from untildone.adapters.checkpoints.stash import remove_traces
     from untildone.adapters.checkpoints.worktree import WorktreeCheckpoint
 
-    process.take_over(run.plan.change_id)
+    run = process.taken_over(run)
     if user_of(process.repository.place) and run.choice is Choice.CLEANUP:
         run = _after_cleanup(process, run)
     repo = process.repository
     run = _settled(process, run)
-    if run.origin is None:
+    origin = run.origin
+    if origin is None:
         raise UserError(
             "This run never touched anything; there is nothing to restore",
             hint="untildone status",
         )
-    loop = process.loop(run, run.origin)
-    workspace = loop.ports.checkpoint
+    workspace = build_checkpoint(repo, run.plan, origin)
     if isinstance(workspace, WorktreeCheckpoint):
         stored = workspace.discard()
+        if not run.abandoned:
+            run = repo.abandon(run, f"restored; the state before is stored as {stored[0]}")
     else:
         closing, branch = build_closing(repo, run.plan), run.plan.checkpoint != "stash"
-        stored = closing.restore(run.origin, run.backup_ref, branch=branch)
-    if run.plan.checkpoint == "stash":
-        remove_traces(repo.git(), run.plan.change_id, run.plan.run_id)
-    if not run.abandoned:
-        loop.record(f.Abandoned(f"restored; the state before is stored as {stored[0]}"))
-    process.remove_worktree(loop.run)
+        told = partial(tell, repo)
+        stored = closing.restore(origin, run.backup_ref, branch=branch, told=told)
+    process.remove_worktree(run)
     return stored
 
 

@@ -14,6 +14,7 @@ from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import run_ids
 from untildone.commands.control import refuse_agent
+from untildone.commands.undo import finish_begun
 from untildone.domain.errors import UserError
 from untildone.domain.run import retention
 from untildone.domain.run.retention import Recorded, Rule, SavedRef
@@ -50,7 +51,7 @@ class Old(Struct, frozen=True):
         return bool(self.runs or self.refs)
 
 
-def keep_days(repository: Repository, flag: int | None) -> int:
+def keep_days(repository: Repository, flag: str | None) -> int:
     """How many days are kept: the flag's, or the configured number."""
     return load(repository.place.top, os.environ, {"keep_days": flag}).keep_days
 
@@ -69,6 +70,7 @@ def locked(repository: Repository) -> Iterator[frozenset[Path]]:
     locks = {root: WorktreeLock(root / "lock") for root in _others(repository)}
     busy = busy_homes(repository)
     try:
+        finish_begun(repository)
         for root in locks.keys() - busy:
             locks[root].take("gc")
         yield busy

@@ -17,7 +17,7 @@ from untildone.domain.errors import UserError
 from untildone.domain.run.run import Done, Limits, Plan
 from untildone.domain.stories.story import StoryBook, checked
 from untildone.ports import StorySource
-from untildone.settings.settings import SETTINGS, SOURCES, Settings
+from untildone.settings.settings import SETTINGS, SOURCES, TROUBLE_BUDGET, Settings
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import (
     HINTS,
@@ -52,12 +52,17 @@ class Wanted(Struct, frozen=True):
 
 
 class Prepared(Struct, frozen=True):
-    """A plan with its story source; `open_stories` is None in the plain loop."""
+    """A plan with its story source; `book` is None in the plain loop."""
 
     plan: Plan
     source: StorySource | None
-    open_stories: int | None
+    book: StoryBook | None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def open_stories(self) -> int | None:
+        """How many stories there are to do."""
+        return _open_stories(self.book)
 
 
 class SeveralChanges(UserError):
@@ -147,9 +152,10 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         verify_found=() if plain else not_asked_for(settings, top),
         configured_max=settings.max_iterations,
         budgets=merged((), read(settings.budget)),
+        trouble_budgets=merged(read(TROUBLE_BUDGET), read(settings.trouble_budget)),
         **_of_plan(settings),
     )
-    return Prepared(plan, source, open_stories, warnings)
+    return Prepared(plan, source, book, warnings)
 
 
 def renewed(
@@ -169,6 +175,8 @@ def renewed(
         over["done"] = Done(settings.done)
     if "budget" in given:
         over["budgets"] = merged(plan.budgets, given_budgets(flags))
+    if "trouble_budget" in given:
+        over["trouble_budgets"] = merged(plan.trouble_budgets, read(settings.trouble_budget))
     return replace(plan, **over, limits=replace(plan.limits, **limits), configured_max=configured)
 
 

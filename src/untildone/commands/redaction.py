@@ -6,20 +6,90 @@ from collections.abc import Callable, Mapping
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import CONTENTS
 
 SHORTEST = 8
-_GAPS = (b"", b"_", b"-")
-_NAMED = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_NAMED = re.compile(r"key|token|secret|passw|passphrase|credential|auth|pwd", re.IGNORECASE)
+# What names a secret in `NAME=value`, `"name": "value"` or `name: value`; the words that say so.
+_PASSWORDS = rb"passw(?:or)?d\w*|passphrase|[_-]pass|pwd|secret[\w-]*|credentials?"
+_KEYS = (
+    rb"(?:api|access|account|private|signing|encryption|auth|master|deploy|license)[_-]?key"
+    rb"|token|_auth"
+)
+_SEPARATOR = rb"[\\\"']*\s*[:=]\s*"
+# A quoted value ends at its own quote or at that of the JSON around it, a bare one at what cannot
+# be part of it.
+_VALUE = (
+    rb"(?:(?P<quote>\\*[\"'])(?P<hide>(?:(?!(?P=quote)|\\*\")[^\r\n]){%d,})"
+    rb"|(?P<bare>(?![/$<{(\[*])[^\s\"'\\,;&)}\]]{%d,}))"
+)
+_NO_VALUE = rb"(?!\\*[\"']?(?:null|none|true|false|undefined|[\d.]+)\b)"
 # Each shape behind the words of which one must be there, in lower case: looking for those is cheap.
-_SHAPES = (
-    *(((literal.lower(),), shape) for literal, shape, _ in CONTENTS),
-    ((b"bearer", b"basic"), rb"(?i:bearer|basic)\s+(?P<hide>[\w.~+/=-]{16,})"),
-    ((b"://",), rb"://[^/\s:@\"]+:(?P<hide>[^/\s@\"]+)@"),
+_SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
+    (
+        (b"private key",),
+        rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+        rb"(?P<hide>(?:[A-Za-z0-9+/=:,. \t\r\n]|\\+[rn]|-(?!----))+)",
+    ),
+    *(((literal.lower(),), shape) for literal, shape, _ in CONTENTS if literal != rb"PRIVATE KEY"),
+    ((b"gl",), rb"\bgl[a-z]{2,6}-[\w-]{20,}"),
+    ((b"sk-",), rb"\bsk-[\w-]{20,}"),
+    ((b"k_live_", b"k_test_", b"whsec_"), rb"\b(?:[prs]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}"),
+    ((b"xapp-",), rb"\bxapp-[\w-]{20,}"),
+    ((b"hooks.slack.com",), rb"hooks\.slack\.com/(?:services|workflows)/(?P<hide>[\w/+-]{20,})"),
+    ((b"/api/webhooks/",), rb"/api/webhooks/\d+/(?P<hide>[\w-]{20,})"),
+    ((b":aa",), rb"\b\d{8,10}:AA[\w-]{33}\b"),
+    ((b"eyj",), rb"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*"),
+    ((b"ya29.", b"gocspx-"), rb"\b(?:ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,})"),
+    ((b"1//0",), rb"\b1//0[\w-]{30,}"),
+    ((b"sg.",), rb"\bSG\.[\w-]{16,}\.[\w-]{16,}"),
+    (
+        (b"_pat_", b"shp", b"dop_v1_", b"glsa_", b"lin_api_", b"ntn_", b"figd_", b"rubygems_"),
+        rb"\b(?:dckr_pat|shp(?:at|ca|pa|ss)|dop_v1|glsa|lin_api|ntn|figd|rubygems)_[\w-]{20,}",
+    ),
     (
         (
-            *(b"apikey", b"api_key", b"api-key", b"secret", b"passw"),
-            *(kind + gap + b"token" for kind in (b"access", b"auth", b"refresh") for gap in _GAPS),
+            b"gsk_",
+            b"xai-",
+            b"r8_",
+            b"pplx-",
+            b"tvly-",
+            b"hvs.",
+            b"atatt3x",
+            b"pmak-",
+            b"age-secret",
         ),
-        rb"(?i:api[_-]?key|secret|passw(?:or)?d|(?:access|auth|refresh)[_-]?token)"
-        rb"[\\\"']*\s*[:=]\s*[\\\"']*(?P<hide>[^\s\"'\\,;]{8,})",
+        rb"\b(?:gsk_|xai-|r8_|pplx-|tvly-|hvs\.|ATATT3x|PMAK-|AGE-SECRET-KEY-1)[\w=-]{20,}",
+    ),
+    ((b"dapi", b"key-"), rb"\b(?:dapi|key-)[0-9a-f]{32}\b"),
+    # A secret key of AWS has no mark of its own; beside a word of AWS it is one.
+    (
+        (b"aws", b"akia", b"asia"),
+        rb"(?<![\w/+=.-])(?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*[0-9])"
+        rb"[A-Za-z0-9/+]{40}(?![\w/+=.-])",
+    ),
+    ((b"bearer", b"basic"), rb"(?i:bearer|basic)\s+(?P<hide>[\w.~+/=-]{16,})"),
+    (
+        (b"authorization",),
+        rb"(?i:authorization)[\\\"']*\s*[:=]\s*[\\\"']*"
+        rb"(?:(?i:bearer|basic|token|digest|apikey|negotiate)\s+)?(?P<hide>[^\s\"'\\]{4,})",
+    ),
+    ((b"cookie:",), rb"(?i:cookie):\s*(?P<hide>[^\r\n\"'\\]{4,})"),
+    ((b"://",), rb"://[^/\s:@\"'\\]*:(?P<hide>[^/\s@\"'\\]+)@"),
+    ((b"://",), rb"://(?P<hide>[^/\s:@\"'\\]{16,})@"),
+    (
+        (b"=",),
+        rb"[?&](?i:key|sig|signature|code|x-amz-[\w-]+)=(?P<hide>[^&\s\"'\\]{8,})",
+    ),
+    (
+        (b"pass", b"secret", b"token", b"key"),
+        rb"--[\w-]{0,20}(?i:password|passphrase|secret|token|api-?key)[ =](?P<hide>[^\s\"'\\]{4,})",
+    ),
+    ((b"curl",), rb"\s(?:-u|--user)[ =]?[\\\"']*[^\s:\"']+:(?P<hide>[^\s\"'\\]{4,})"),
+    (
+        (b"pass", b"pwd", b"secret", b"credential"),
+        rb"(?i:" + _PASSWORDS + rb")" + _SEPARATOR + _NO_VALUE + _VALUE % (4, 4),
+    ),
+    (
+        (b"key", b"token", b"_auth"),
+        rb"(?i:" + _KEYS + rb")" + _SEPARATOR + _NO_VALUE + _VALUE % (SHORTEST, SHORTEST),
     ),
 )
 
@@ -29,7 +99,7 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
     known = {
         value.encode("utf-8", "surrogateescape")
         for name, value in environ.items()
-        if _NAMED.search(name) and len(value) >= SHORTEST
+        if _NAMED.search(name) and len(value) >= SHORTEST and not value.startswith("/")
     }
     shapes = [(words, re.compile(shape)) for words, shape in _SHAPES]
 
@@ -46,6 +116,9 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
 
 
 def _hidden(found: re.Match[bytes]) -> bytes:
-    group = "hide" if "hide" in found.re.groupindex else 0
+    named = found.groupdict()
+    group = next((name for name in ("hide", "bare") if named.get(name) is not None), 0)
     start, end = found.start(group) - found.start(), found.end(group) - found.start()
-    return found[0][:start] + b"*" * (end - start) + found[0][end:]
+    # Lines stay lines, or a key without its end would swallow what follows.
+    stars = re.sub(rb"[^\r\n]", b"*", found[0][start:end])
+    return found[0][:start] + stars + found[0][end:]

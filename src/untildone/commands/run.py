@@ -15,7 +15,8 @@ from untildone.adapters.git.repository import STATE_FILE, exclude_own_files, mov
 from untildone.adapters.process.watchdog import Watchdog
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
-from untildone.adapters.records.run_folder import change_of
+from untildone.adapters.records.operations import OperationLog
+from untildone.adapters.records.run_folder import change_of, make_private
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
@@ -92,6 +93,7 @@ class LoopProcess(Struct):
         """From here on this process is the worktree's loop: nobody else's, and reachable."""
         try:
             self.repository.lock.take(change)
+            make_private(self.repository.home)
             self.repository.inbox.listen(change)
         except OSError as error:
             raise UserError(
@@ -99,6 +101,15 @@ class LoopProcess(Struct):
                 state="Nothing was changed.",
                 hint="Look at `df .` and `ls -ld .git`, then try again.",
             ) from error
+        if OperationLog(self.repository.home).begun():
+            from untildone.commands.undo import finish_begun
+
+            finish_begun(self.repository, self.warn)
+
+    def taken_over(self, run: Run) -> Run:
+        """The same for a run that is known: as it is once nobody else can change it."""
+        self.take_over(run.plan.change_id)
+        return self.repository.replay(run.plan.run_id) or run
 
     def finish_closing(self, run: Run | None) -> Ended | None:
         """Carry out the rest of a choice whose loop was killed over it."""
@@ -195,6 +206,7 @@ class LoopProcess(Struct):
             if self._watchdog:
                 self._watchdog.stop()
                 self._watchdog = None
+        make_private(repo.home, run.plan.run_id)
         self.remove_worktree(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)

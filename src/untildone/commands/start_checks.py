@@ -14,8 +14,10 @@ from untildone.adapters.git.own_worktree import user_of
 from untildone.adapters.git.repository import head_of, preflight
 from untildone.adapters.records.run_folder import new_run_id
 from untildone.adapters.terminal import Person
-from untildone.app.wording import STATE_OF, next_command
+from untildone.app.wording import STATE_OF, next_command, unfinished_hint
 from untildone.commands.plan import Prepared, Wanted, prepare, renewed, with_files
+from untildone.commands.story_checks import not_run, terms_of_stories
+from untildone.domain.checks.terms import all_written
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
@@ -66,12 +68,13 @@ def ready(
     if not wanted.include_flagged:
         refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, asking)
     store = store_of(settings.learnings, repo.place, change)
-    plan = replace(prepared.plan, learnings=store)
+    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
+    plan = replace(prepared.plan, learnings=store, terms=terms)
     plan, remarks = settled(plan, repo.processes, repo.place.top)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
-    warnings = (*prepared.warnings, *remarks)
+    warnings = (*prepared.warnings, *remarks, *not_run(terms))
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
 
 
@@ -163,6 +166,8 @@ def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[st
         place = user_place(repo.place) or repo.place
         store = store_of(settings.learnings, place, plan.change_id)
         plan = replace(plan, learnings=store)
+    if book and flags.get("trust_story_checks"):
+        plan = replace(plan, terms=all_written(book))
     return with_files(plan, flags, repo.place.top)
 
 
@@ -210,7 +215,8 @@ def cut_short_closing(run: Run | None) -> bool:
 def nothing_open(run: Run, top: Path) -> bool:
     """Whether every story of a run is done."""
     source = None if run.archived else source_of(run.plan, top)
-    return source is None or not source.load().open_stories(run.finished)
+    book = source.load() if source else None
+    return book is None or not (book.open_stories(run.finished) or book.unfinished)
 
 
 def all_done(change: str) -> str:
@@ -226,11 +232,20 @@ def _nothing_to_do(prepared: Prepared, top: Path) -> str:
         if there := archived(top, plan.change_id):
             return f"The change `{plan.change_id}` is archived ({there}); nothing was changed."
     if prepared.open_stories == 0:
+        _refuse_unrunnable(prepared)
         later = f" Nor archived: `openspec archive {plan.change_id}` does that without a run."
         return all_done(plan.change_id) + later * plan.archive
     if plan.plain and prepared.source and _all_ticked(prepared.source):
         return "Every box of tasks.md is ticked; nothing was changed. `--done manual` runs anyway."
     return ""
+
+
+def _refuse_unrunnable(prepared: Prepared) -> None:
+    """What is left cannot be run: that is not the same as nothing being left."""
+    left = prepared.source.load().unfinished if prepared.source else ""
+    if left:
+        hint = unfinished_hint(prepared.plan.change_id, "run")
+        raise UserError(left, state="Nothing was changed.", hint=hint)
 
 
 def _all_ticked(source: StorySource) -> bool:
@@ -244,6 +259,7 @@ def refuse_flagged(repo: Repository, git: Git, max_file_mb: float, asking: Askin
     A signal at the question is no answer: it is in the inbox, for the caller to see.
     """
     guard, top = Guard.of(max_file_mb), repo.place.top
+    git.use_disk(repo.place, only_look=True)
     flags = unfiltered(git, guard.check_all(top, new_files(git, repo.place)))
     if not flags:
         return

@@ -14,6 +14,7 @@ from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Run
 from untildone.domain.stories.story import Remark, Story, StoryBook
 from untildone.glance import look
+from untildone.plain_files import opened
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import changes, story_source
 from untildone.wiring.worktrees import others
@@ -134,7 +135,7 @@ def raw_output(repository: Repository, change: str, iteration: int | None) -> It
     folder = repository.folder(run.plan.run_id).path / "logs"
     wanted = f"{iteration:04d}.log" if iteration else "*.log"
     for path in sorted(folder.glob(wanted)):
-        with path.open("rb") as file:
+        with opened(path) as file:
             while chunk := file.read(CHUNK):
                 yield plain(chunk.decode(errors="replace"))
 

@@ -1,8 +1,12 @@
 """Undo: the newest operation in this worktree is taken back, and that is an operation too."""
 
-from untildone.adapters.checkpoints.undo import Undoing
+from collections.abc import Callable
+from functools import partial
+
+from untildone.adapters.checkpoints.undo import moved_since
+from untildone.adapters.git.repository import move_stale_locks
 from untildone.adapters.records import journal as journals
-from untildone.adapters.records.operations import Operation, OperationLog
+from untildone.adapters.records.operations import Begun, Operation, OperationLog
 from untildone.app.recovery import facts_before
 from untildone.domain.errors import UserError
 from untildone.domain.run import fact as f
@@ -21,22 +25,57 @@ def undo(repository: Repository) -> Operation:
     """Take back the newest operation; returns it."""
     repository.lock.take("undo")
     try:
+        cut_short = finish_begun(repository)
+        if cut_short and cut_short.undone:
+            return cut_short.undone  # that undo is what was asked for
         return _undo(repository)
     finally:
         repository.lock.release()
 
 
 def _undo(repository: Repository) -> Operation:
+    operation = _newest(repository, OperationLog(repository.home).all())
+    run = repository.replay(operation.run_id)
+    assert run is not None
+    _refuse_open(run)
+    facts = sum(1 for _ in journals.replayed(repository.folder(operation.run_id).journal))
+    closing = build_closing(repository, run.plan)
+    closing.undo(operation, facts, partial(tell, repository))
+    return operation
+
+
+def finish_begun(
+    repository: Repository, warn: Callable[[str], None] = lambda text: None
+) -> Begun | None:
+    """Finish what a killed command has begun here; whoever takes the lock calls this."""
     log = OperationLog(repository.home)
-    operation, undoing = _newest(repository, log.all())
+    begun = log.begun()
+    # Git was killed with it. The user's own may hold the index for as long as an editor is open.
+    for lock in move_stale_locks(repository.place, repository.home / "aside", index=bool(begun)):
+        warn(f"Moved a lock aside that a killed git command had left: {lock}")
+    run = repository.replay(begun.operation.run_id) if begun else None
+    if begun is None or run is None:
+        log.drop()
+        return None
+    stored = build_closing(repository, run.plan).finish(begun, partial(tell, repository))
+    name, change = begun.operation.name, begun.operation.change
+    warn(f"The {name} of `{change}` that was cut short was finished; stored before: {stored}")
+    return begun
+
+
+def tell(repository: Repository, begun: Begun) -> None:
+    """What the run has to know of an operation; once only, whoever was killed over it."""
+    operation = begun.operation
+    run = repository.replay(operation.run_id)
+    if run is None:
+        return
+    if operation.name == "restore":
+        _tell_restore(repository, run, operation)
+    if begun.undone is None:
+        return
     path = repository.folder(operation.run_id).journal
     facts = [fact for fact, _ in journals.replayed(path)]
-    run = repository.replay(operation.run_id)
-    _refuse_open(run)
-    undo, tree = undoing.plan(operation, len(facts))
-    log.add(undo)
-    undoing.carry_out(operation, undo, tree)
-    told = _told(operation, facts)
+    told = _told(begun.undone, facts) if len(facts) == operation.facts else None
     if told:
         journal = journals.Journal(path)
         journal.record(told, (), repository.clock.now())
@@ -44,19 +83,28 @@ def _undo(repository: Repository) -> Operation:
     after = repository.replay(operation.run_id)
     if after:
         repository.write_dead(after, repository.clock.now())
-    return operation
 
 
-def _newest(repository: Repository, known: list[Operation]) -> tuple[Operation, Undoing]:
+def _tell_restore(repository: Repository, run: Run, operation: Operation) -> None:
+    git, plan = repository.git(), run.plan
+    if plan.checkpoint == "stash":
+        from untildone.adapters.checkpoints.stash import remove_traces
+
+        remove_traces(git, plan.change_id, plan.run_id)
+    if not run.abandoned:
+        refs = git.refs(f"refs/ralph/archive/{plan.change_id}/")
+        stored = (name for name, ref in refs.items() if ref.commit == operation.before.files)
+        repository.abandon(run, f"restored; the state before is stored as {next(stored, '')}")
+
+
+def _newest(repository: Repository, known: list[Operation]) -> Operation:
     """The newest operation that came about; a crash may have come before it could."""
+    git, place = repository.git(), repository.place
     for operation in reversed(known):
-        run = repository.replay(operation.run_id)
-        if run is None:
+        if repository.replay(operation.run_id) is None:
             continue
-        closing = build_closing(repository, run.plan)
-        undoing = Undoing(closing, repository.place)
-        if undoing.was_carried_out(operation) or operation is known[-1]:
-            return operation, undoing
+        if not moved_since(git, place, operation) or operation is known[-1]:
+            return operation
     own = (o.place.top for o in others(repository) if o.place.top.exists() and operations(o))
     hints = (f"cd {top} && untildone undo" for top in own)
     raise UserError(
@@ -64,8 +112,8 @@ def _newest(repository: Repository, known: list[Operation]) -> tuple[Operation, 
     )
 
 
-def _refuse_open(run: Run | None) -> None:
-    if run and any(lane.iteration for lane in run.lanes):
+def _refuse_open(run: Run) -> None:
+    if any(lane.iteration for lane in run.lanes):
         change = run.plan.change_id
         raise UserError(
             f"The run of `{change}` was cut short in an attempt, which comes first",

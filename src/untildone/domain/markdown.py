@@ -9,6 +9,10 @@ _QUOTE = re.compile(_MARKERS + ">")
 _FENCE = re.compile(rf"({_MARKERS})(?:(`{{3,}})[^`]*|(~{{3,}}).*)", re.DOTALL)
 _TICKS = re.compile("`+")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
+_COMMENT = re.compile(r" {0,3}<!--")
+_CODE_INDENT = 4
+# Stands among the lengths of backticks for a comment that begins inside a line.
+_INLINE_COMMENT = 0
 
 
 class Fence(Struct, frozen=True):
@@ -45,10 +49,47 @@ def _width(blanks: str) -> int:
     return len(blanks.expandtabs(4))
 
 
+def opens_comment(text: str) -> bool:
+    """Whether the line begins a comment that goes on behind it."""
+    opened = _COMMENT.match(text)
+    return opened is not None and not closes_comment(text[opened.end() :])
+
+
+def closes_comment(text: str) -> bool:
+    """Whether a comment ends in this line."""
+    return "-->" in text
+
+
+def is_indented_code(text: str, before: str) -> bool:
+    """Whether the line is code by its indent: deep, and after a blank line.
+
+    In a list item it has to be deeper still. At the very beginning there are just blanks around it.
+    """
+    indent = _indent(text)
+    if indent < _CODE_INDENT:
+        return False
+    apart = False
+    for line in reversed(before.removesuffix("\n").split("\n")):
+        item = _ITEM.match(line)
+        if not line.strip():
+            apart = True
+        elif item:
+            return apart and indent >= _width(item[0]) + _CODE_INDENT
+        elif _indent(line) < _CODE_INDENT:
+            return apart
+        else:
+            apart = False
+    return False
+
+
+def _indent(text: str) -> int:
+    return _width(text[: len(text) - len(text.lstrip(" \t"))])
+
+
 def open_ticks(before: str) -> frozenset[int]:
     """The lengths of the backticks before a line that begin code, if the same come again behind it.
 
-    Inline code ends with its paragraph at the latest.
+    Inline code ends with its paragraph at the latest; so does a comment inside a line.
     """
     lines: list[str] = []
     for line in reversed(before.splitlines()):
@@ -57,7 +98,9 @@ def open_ticks(before: str) -> frozenset[int]:
         lines.append(line)
         if _ITEM.match(line):
             break
-    return ticks(without_code("\n".join(reversed(lines))))
+    prose = without_code("\n".join(reversed(lines)))
+    in_comment = prose.rfind("<!--") > prose.rfind("-->")
+    return _runs(prose) | ({_INLINE_COMMENT} if in_comment else set())
 
 
 def ends_paragraph(line: str) -> bool:
@@ -66,7 +109,11 @@ def ends_paragraph(line: str) -> bool:
 
 
 def ticks(text: str) -> frozenset[int]:
-    """The lengths of all runs of backticks."""
+    """The lengths of all runs of backticks, and whether a comment ends here."""
+    return _runs(text) | ({_INLINE_COMMENT} if closes_comment(text) else set())
+
+
+def _runs(text: str) -> frozenset[int]:
     return frozenset(len(run[0]) for run in _TICKS.finditer(text))
 
 

@@ -45,6 +45,7 @@ class LiveView:
 
     def __call__(self, event: EventObject) -> None:
         """Show an event."""
+        event = render.safe(event)
         name = str(event["event"])
         self._note(name, event)
         if name in ("agent_text", "agent_tool"):

@@ -4,10 +4,28 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from untildone.domain.costs.budget import said
+from untildone.domain.plain_text import plain
 
 EventObject = Mapping[str, object]
 
 TEXT_WIDTH = 160
+
+
+def safe(event: EventObject) -> EventObject:
+    """The event without anything that a terminal would obey, for every window."""
+    return {name: _safe(value) for name, value in event.items()}
+
+
+def _safe(value: object) -> object:
+    match value:
+        case str():
+            return plain(value)
+        case list() | tuple():
+            return [_safe(item) for item in value]
+        case Mapping():
+            return safe(value)
+        case _:
+            return value
 
 
 def line(event: EventObject) -> str:

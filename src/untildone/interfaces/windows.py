@@ -1,11 +1,11 @@
 """Windows on a run: JSON lines, plain lines, the terminal title."""
 
-import json
 import sys
 from collections.abc import Mapping
 from typing import TextIO
 
 from untildone.interfaces import render
+from untildone.interfaces.output import json_line
 
 EventObject = Mapping[str, object]
 
@@ -19,9 +19,9 @@ class JsonLines:
 
     def __call__(self, event: EventObject) -> None:
         """Show an event."""
-        self._out.write(json.dumps(event, ensure_ascii=False) + "\n")
+        self._out.write(json_line(event) + "\n")
         self._out.flush()
-        _complain(self._err, event)
+        _complain(self._err, render.safe(event))
 
 
 class PlainLines:
@@ -39,6 +39,7 @@ class PlainLines:
 
     def __call__(self, event: EventObject) -> None:
         """Show an event."""
+        event = render.safe(event)
         self._change = str(event.get("change_id") or self._change)
         text = render.line(event)
         if event["event"] in ("iteration_started", "verify_started", "waiting", "complete"):
@@ -66,7 +67,7 @@ class Title:
 
     def __call__(self, event: EventObject) -> None:
         """Show an event."""
-        text = render.title(event, self._state)
+        text = render.title(render.safe(event), self._state)
         if text:
             self._stream.write(f"\x1b]0;{text}\x07")
             self._stream.flush()

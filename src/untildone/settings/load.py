@@ -2,11 +2,14 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from untildone.domain.errors import UserError
+from untildone.plain_files import read_text
+from untildone.settings.amounts import EXAMPLES, READ
 from untildone.settings.setting import INIT_HINT, PREFIX, Setting, near
 from untildone.settings.settings import FILE_NAME, SETTINGS, Settings
 
@@ -19,23 +22,89 @@ RESERVED = {
     "UNTILDONE_TASKS_FILE",
     "UNTILDONE_LOOP",
 }
+WRONG_IN = "Wrong configuration in "
+OFF = "off"
 # In a file this is no empty variable of a script but the default as `init` writes it.
 NO_COMMAND = ("agent_cmd", "")
 
 
 def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
-    """Settings from all layers; the first wrong key or type is an error that names its place."""
+    """Settings from all layers; all wrong keys and types are one error that names their places."""
     values: dict[str, object] = {}
-    for path, table in _files(top, environ):
-        text, data = _read(path, table)
-        told = [pair for pair in data.items() if pair != NO_COMMAND]
-        layer = {key: _in_file(key, value, path, text) for key, value in told}
-        _lay(values, layer, str(path))
-    _lay(values, _in_environment(environ), "the environment")
-    given = {key: value for key, value in flags.items() if value is not None}
-    layer = {k: _typed(SETTINGS[k], v, f"--{k.replace('_', '-')}") for k, v in given.items()}
-    _lay(values, layer, "the flags")
+    mistakes: list[UserError] = []
+    layers = [(str(path), _of_file(path, table, top)) for path, table in _files(top, environ)]
+    layers.append(("the environment", _of_environment(environ)))
+    layers.append(("the flags", _of_flags(flags)))
+    for where, told in layers:
+        layer: dict[str, object] = {}
+        for found in told:
+            if isinstance(found, UserError):
+                mistakes.append(found)
+            else:
+                layer[found[0]] = found[1]
+        try:
+            _lay(values, layer, where)
+        except UserError as error:
+            mistakes.append(error)
+    if mistakes:
+        raise _together(mistakes)
     return Settings(**values)  # type: ignore[arg-type]  # every value went through _typed
+
+
+# A key and its value, or what is wrong with it.
+Told = tuple[str, object] | UserError
+
+
+def _told(key: str, read: Callable[[], object]) -> Told:
+    try:
+        return key, read()
+    except UserError as error:
+        return error
+
+
+def _together(mistakes: list[UserError]) -> UserError:
+    if len(mistakes) == 1:
+        return mistakes[0]
+    rows = "".join(f"\n  {found.message.removeprefix(WRONG_IN)}" for found in mistakes)
+    hint = "\n  ".join(dict.fromkeys(found.hint for found in mistakes))
+    return UserError(
+        f"Wrong configuration, {len(mistakes)} mistakes:{rows}",
+        state="Nothing was changed.",
+        hint=hint,
+    )
+
+
+def _of_file(path: Path, table: str, top: Path | None) -> Iterator[Told]:
+    try:
+        text, data = _read(path, table)
+    except UserError as error:
+        yield error
+        return
+    within = top if top and path.parent == top else None
+    for pair in data.items():
+        if pair != NO_COMMAND:
+            yield _told(pair[0], partial(_in_file, *pair, path, text, within))
+
+
+def _of_environment(environ: Mapping[str, str]) -> Iterator[Told]:
+    for name, value in environ.items():
+        if name.startswith(PREFIX) and name not in RESERVED:
+            yield _told(name.removeprefix(PREFIX).lower(), partial(_in_environment, name, value))
+
+
+def _of_flags(flags: Mapping[str, object]) -> Iterator[Told]:
+    for key, value in flags.items():
+        if value is not None:
+            yield _told(key, partial(_flag, SETTINGS[key], value))
+
+
+def _flag(setting: Setting, value: object) -> object:
+    where = f"--{setting.key.replace('_', '-')}"
+    typed = _typed(setting, value, where)
+    if setting.amount and setting.unset and not typed:
+        # In a file 0 stands for what `unset` says; as a flag it would only be a riddle.
+        raise _wrong(where, f"`{setting.key}` must be more than 0, not {value!r}")
+    return typed
 
 
 def _lay(values: dict[str, object], layer: dict[str, object], where: str) -> None:
@@ -74,7 +143,7 @@ def _read(path: Path, table: str) -> tuple[str, dict[str, object]]:
     import tomllib  # noqa: PLC0415 - costs start-up time
 
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         at = re.search(r"line (\d+)", str(error))
@@ -93,22 +162,41 @@ def _table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     return value
 
 
-def _in_environment(environ: Mapping[str, str]) -> dict[str, object]:
-    layer = {}
-    for name, value in environ.items():
-        if name.startswith(PREFIX) and name not in RESERVED:
-            where = f"environment variable {name}"
-            setting = _known(name.removeprefix(PREFIX).lower(), where)
-            layer[setting.key] = _typed(setting, _from_text(setting, value, where), where)
-    return layer
+def _in_environment(name: str, value: str) -> object:
+    where = f"environment variable {name}"
+    setting = _known(name.removeprefix(PREFIX).lower(), where)
+    return _typed(setting, _from_text(setting, value, where), where)
 
 
-def _in_file(key: str, value: object, path: Path, text: str) -> object:
+def _in_file(key: str, value: object, path: Path, text: str, within: Path | None) -> object:
     try:
-        return _typed(_known(key, str(path)), value, str(path))
+        return _allowed(key, value, str(path), within)
     except UserError:  # only now the line is needed
-        where = f"{path}:{_line(text, key)}"
-        return _typed(_known(key, where), value, where)
+        return _allowed(key, value, f"{path}:{_line(text, key)}", within)
+
+
+def _allowed(key: str, value: object, where: str, within: Path | None) -> object:
+    setting = _known(key, where)
+    typed = _typed(setting, value, where)
+    if setting.path and within:
+        for text in typed if isinstance(typed, tuple) else (str(typed),):
+            _refuse_outside(setting, text, where, within)
+    return typed
+
+
+def _refuse_outside(setting: Setting, text: str, where: str, top: Path) -> None:
+    """A clone must not send what it likes of this machine to a model, nor write there."""
+    if text in ("", OFF):
+        return
+    path, inside = (top / Path(text).expanduser()).resolve(), top.resolve()
+    if path.is_relative_to(inside) and not path.is_relative_to(inside / ".git"):
+        return
+    raise _wrong(
+        where,
+        f"`{setting.key}` may only name what is inside the repository here, not {text!r}",
+        "Other files are named by your own configuration file, by "
+        f"{setting.variable} or by --{setting.key.replace('_', '-')}",
+    )
 
 
 def _known(key: str, where: str) -> Setting:
@@ -123,13 +211,24 @@ def _typed(setting: Setting, value: object, where: str) -> object:
         return _listed(setting, value, where)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
+    if setting.amount and isinstance(value, str):
+        written, value = value, READ[setting.amount](value)
+        if value is None:
+            raise _no_amount(setting, written, where)
     if type(value) is not kind:
-        raise _wrong(where, f"`{setting.key}` must be {_TYPE_WORDS[kind]}, not {value!r}")
+        raise _no_amount(setting, value, where)
     if isinstance(value, str):
         _refuse_other_words(setting, value, where)
     elif isinstance(value, int | float):
         _refuse_out_of_range(setting, value, where)
     return value
+
+
+def _no_amount(setting: Setting, value: object, where: str) -> UserError:
+    usual = _TYPE_WORDS[type(setting.default)]
+    return _wrong(
+        where, f"`{setting.key}` must be {EXAMPLES.get(setting.amount, usual)}, not {value!r}"
+    )
 
 
 def _refuse_other_words(setting: Setting, value: str, where: str) -> None:
@@ -192,6 +291,8 @@ _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 def _from_text(setting: Setting, value: str, where: str) -> object:
     kind: type = type(setting.default)
+    if setting.amount:
+        return value
     try:
         if kind is bool:
             return _TRUTH[value.lower()]
@@ -223,6 +324,4 @@ def _is_whole(rows: list[str]) -> bool:
 
 
 def _wrong(where: str, what: str, hint: str = INIT_HINT) -> UserError:
-    return UserError(
-        f"Wrong configuration in {where}: {what}", state="Nothing was changed.", hint=hint
-    )
+    return UserError(f"{WRONG_IN}{where}: {what}", state="Nothing was changed.", hint=hint)

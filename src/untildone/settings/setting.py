@@ -26,6 +26,8 @@ class Setting(NamedTuple):
     metavar: str = ""  # also instead of a long list of choices
     bare: str = ""  # the value of a flag that is typed without one
     off: str = ""  # the help of a second flag, --no-KEY, that stands for "off"
+    path: bool = False  # the repository's own file may name nothing outside of the repository
+    amount: str = ""  # the unit of a bare number, where one may be written with its unit: `30m`
     from_cwd: bool = False  # a relative path of the flag begins where the command is typed
     # -- the value
     adds: bool = False  # the layers add up, the stronger one does not replace the weaker

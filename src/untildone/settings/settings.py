@@ -44,6 +44,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "github": (),
 }
 
+# What passing trouble may cost a story if nothing else is said.
+TROUBLE_BUDGET = ("calls=5", "time=2h", "cost=10")
+
 
 def _known_budgets(texts: tuple[str, ...]) -> tuple[str, ...]:
     read(texts)
@@ -72,6 +75,7 @@ class Settings(Struct, frozen=True):
             "The file that holds the stories, whatever its name.",
             metavar="FILE",
             from_cwd=True,
+            path=True,
             fixed=True,
         ),
     ] = ""
@@ -127,7 +131,7 @@ class Settings(Struct, frozen=True):
             spelling="--resume-session/--fresh-session",
         ),
     ] = False
-    script: Annotated[str, Setting("Script file of the scripted agent.")] = ""
+    script: Annotated[str, Setting("Script file of the scripted agent.", path=True)] = ""
     max_retries: Annotated[
         int,
         Setting(
@@ -175,11 +179,24 @@ class Settings(Struct, frozen=True):
         ),
     ] = 2
     timeout: Annotated[
-        float, Setting("Hard limit of an iteration, minutes.", above=0, limit="timeout_min")
+        float,
+        Setting(
+            "Hard limit of an iteration: 30m, 1h30m; a number alone is minutes.",
+            metavar="DURATION",
+            amount="minutes",
+            above=0,
+            limit="timeout_min",
+        ),
     ] = 45.0
     idle_timeout: Annotated[
         float,
-        Setting("Idle timeout of an iteration, minutes.", above=0, limit="idle_timeout_min"),
+        Setting(
+            "Idle timeout of an iteration.",
+            metavar="DURATION",
+            amount="minutes",
+            above=0,
+            limit="idle_timeout_min",
+        ),
     ] = 15.0
     verify: Annotated[
         tuple[str, ...],
@@ -199,6 +216,12 @@ class Settings(Struct, frozen=True):
             table=True,
         ),
     ] = ()
+    trust_story_checks: Annotated[
+        bool,
+        Setting(
+            "Run checks that story text names, also where nobody has committed it here.", plan=""
+        ),
+    ] = False
     protect: Annotated[
         tuple[str, ...],
         Setting("Files that no attempt may change, move or delete.", metavar="GLOB"),
@@ -227,7 +250,12 @@ class Settings(Struct, frozen=True):
     verify_timeout: Annotated[
         float,
         Setting(
-            "Limit of a check, minutes.", unset="--timeout", least=0, limit="verify_timeout_min"
+            "Limit of a check.",
+            unset="--timeout",
+            metavar="DURATION",
+            amount="minutes",
+            least=0,
+            limit="verify_timeout_min",
         ),
     ] = 0.0
     budget: Annotated[
@@ -235,6 +263,19 @@ class Settings(Struct, frozen=True):
         Setting(
             "Pause when it is used up: tokens=2M, cost=10, time=8h, iterations=20; "
             "story-tokens=200k and so on for each story.",
+            metavar="NAME=AMOUNT",
+            adds=True,
+            checked=_known_budgets,
+            hint=BUDGETS_HINT,
+            plan="",
+        ),
+    ] = ()
+    trouble_budget: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Work of one story that passing trouble may cost before it is a failed attempt: calls, "
+            "time, cost, tokens; NAME=off: without end.",
+            unset=", ".join(TROUBLE_BUDGET),
             metavar="NAME=AMOUNT",
             adds=True,
             checked=_known_budgets,
@@ -268,13 +309,22 @@ class Settings(Struct, frozen=True):
     sandbox_network: Annotated[bool, Setting("Network inside the sandbox.")] = True
     sandbox_writable: Annotated[
         tuple[str, ...],
-        Setting("One more path that may be written inside the sandbox.", metavar="PATH"),
+        Setting("One more path that may be written inside the sandbox.", metavar="PATH", path=True),
     ] = ()
     max_file_mb: Annotated[
-        float, Setting("Largest new file that git takes, in MiB.", above=0, limit="max_file_mb")
+        float,
+        Setting(
+            "Largest new file that git takes: 200M, 1G; a number alone is MiB.",
+            metavar="SIZE",
+            amount="MiB",
+            above=0,
+            limit="max_file_mb",
+        ),
     ] = 50.0
     usage_cmd: Annotated[str, Setting("Command that prints the tokens used since a time.")] = ""
-    prompt_template: Annotated[str, Setting("File with your own prompt template.", fixed=True)] = ""
+    prompt_template: Annotated[
+        str, Setting("File with your own prompt template.", path=True, fixed=True)
+    ] = ""
     repeat_limit: Annotated[
         int,
         Setting(
@@ -290,6 +340,7 @@ class Settings(Struct, frozen=True):
             "Where the learnings of the calls are kept; off: nowhere.",
             unset="in the git folder",
             metavar="FILE",
+            path=True,
             off="Tell the agent of no file for learnings.",
             plan="",
         ),
@@ -297,7 +348,8 @@ class Settings(Struct, frozen=True):
     keep_days: Annotated[
         int,
         Setting(
-            "How long `gc` keeps what ended runs have stored, in days.",
+            "How long `gc` keeps what ended runs have stored: days, or 4 weeks.",
+            amount="days",
             least=0,
             flag=False,
             plan="",

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from untildone.domain.agents.agent import Intent
+from untildone.domain.costs.budget import kind
 from untildone.domain.errors import AgentMissing, UserError
-from untildone.domain.run.run import Plan, Run
+from untildone.domain.run.run import Plan, Run, label
 from untildone.ports import AgentProgram
 from untildone.settings.settings import AGENTS, PROGRAMS
 
@@ -80,6 +81,34 @@ def check_agents(plan: Plan, top: Path) -> None:
             found = f"Choose what is installed: {take}. " if take else ""
             raise AgentMissing(missing.message, hint=f"{found}{missing.hint}") from missing
         agent.invocation(Intent("", "", "", permissions=plan.permissions))
+    _refuse_unpriced(plan)
+
+
+def _refuse_unpriced(plan: Plan) -> None:
+    """A budget of money is kept only for calls whose cost somebody tells."""
+    money = next((budget for budget in plan.budgets if kind(budget.name) == "cost"), None)
+    if money is None:
+        return
+    for name, model in (*plan.rungs, plan.stand_in):
+        if name and not _is_priced(name, model):
+            raise UserError(
+                f"What a call of {label(name, model)} costs is not known, so `--budget "
+                f"{money.written}` could not be kept",
+                state="Nothing was changed.",
+                hint=f"Take another budget: `--budget {money.name.replace('cost', 'tokens')}=2M`, "
+                f"`time=8h` or `iterations=20`; `--budget {money.name}=off` takes this one away.",
+            )
+
+
+def _is_priced(name: str, model: str) -> bool:
+    """Whether the agent tells its cost, or the price list knows it; records tell its own model."""
+    if name not in PROGRAMS:
+        return name == "scripted"
+    from untildone.adapters.sessions.prices import load
+
+    spec = known_program(name).spec
+    known = not model or load().of(model) is not None
+    return spec.tells_cost or (spec.tells_tokens and known)
 
 
 def installed() -> list[str]:

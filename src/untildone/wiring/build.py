@@ -14,6 +14,7 @@ from untildone.adapters.records.journal import Journal
 from untildone.adapters.sandbox import RunEnvironment
 from untildone.adapters.sessions.meter import UsageMeter
 from untildone.adapters.sessions.watch import SessionWatch
+from untildone.adapters.stories.plan_files import PlanFiles
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus
@@ -68,6 +69,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
         template=template_of(top, plan.prompt_template),
         learnings=learnings_file_of(plan, top),
         archive=_archiver(repo, plan) if plan.archive else None,
+        plan_files=PlanFiles(top),
     )
 
 

@@ -33,6 +33,7 @@ from untildone.domain.run.fact import Abandoned, Fact
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Run
 from untildone.glance import is_unfinished
+from untildone.plain_files import read_text
 
 AGENT = "agent.json"  # the agent that runs now
 ENDED = "ended.json"  # what a watchdog has ended
@@ -186,7 +187,7 @@ def replayed(root: Path, run_id: str) -> Run | None:
 def read_state(path: Path) -> dict[str, object] | None:
     """A state file's content, or None."""
     try:
-        data = json.loads(path.read_text()) if path.is_file() else None
+        data = json.loads(read_text(path)) if path.is_file() else None
     except (OSError, ValueError):
         return None
     return data if isinstance(data, dict) else None

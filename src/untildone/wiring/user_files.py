@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from untildone.domain.errors import UserError
+from untildone.plain_files import read_text
 
 
 def text_of(path: Path, what: str) -> str:
     """The text of a file; `what` is its name in a sentence."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except UnicodeDecodeError as error:
         raise UserError(
             f"{what} is not UTF-8 text: {path}",

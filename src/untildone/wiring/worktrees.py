@@ -8,6 +8,7 @@ from untildone.adapters.git.own_worktree import make, note_user, retire, retirin
 from untildone.adapters.git.place import Place
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice, Origin, Run
+from untildone.plain_files import read_bytes
 from untildone.wiring.repository import Repository, at, here
 
 
@@ -60,7 +61,7 @@ def top_of(git_dir: Path) -> Path:
     pointer = git_dir / "gitdir"
     if not pointer.exists():
         return git_dir / "nowhere"  # git was killed while it made the worktree
-    text = os.fsdecode(pointer.read_bytes()).strip()
+    text = os.fsdecode(read_bytes(pointer)).strip()
     return Path(os.path.normpath(git_dir / text)).parent  # newer git may write relative paths
 
 

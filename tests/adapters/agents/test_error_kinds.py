@@ -14,6 +14,9 @@ SAID = [
     ("exceeded retry limit, last status: 429 Too Many Requests", "rate_limited"),
     ("unexpected status 401 Unauthorized: Incorrect API key provided: sk-x.", "not_logged_in"),
     ("429 The usage limit has been reached", "quota_exhausted"),
+    ("[API Error: Model stream ended without a finish reason.]", "overloaded"),
+    # qwen after `content_filter`
+    ("[API Error: Model stream ended with empty response text.]", "refused"),
 ]
 
 

@@ -195,7 +195,8 @@ def test_only_the_models_own_text_counts(events: list[object], promise: Promise 
         ("Ran into this error trying to compact: It exceeds the context window.\n\nPlease try",
          "Ran into this error trying to compact: It exceeds the context window.",
          Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long")),
-        ("The model returned an empty response. Please resend your message.", None, None),
+        ("The model returned an empty response. Please resend your message.", None,
+         Trouble(Kind.REFUSED, "the model refused")),
     ],
 )  # fmt: skip
 def test_goose_in_the_place_of_the_model_is_an_error(

@@ -14,7 +14,12 @@ from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
 from untildone.adapters.checkpoints.snapshot.draft_index import DraftIndex
 from untildone.adapters.checkpoints.snapshot.ignore_rules import IgnoredAtStart
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
-from untildone.adapters.checkpoints.snapshot.withheld_files import give_back, keep, kept_files
+from untildone.adapters.checkpoints.snapshot.withheld_files import (
+    keep,
+    kept_files,
+    plan_give_back,
+    put_beside,
+)
 from untildone.adapters.git.index import add_all
 from untildone.adapters.records.durable import move_file
 
@@ -125,7 +130,9 @@ def test_a_second_look_keeps_both_files(repo: Worktree, snapshots: Snapshots) ->
     assert [path.read_text() for path in aside] == ["one", "two"]
     (repo.top / "a.key").rmdir()
     repo.write("a.key", "in the way")
-    give_back(repo.top, folder, snapshots.obstacles)
+    runs = folder.parent
+    before, after = plan_give_back(repo.top, folder, runs / "replaced", runs)
+    put_beside(repo.top, runs, before, after, snapshots.obstacles)
     assert (repo.top / "a.key/b.key").read_text() == "three"
 
 

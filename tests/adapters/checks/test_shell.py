@@ -8,6 +8,7 @@ from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.sandbox import RunEnvironment
 from untildone.domain.checks.checks import Checked
+from untildone.domain.checks.counted_tests import Counts
 
 
 def checks(processes: Processes, top: Path, *, stop: bool = False) -> ShellChecks:
@@ -60,3 +61,14 @@ def test_what_is_kept_of_a_flood_is_its_head_and_its_tail(
 def test_a_check_that_kills_its_parent_fails(processes: Processes, tmp_path: Path) -> None:
     checked = checks(processes, tmp_path).run("kill -9 $PPID; sleep 60", 30)
     assert checked.how == "exit code -9"
+
+
+def test_a4_the_tests_are_counted_by_output_or_by_the_junit_file(
+    processes: Processes, tmp_path: Path
+) -> None:
+    run = checks(processes, tmp_path).run
+    assert run("echo '3 passed in 0.1s'", 5).tests == Counts(3)
+    assert run("echo '1 failed, 3 passed in 0.1s'; exit 1", 5).tests == Counts(3, 1)
+    writes = "echo '<testcase/><testcase><skipped/></testcase>' > junit.xml"
+    assert run(writes, 5).tests == Counts(1, 0, 1)
+    assert run("test -f junit.xml", 5).tests is None  # of an earlier run

@@ -104,6 +104,23 @@ def test_idle_time_out(processes: Processes, tmp_path: Path) -> None:
     assert 0.3 < time.monotonic() - started < 2
 
 
+def test_one_that_lingers_after_its_last_word_is_ended(
+    processes: Processes, tmp_path: Path
+) -> None:
+    def heard(chunk: bytes) -> Ending | None:
+        return Ending.LINGERED if chunk.strip().endswith(b"end") else None
+
+    script = (
+        "echo end; sleep 0.05; echo more; sleep 0.3; echo end; sleep 0.05; echo the end; sleep 9"
+    )
+    started = time.monotonic()
+    ended = processes.run(sh(script, tmp_path, timeout_s=5, linger_s=0.2), heard, never)
+    assert (ended.ending, ended.exit_code) == (Ending.LINGERED, -signal.SIGTERM)
+    assert 0.5 < time.monotonic() - started < 3
+    quick = processes.run(sh("echo end; exit 3", tmp_path, linger_s=5), heard, never)
+    assert (quick.ending, quick.exit_code) == (Ending.EXITED, 3)
+
+
 def test_one_that_ignores_term_is_killed(processes: Processes, tmp_path: Path) -> None:
     script = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
     ended = processes.run(sh(script, tmp_path, timeout_s=0.1), print, never)

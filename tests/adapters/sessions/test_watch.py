@@ -121,11 +121,11 @@ def test_nothing_is_read_before_it_is_asked_for(
     append(home, "a/s.jsonl", message("m1", "s", tmp_path, -9))
     opened: list[Path] = []
 
-    def spy(self: Path, *args: object) -> Iterator[bytes]:
-        opened.append(self)
-        raise PermissionError(args)
+    def spy(path: Path) -> Iterator[bytes]:
+        opened.append(path)
+        raise PermissionError(path)
 
-    monkeypatch.setattr(Path, "open", spy)
+    monkeypatch.setattr("untildone.adapters.sessions.entries.opened", spy)
     ours = watch(tmp_path)
     assert opened == []
     append_bytes(home / ".claude/projects/a/s.jsonl")

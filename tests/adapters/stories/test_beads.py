@@ -191,10 +191,10 @@ def test_a_claim_that_cannot_be_taken_back_now_is_taken_back_later(
     assert not source.load().stories[0].done
 
 
-def test_an_issue_with_another_title_is_lost(tmp_path: Path, bd: Tracker) -> None:
+def test_an_issue_that_became_another_is_lost(tmp_path: Path, bd: Tracker) -> None:
     source = made(tmp_path)
     before = source.load()
-    bd.change("x-1", title="Something else")
+    bd.change("x-1", title="Something else", description="And other words", design="", notes="")
     with pytest.raises(StoryLost):
         source.settle(before.stories[0], before)
     assert bd.calls("close") == []

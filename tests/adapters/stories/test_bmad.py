@@ -183,7 +183,7 @@ def test_what_is_done_and_has_no_file_is_told(tmp_path: Path) -> None:
     assert [(remark.line, remark.why) for remark in book.ignored] == [
         (8, "Story 1-4-old (done) has no file and counts as done."),
         (9, "Story 1-5-odd (skipped-for-now) has no file and counts as done."),
-        (10, "Story 1-3-later (backlog) has no file yet and cannot be run."),
+        (10, "Story 1-3-later (backlog) has no file; BMAD's create-story makes it."),
     ]
 
 
@@ -302,3 +302,29 @@ def test_a_key_that_makes_the_same_name_is_left_alone(tmp_path: Path) -> None:
     source.settle(book.stories[0], book)
     wanted = tracking.replace("in-progress", "review")
     assert (tmp_path / HOME / bmad.TRACKING).read_text() == wanted
+
+
+def test_a_sprint_with_entries_that_have_no_file_is_not_done(tmp_path: Path) -> None:
+    done = TRACKING.replace("ready-for-dev", "done").replace("in-progress", "done")
+    source = put(tmp_path, done)
+    book = source.load()
+    assert [story.done for story in book.stories] == [True, True, True]
+    assert book.problems == ()
+    assert "Story 1-3-later (backlog) has no file" in book.unfinished
+    (found,) = bmad.find(tmp_path)
+    assert (found.open, found.why) == (True, book.unfinished)
+    put(tmp_path, done.replace("1-3-later: backlog", "1-3-later: optional"))
+    assert source.load().unfinished == ""
+
+
+def test_a_status_that_is_not_known_is_told(tmp_path: Path) -> None:
+    book = put(tmp_path, TRACKING.replace("2-1-pay: in-progress", "2-1-pay: included")).load()
+    assert not book.stories[2].done
+    assert book.ignored[-1].why == (
+        "Story 2-1-pay counts as open; its status is not known: included"
+    )
+
+
+def test_an_error_names_no_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StoriesError, match="There is no BMAD sprint here"):
+        Bmad(tmp_path, "sprint").load()

@@ -115,7 +115,7 @@ def test_nothing_is_written_when_nothing_changes(file: ChecklistFile) -> None:
 
 def test_a_story_that_is_gone_is_an_error_and_nothing_is_written(file: ChecklistFile) -> None:
     before = file.load()
-    rewrite(file, b"## 1. Server", b"## 1. Something else")
+    rewrite(file, b"## 1. Server\n", b"## 1. Something else\n- [ ] 1.9 z\n## 3. Server\n")
     rewrite(file, b"[ ] 2.1", b"[x] 2.1")
     changed = content(file)
     with pytest.raises(StoriesError, match=r"Story 1 can no longer be found.*: tasks\.md"):

@@ -132,3 +132,10 @@ def test_a_checklist_in_several_files(tmp_path: Path) -> None:
     (tmp_path / paths[1]).write_text("nothing\n")
     (problem,) = many.load().problems
     assert "home" in problem.why
+
+
+def test_a_task_waits_for_all_tasks_that_its_group_depends_on(tmp_path: Path) -> None:
+    text = TASKS.replace("Why: people.", "Depends: 2")
+    found = file(tmp_path, "task", text).load().stories
+    assert found[0].depends_on == ("2.1.1", "2.1.2", "ship-it", "ship-it.2")
+    assert file(tmp_path, "group", text).load().stories[0].depends_on == ("2",)

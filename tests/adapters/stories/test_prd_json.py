@@ -292,11 +292,21 @@ def test_what_was_done_in_other_stories_stays_done(tmp_path: Path, mark: str) ->
 def test_a_story_that_is_gone_is_lost_and_nothing_is_written(tmp_path: Path) -> None:
     prd = source(tmp_path, SNARKTANK)
     before = prd.load()
-    changed = SNARKTANK.replace("Show a price", "Show a picture")
+    changed = SNARKTANK.replace("US-001", "US-009").replace("Show a price", "Paint it")
     (tmp_path / "prd.json").write_text(changed)
     with pytest.raises(StoryLost, match=r"prd\.json"):
         prd.settle(before.stories[0], before)
     assert (tmp_path / "prd.json").read_text() == changed
+
+
+def test_a_story_with_another_title_is_the_same_one(tmp_path: Path) -> None:
+    prd = source(tmp_path, SNARKTANK)
+    before = prd.load()
+    changed = SNARKTANK.replace("Show a price", "Prices for everybody")
+    (tmp_path / "prd.json").write_text(changed)
+    (said,) = prd.settle(before.stories[0], before)
+    assert said == "Story US-001 is called “US-001: Prices for everybody” now"
+    assert (tmp_path / "prd.json").read_text() == changed.replace("false", "true")
 
 
 def test_files_are_found_by_name(tmp_path: Path) -> None:
@@ -368,3 +378,15 @@ def test_a_state_in_a_field_called_so(tmp_path: Path) -> None:
     file.settle(book.stories[3], book)
     wanted = text.replace('"passes": false', '"passes": true')
     assert (tmp_path / "feature_list.json").read_text() == wanted
+
+
+def test_work_that_is_no_story_keeps_the_file_from_being_done(tmp_path: Path) -> None:
+    done = '{"id": "1", "title": "A", "passes": true}'
+    for more, left in (
+        (f'{{"stories": [{done}, "and more"]}}', True),
+        (f'{{"stories": [{done}], "tasks": [{{"title": "B", "done": false}}]}}', True),
+        (f'{{"stories": [{done}], "tasks": [{{"title": "B", "done": true}}]}}', False),
+        (f'{{"stories": [{done}], "features": ["fast", {{"name": "cheap"}}]}}', False),
+    ):
+        book = source(tmp_path, more).load()
+        assert (book.complete, book.total, bool(book.unfinished)) == (1, 1, left)

@@ -142,7 +142,7 @@ class AiderReader(EventReader):
                 # It waits for minutes for somebody at a browser.
                 self._failure = "no model and no API key"
             case "exit":
-                self._exit = string(properties.get("reason"))
+                self._exit, self.over = string(properties.get("reason")), True
             case _:
                 pass
 
@@ -360,7 +360,10 @@ AIDER = AgentSpec(
     grants={
         Permissions.FULL: Grant(),
         # Linters and tests are commands that it would run by itself.
-        Permissions.EDITS: Grant(("--no-auto-lint", "--no-auto-test")),
+        Permissions.EDITS: Grant(
+            ("--no-auto-lint", "--no-auto-test"),
+            holds="It edits files and runs no commands, nor linters and tests by itself.",
+        ),
     },
     adapt=_adapt,
     # Lines are not to be wrapped, and an error is not to open a browser.
@@ -369,7 +372,11 @@ AIDER = AgentSpec(
     leftover_files=("/.aider*",),
     login=Login(
         "set the key of your provider, for example OPENAI_API_KEY",
-        ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        (
+            *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+            *("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "VERTEXAI_PROJECT", "DEEPSEEK_API_KEY"),
+        ),
         (HomePath("~/.aider.conf.yml"),),
     ),
+    tells_cost=True,
 )

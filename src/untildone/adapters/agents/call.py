@@ -34,6 +34,10 @@ REDIRECTS = (
     "GIT_WORK_TREE",
 )
 
+# A program that has printed its last event has this long to exit by itself.
+LINGER_S = 20.0
+LATE = (Ending.TIMEOUT, Ending.IDLE_TIMEOUT)
+
 
 class AgentCaller:
     """Calls the agent; nothing it starts outlives the call."""
@@ -64,7 +68,7 @@ class AgentCaller:
 
         with Recording(log_file, intent.asked) as log:
 
-            def on_output(chunk: bytes) -> bool:
+            def on_output(chunk: bytes) -> Ending | None:
                 log.out(chunk)
                 return output.take(chunk)
 
@@ -84,6 +88,7 @@ class AgentCaller:
             invocation.stdin,
             timeout_s=limits.timeout_min * 60,
             idle_s=limits.idle_timeout_min * 60,
+            linger_s=min(LINGER_S, limits.idle_timeout_min * 60 / 2),
             folders=(intent.cwd, intent.scratch),
         )
         return self._environment.applied_to(command, invocation.writable, intent.scratch)
@@ -103,22 +108,30 @@ class _Output:
         # One that prints nothing before its model answers counts as started from the beginning.
         self._begun = not program.prints_before_model
         self._spoke = False
-        separate = isinstance(self._reader, EventReader) and self._reader.separates_tool_output
+        self._events = self._reader if isinstance(self._reader, EventReader) else None
+        separate = self._events is not None and self._events.separates_tool_output
         self._repetition = Repetition(limits.repeat_limit if separate else 0)
 
-    def take(self, chunk: bytes) -> bool:
-        """Whether the agent repeats itself too often."""
+    def take(self, chunk: bytes) -> Ending | None:
+        """How the call should end now: the agent repeats itself, or has said its last word."""
         self._begun = True
         repeats = False
         for notice in self._reader.feed(chunk):
             self._spoke = True
             self._notify(notice)
             repeats = self._repetition.heard(notice) or repeats
-        return repeats
+        if repeats:
+            return Ending.REPEATING
+        return Ending.LINGERED if self._events and self._events.over else None
 
     def report(self, ended: Ended) -> AgentReport:
         if ended.ending is Ending.NOT_STARTED:
             return AgentReport(ended.ending, None, Reading(error=ended.error))
-        code = ended.exit_code if ended.ending is Ending.EXITED else None
-        reading = self._reader.finish(code, ended.stderr_tail)
-        return AgentReport(ended.ending, ended.exit_code, reading, self._begun, self._spoke)
+        ending, code = ended.ending, ended.exit_code
+        if ending in LATE and self._events and self._events.over:
+            ending = Ending.LINGERED  # the time was up while it had nothing left to say
+        if ending is Ending.LINGERED:
+            code = None  # that of our own signal
+        exited = code if ending is Ending.EXITED else None
+        reading = self._reader.finish(exited, ended.stderr_tail)
+        return AgentReport(ending, code, reading, self._begun, self._spoke)

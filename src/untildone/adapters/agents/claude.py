@@ -4,6 +4,8 @@ from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
 from untildone.adapters.agents.reading.stream_json import StreamReader
 from untildone.domain.agents.agent import Permissions
 
+_SETTINGS = HomePath("~/.claude/settings.json", "CLAUDE_CONFIG_DIR", "settings.json")
+
 CLAUDE = AgentSpec(
     name="claude",
     install="npm install -g @anthropic-ai/claude-code",
@@ -15,7 +17,11 @@ CLAUDE = AgentSpec(
     ),
     grants={
         Permissions.FULL: Grant(("--dangerously-skip-permissions",)),
-        Permissions.EDITS: Grant(("--permission-mode", "acceptEdits")),
+        Permissions.EDITS: Grant(
+            ("--permission-mode", "acceptEdits"),
+            holds="It edits files of the worktree and runs the commands there that only move files "
+            "about (`mkdir`, `touch`, `rm`, `mv`, `cp`, `sed`); other commands are denied.",
+        ),
     },
     resume=("--resume",),
     env={
@@ -42,7 +48,12 @@ CLAUDE = AgentSpec(
     writable=(HomePath("~/.claude", "CLAUDE_CONFIG_DIR"), HomePath("~/.claude.json")),
     login=Login(
         "start `claude` and type /login, or set ANTHROPIC_API_KEY",
-        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        (
+            *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+            *("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
+        ),
         (HomePath("~/.claude/.credentials.json", "CLAUDE_CONFIG_DIR", ".credentials.json"),),
+        tuple((_SETTINGS, word) for word in ("apiKeyHelper", "CLAUDE_CODE_USE_", "ANTHROPIC_A")),
     ),
+    tells_cost=True,
 )

@@ -48,16 +48,18 @@ class CodexReader(EventReader):
             case "error":
                 self._complaint = string(event.get("message"))
             case "turn.completed":
-                self._completed = True
+                self._completed = self.over = True
                 self._totals = _totals(event.get("usage"), self._intent.model)
             case "turn.failed":
                 self._failure = string(table(event.get("error")).get("message")) or self._complaint
+                self.over = True
             case _:
                 pass
         return []
 
     def _item(self, item: Mapping[str, object], *, done: bool) -> list[Notice]:
         kind, item_id = string(item.get("type")), string(item.get("id"))
+        self.over = False
         if kind == "error":
             return []
         self._complaint = ""
@@ -136,7 +138,11 @@ CODEX = AgentSpec(
     ),
     grants={
         Permissions.FULL: Grant(("--dangerously-bypass-approvals-and-sandbox",)),
-        Permissions.EDITS: Grant(("-s", "workspace-write")),
+        Permissions.EDITS: Grant(
+            ("-s", "workspace-write"),
+            holds="It runs any command, inside a sandbox of its own: no network, and no writing "
+            "outside of the worktree and the folders of temporary files.",
+        ),
     },
     model=("-m",),
     resume=("resume",),
@@ -155,5 +161,6 @@ CODEX = AgentSpec(
         "`codex login`, or set CODEX_API_KEY",
         ("CODEX_API_KEY",),
         (HomePath("~/.codex/auth.json", "CODEX_HOME", "auth.json"),),
+        ((HomePath("~/.codex/config.toml", "CODEX_HOME", "config.toml"), "model_provider"),),
     ),
 )

@@ -57,7 +57,7 @@ class GeminiReader(EventReader):
             case "error" if event.get("severity") == "error":
                 self._complaint = string(event.get("message"))
             case "result":
-                self._result = event
+                self._result, self.over = event, True
                 return self._fragments.flush()
             case _:
                 pass
@@ -66,12 +66,13 @@ class GeminiReader(EventReader):
     def _piece(self, event: Mapping[str, object]) -> list[Notice]:
         before = [] if event.get("delta") is True else self._next_message()
         message_id, text = str(self._message), string(event.get("content"))
+        self.over = False
         if text:
             self._messages.add(message_id, text)
         return [*before, *self._fragments.add(message_id, text)]
 
     def _next_message(self) -> list[Notice]:
-        self._message += 1
+        self._message, self.over = self._message + 1, False
         self._messages.add(str(self._message), "")
         return self._fragments.flush()
 
@@ -134,7 +135,9 @@ GEMINI = AgentSpec(
     args=("--output-format", "stream-json"),
     grants={
         Permissions.FULL: Grant(("--approval-mode", "yolo")),
-        Permissions.EDITS: Grant(("--approval-mode", "auto_edit")),
+        Permissions.EDITS: Grant(
+            ("--approval-mode", "auto_edit"), holds="Its model is not offered a shell at all."
+        ),
     },
     model=("-m",),
     resume=("--resume",),
@@ -155,7 +158,11 @@ GEMINI = AgentSpec(
     writable=(HomePath("~/.gemini", "GEMINI_CLI_HOME", ".gemini"),),
     login=Login(
         "start `gemini` and choose a login, or set GEMINI_API_KEY",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
+        (
+            *("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
+            *("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
+        ),
         (HomePath("~/.gemini/oauth_creds.json", "GEMINI_CLI_HOME", ".gemini/oauth_creds.json"),),
+        ((HomePath("~/.gemini/.env", "GEMINI_CLI_HOME", ".gemini/.env"), "API_KEY"),),
     ),
 )

@@ -64,11 +64,11 @@ class GooseReader(EventReader):
     def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         match event.get("type"):
             case "message":
-                self._started, self._complete = True, None
+                self._started, self._complete, self.over = True, None, False
                 message = table(event.get("message"))
                 return self._on_message(message) if message.get("role") == "assistant" else []
             case "complete":
-                self._complete = event
+                self._complete, self.over = event, True
                 return self._fragments.flush()
             case "error":
                 self._error = error_text(string(event.get("error")))
@@ -198,7 +198,11 @@ GOOSE = AgentSpec(
     prints_before_model=False,
     login=Login(
         "`goose configure`, or set the key of your provider",
-        ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
+        (
+            *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
+            *("GOOSE_PROVIDER", "GCP_PROJECT_ID"),
+        ),
         (HomePath("~/.config/goose/config.yaml", "XDG_CONFIG_HOME", "goose/config.yaml"),),
     ),
+    tells_cost=True,
 )

@@ -33,6 +33,7 @@ _CALLED = {
 # Its own server, in the same process: no model of this name, no login. It does not go away.
 _INSIDE = "Unexpected server error. Check server logs"
 _PERMISSION = "OPENCODE_PERMISSION"
+_CONFIG = "opencode/opencode.json"
 # A tool that is denied is not offered to the model; one that asks would end the run.
 _EDITS = {"edit": "allow", "bash": "deny", "external_directory": "deny"}
 
@@ -53,7 +54,7 @@ class OpencodeReader(EventReader):
         part = table(event.get("part"))
         match event.get("type"):
             case "step_start":
-                self._ended, self._error = "", {}
+                self._ended, self._error, self.over = "", {}, False
             case "text":
                 return self._add_text(string(part.get("messageID")), string(part.get("text")))
             case "tool_use":
@@ -62,6 +63,7 @@ class OpencodeReader(EventReader):
             case "step_finish":
                 self._ended = string(part.get("reason")) or "no reason"
                 self._usage = sum_of(self._usage, _usage(part))
+                self.over = self._ended == "stop"
             case "error":
                 self._error = table(event.get("error")) or {"name": "error"}
             case _:
@@ -138,7 +140,13 @@ OPENCODE = AgentSpec(
     install="npm install -g opencode-ai",
     reader=OpencodeReader,
     args=("run", "--format", "json"),
-    grants={Permissions.FULL: Grant(("--auto",)), Permissions.EDITS: Grant()},
+    grants={
+        Permissions.FULL: Grant(("--auto",)),
+        Permissions.EDITS: Grant(
+            holds="Commands and files outside of the worktree are denied, whatever its own "
+            "configuration says."
+        ),
+    },
     resume=("--session",),
     adapt=_adapt,
     env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
@@ -152,7 +160,17 @@ OPENCODE = AgentSpec(
     prints_before_model=False,
     login=Login(
         "`opencode auth login`, or set the key of your provider",
-        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+        (
+            *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+            *("AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_CLOUD_PROJECT"),
+        ),
         (HomePath("~/.local/share/opencode/auth.json", "XDG_DATA_HOME", "opencode/auth.json"),),
+        (
+            (
+                HomePath("~/.config/opencode/opencode.json", "XDG_CONFIG_HOME", _CONFIG),
+                '"provider"',
+            ),
+        ),
     ),
+    tells_cost=True,
 )

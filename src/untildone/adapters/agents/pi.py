@@ -43,11 +43,12 @@ class PiReader(EventReader):
             case "session":
                 self._session_id = string(event.get("id"))
             case "agent_start":
-                self._begun, self._ended = True, False
+                self._begun, self._ended, self.over = True, False, False
             case "agent_end":
                 self._ended = True
                 told = [m for m in tables(event.get("messages")) if m.get("role") == "assistant"]
                 self._error = _failure(told[-1] if told else {})
+                self.over = not self._error  # after an error it may try again, and waits for that
             case "message_end":
                 message = table(event.get("message"))
                 return self._on_message(message) if message.get("role") == "assistant" else []
@@ -57,7 +58,7 @@ class PiReader(EventReader):
 
     def _on_message(self, message: Mapping[str, object]) -> list[Notice]:
         self._usage = sum_of(self._usage, _usage(message))
-        self._ended, self._dropped = False, self._lines.dropped
+        self._ended, self.over, self._dropped = False, False, self._lines.dropped
         self._stopped = message.get("stopReason") == "stop"
         self._error = _failure(message)
         if self._error:
@@ -114,13 +115,16 @@ def _usage(message: Mapping[str, object]) -> Usage:
 
 PI = AgentSpec(
     name="pi",
-    install="npm install -g @mariozechner/pi-coding-agent",
+    install="npm install -g @earendil-works/pi-coding-agent",
     reader=PiReader,
     args=("--mode", "json"),
     grants={
         # It asks for nothing; what it must not do is not given to it. Where it writes is not held.
         Permissions.FULL: Grant(),
-        Permissions.EDITS: Grant(("--tools", "read,edit,write,grep,find,ls")),
+        Permissions.EDITS: Grant(
+            ("--tools", "read,edit,write,grep,find,ls"),
+            holds="Its model gets no tool that runs commands, but may write files anywhere.",
+        ),
     },
     resume=("--session",),
     env={"PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"},
@@ -128,7 +132,14 @@ PI = AgentSpec(
     writable=(HomePath("~/.pi", "PI_CODING_AGENT_DIR"),),
     login=Login(
         "start `pi` and type /login, or set the key of your provider",
-        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-        (HomePath("~/.pi/agent/auth.json", "PI_CODING_AGENT_DIR", "auth.json"),),
+        (
+            *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
+            *("AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_CLOUD_PROJECT"),
+        ),
+        (
+            HomePath("~/.pi/agent/auth.json", "PI_CODING_AGENT_DIR", "auth.json"),
+            HomePath("~/.pi/agent/models.json", "PI_CODING_AGENT_DIR", "models.json"),
+        ),
     ),
+    tells_cost=True,
 )

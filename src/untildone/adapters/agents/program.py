@@ -12,6 +12,8 @@ from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.ports import OutputReader
 
+SETTINGS_BYTES = 256 * 1024
+
 
 class HomePath(Struct, frozen=True):
     """A file or folder of the program; `variable` moves it, or with `below` its parent."""
@@ -26,18 +28,27 @@ class HomePath(Struct, frozen=True):
 
 
 class Grant(Struct, frozen=True):
-    """What makes the program work without asking, on its command line or in its environment."""
+    """What makes the program work without asking, on its command line or in its environment.
+
+    `holds` says in a sentence what the program then really keeps its model from.
+    """
 
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    holds: str = ""
 
 
 class Login(Struct, frozen=True):
-    """How to log in, and what shows that somebody has: a variable that is set, a file."""
+    """How to log in, and what shows that somebody has: a variable that is set, a file.
+
+    `settings` are files of the program's own settings, each with a word that stands in it where a
+    provider of one's own is set up.
+    """
 
     how: str
     variables: tuple[str, ...] = ()
     files: tuple[HomePath, ...] = ()
+    settings: tuple[tuple[HomePath, str], ...] = ()
 
 
 class AgentSpec(Struct, frozen=True):
@@ -47,7 +58,8 @@ class AgentSpec(Struct, frozen=True):
     continue a conversation. `root_env` is for the child of root only. `unset` are the variables
     that tell an agent that it runs inside another one. `writable` stays writable in a sandbox.
     `adapt` does what cannot be said as data. `leftover_files` are patterns of files that it leaves
-    in the worktree and nobody wants in a commit.
+    in the worktree and nobody wants in a commit. `tells_cost`: its output says what a call cost.
+    `tells_tokens`: its output or its records say what a call used.
     """
 
     name: str
@@ -66,6 +78,8 @@ class AgentSpec(Struct, frozen=True):
     login: Login | None = None
     leftover_files: tuple[str, ...] = ()
     prints_before_model: bool = True
+    tells_cost: bool = False
+    tells_tokens: bool = True
 
 
 class KnownProgram:
@@ -102,6 +116,8 @@ class KnownProgram:
         if any(os.environ.get(name) for name in login.variables):
             return True
         if any(Path(file.path()).expanduser().exists() for file in login.files):
+            return True
+        if any(_mentions(file, word) for file, word in login.settings):
             return True
         # The macOS keychain may hold a login, and we must not look into it.
         return None if sys.platform == "darwin" else False
@@ -149,6 +165,14 @@ class KnownProgram:
                 "it everything, with a sandbox around it: `--permissions full --sandbox auto`.",
             )
         return grant
+
+
+def _mentions(file: HomePath, word: str) -> bool:
+    try:
+        with Path(file.path()).expanduser().open("rb") as settings:
+            return word.encode() in settings.read(SETTINGS_BYTES)
+    except OSError:
+        return False
 
 
 def _is_root() -> bool:

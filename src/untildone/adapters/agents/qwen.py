@@ -59,7 +59,10 @@ QWEN = AgentSpec(
     args=("--output-format", "stream-json", "--include-partial-messages"),
     grants={
         Permissions.FULL: Grant(("--approval-mode", "yolo")),
-        Permissions.EDITS: Grant(("--approval-mode", "auto-edit")),
+        Permissions.EDITS: Grant(
+            ("--approval-mode", "auto-edit"),
+            holds="It edits files; a command waits for a yes that nobody gives, and is denied.",
+        ),
     },
     model=("-m",),
     resume=("--resume",),
@@ -81,7 +84,12 @@ QWEN = AgentSpec(
     writable=(HomePath("~/.qwen", "QWEN_HOME"),),
     login=Login(
         "start `qwen` and choose a login, or set OPENAI_API_KEY",
-        ("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+        ("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"),
         (HomePath("~/.qwen/oauth_creds.json", "QWEN_HOME", "oauth_creds.json"),),
+        (
+            (HomePath("~/.qwen/settings.json", "QWEN_HOME", "settings.json"), "modelProviders"),
+            (HomePath("~/.qwen/settings.json", "QWEN_HOME", "settings.json"), "apiKey"),
+            (HomePath("~/.qwen/.env", "QWEN_HOME", ".env"), "API_KEY"),
+        ),
     ),
 )

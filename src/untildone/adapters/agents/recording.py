@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.adapters.clock import monotonic
+from untildone.plain_files import opened, read_text
 
 LOG_LIMIT = 2 * 1024**3
 CUT = b"\n[untildone: the rest of the output is not stored]\n"
@@ -34,7 +35,7 @@ class Recorded(Struct, frozen=True):
 
     def played(self) -> Iterator[tuple[Piece, bytes]]:
         """The pieces with their bytes."""
-        with self.log_file.open("rb") as log:
+        with opened(self.log_file) as log:
             for piece in self.pieces:
                 log.seek(piece.at)
                 yield piece, log.read(piece.size)
@@ -47,8 +48,9 @@ class Recording:
     """
 
     def __init__(self, log_file: str, asked: datetime | None) -> None:
-        self._log: IO[bytes] = open(log_file, "ab", buffering=0)  # noqa: PTH123, SIM115 - see RunFolder
-        self._times: IO[bytes] = open(times_of(log_file), "ab", buffering=0)  # noqa: PTH123, SIM115
+        self._log, self._times = (
+            opened(name, "ab", 0, private=True) for name in (log_file, times_of(log_file))
+        )
         self._left = LOG_LIMIT - self._log.tell()
         self._began = monotonic()
         self._times.write(f"= {asked.isoformat() if asked else ''}\n".encode())
@@ -107,6 +109,6 @@ def recorded(log_file: Path) -> list[Recorded]:
 
 def _lines(path: str) -> list[str]:
     try:
-        return Path(path).read_text().splitlines()
+        return read_text(Path(path)).splitlines()
     except OSError:
         return []

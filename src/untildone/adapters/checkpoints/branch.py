@@ -65,6 +65,11 @@ class BranchCheckpoint(Workspace):
         edited = () if tip == checkpoint else (f"Edits by hand on `{self._branch}` are kept",)
         return tip, (*edited, *remarks)
 
+    def keep_edits(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        """As `adopt`, unless somebody has left the branch."""
+        stays = head_of(self._place.git_dir)[0] == self._branch
+        return self.adopt(checkpoint) if stays else (checkpoint, ())
+
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """Cleanup, or keep: stay on the branch as it is."""
         if choice is Choice.CLEANUP:

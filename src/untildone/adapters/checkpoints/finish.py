@@ -2,13 +2,9 @@
 
 import contextlib
 import json
-import os
-import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator
-from pathlib import PurePath
+from collections.abc import Callable, Generator, Iterator
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
-from untildone.adapters.checkpoints.snapshot.readonly_folders import check_gone, unlock
 from untildone.adapters.checkpoints.snapshot.skipped_files import (
     restore_index_flags,
     write_skipped_files,
@@ -16,18 +12,27 @@ from untildone.adapters.checkpoints.snapshot.skipped_files import (
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.checkpoints.snapshot.withheld_files import (
-    give_back,
     kept_of,
     plan_give_back,
 )
-from untildone.adapters.git.git import Git, RefUpdate, git_failed
-from untildone.adapters.git.index import fill_index, overlay, reset_index
+from untildone.adapters.checkpoints.state_change import StateChange, Stored
+from untildone.adapters.checkpoints.undo import Undoing
+from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.index import overlay, reset_index
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, head_ref, home, install_index, is_here
-from untildone.adapters.records.operations import Operation, OperationLog, RepoState
+from untildone.adapters.records.operations import Begun, Operation, OperationLog, RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
-from untildone.domain.errors import CloseRefused, StepError, UserError
+from untildone.domain.errors import CloseRefused, Interrupted, StepError, UserError
 from untildone.domain.run.run import Origin
+from untildone.plain_files import read_text
+
+# Tells the run's journal of an operation that came about, before it is called ended.
+Told = Callable[[Begun], None]
+
+
+def _untold(begun: Begun) -> None:
+    del begun
 
 
 class Closing:
@@ -60,7 +65,7 @@ class Closing:
         if not self._on_branch():
             if self._done.exists():
                 # A crash came before the record.
-                return _where_stored(json.loads(self._done.read_text()))
+                return _where_stored(json.loads(read_text(self._done)))
             if self._marker.exists():
                 return self._finish_cleanup(origin)  # a crash came between HEAD and the rest
         self._check_origin(origin)
@@ -96,37 +101,54 @@ class Closing:
             self.snapshots.staged.put_back(self._place)
             raise
 
-    def restore(self, origin: Origin, backup_ref: str, *, branch: bool = True) -> tuple[str, ...]:
+    def restore(
+        self,
+        origin: Origin,
+        backup_ref: str,
+        *,
+        branch: bool = True,
+        told: Told = _untold,
+    ) -> tuple[str, ...]:
         """HEAD, index, files and branch exactly as before the run; returns where all is stored.
 
         A run without a `branch` of its own leaves an earlier `ralph/CHANGE` alone.
         """
         git, backup = self.git, self._backup(origin, backup_ref)
-        index = self.copy_index()
-        with self.index_kept_on_error(index):
-            kept = [self.store_current("restore", git.resolve("HEAD"))]
-        own = branch and not self._other_worktree_with(self._ref)
-        before = {self._ref: git.resolve(self._ref)} if own else {}
-        updates = self._original_branch_back(origin)
-        kept += [ref for ref, _, old in updates if old is None]
-        before |= {ref: old for ref, _, old in updates if old is not None}
-        was = RepoState(head_ref(self._place), before, git.resolve(kept[0]), index)
-        moved = {ref: new for ref, new, _ in updates if new}
-        back = {ref: moved.get(ref, "") for ref in before}
-        self._note("restore", was, RepoState(origin.head, back, backup, USERS_INDEX))
-        wanted = self.snapshots.unconverted.of(backup)
-        with self.index_kept_on_error(index):
-            self.checkout_files(was.files, git.tree_of(backup), index, wanted)
-        if updates:
-            git.update_refs(updates, f"untildone: restore {self._change}")
-        self._head_to(origin, f"untildone: restore {self._change}")
-        self.install_saved(USERS_INDEX, git.resolve(f"{backup_ref}^2"))
-        if tip := before.get(self._ref):
-            ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-branch"
-            drop: list[RefUpdate] = [(ref, tip, None), (self._ref, "", tip)]
-            git.update_refs(drop, f"untildone: restore {self._change}")
-            kept.append(ref)
+        change = self._state_change()
+        found = change.store("restore", git.resolve("HEAD"))
+        own = self._ref if branch and not self._other_worktree_with(self._ref) else ""
+        original = f"refs/heads/{origin.branch}" if origin.branch else ""
+        before = {ref: git.resolve(ref) for ref in (own, original) if ref}
+        after = {ref: origin.commit if ref == original else "" for ref in before}
+        kept = [found.ref, *self._store_tips(before, after)]
+        was = RepoState(head_ref(self._place), before, found.commit, found.index)
+        then = RepoState(origin.head, after, backup, USERS_INDEX)
+        self._carry_out(Begun(self._operation("restore", was, then)), change, found, told)
         return tuple(kept)
+
+    def _store_tips(self, before: dict[str, str], after: dict[str, str]) -> Iterator[str]:
+        """Branches that are about to move or go, under refs that stay."""
+        for ref in sorted(before, key=lambda ref: ref == self._ref):
+            if before[ref] not in ("", after[ref]):
+                label = "branch" if ref == self._ref else ref.removeprefix("refs/heads/")
+                stored = f"refs/ralph/archive/{self._change}/{self._stamp()}-{label}"
+                self.git.update_refs([(stored, before[ref], None)], "untildone: keep a branch")
+                yield stored
+
+    def undo(self, operation: Operation, facts: int, told: Told) -> None:
+        """Take an operation back, which is an operation too; edits made since are kept."""
+        raw = self.snapshots.unconverted
+        undoing = Undoing(self.git, raw, self._place, self.folder.parent)
+        undoing.check(operation)
+        change = self._state_change()
+        git, after, before = self.git, operation.after, operation.before
+        found = change.store("undo", git.resolve("HEAD"), after.refs.values())
+        tree, disk_blobs = undoing.target(operation, found.commit)
+        files = self.store_after("undo", tree, found.commit, disk_blobs)
+        now = RepoState(after.head, after.refs, found.commit, found.index, after.beside)
+        then = RepoState(before.head, before.refs, files, before.index, before.beside)
+        begun = Begun(self._operation("undo", now, then, facts), operation)
+        self._carry_out(begun, change, found, told)
 
     def _backup(self, origin: Origin, ref: str) -> str:
         """The commit of the user's files; a UserError if it is gone or cannot be put in place."""
@@ -145,20 +167,6 @@ class Closing:
             )
         return backup
 
-    def _original_branch_back(self, origin: Origin) -> list[RefUpdate]:
-        """To the commit it was at; where it is now is stored."""
-        if not origin.branch:
-            return []
-        name = f"refs/heads/{origin.branch}"
-        now = self.git.resolve(name)
-        back: RefUpdate = (name, origin.commit, now)
-        if now in ("", origin.commit):
-            return [back]
-        return [
-            (f"refs/ralph/archive/{self._change}/{self._stamp()}-{origin.branch}", now, None),
-            back,
-        ]
-
     def restore_attempt(self, attempt_ref: str) -> str:
         """The files of a saved attempt into the working tree, as uncommitted edits."""
         git = self.git
@@ -168,27 +176,62 @@ class Closing:
                 f"There is no such attempt: {attempt_ref.removeprefix('refs/ralph/attempts/')}",
                 hint=f"untildone attempts {self._change}",
             )
-        copy = self.copy_index()
-        with self.index_kept_on_error(copy):
-            stored = self.store_current("attempt", git.resolve("HEAD"))
-            made = git.diff_trees(f"{commit}^1", commit)
-            index = self.folder / "attempt.index"
-            now = git.tree_of(stored)
-            tree = overlay(git, now, made, index, with_deletions=True)
-            index.unlink()
-            here, files = head_ref(self._place), git.resolve(stored)
-            label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
-            kept = kept_of(self.folder.parent, label, git.message(commit))
-            replaced = self.folder / "beside" / self._stamp()
-            was, will = plan_give_back(self._place.top, kept, replaced, self.folder.parent)
-            after = RepoState(here, {}, self.store_after("attempt", tree, files), beside=will)
-            self._note("attempt --restore", RepoState(here, {}, files, copy, was), after)
-            self.checkout_files(
-                files, tree, copy, self.snapshots.unconverted.with_attempt(commit, files, made)
+        change = self._state_change()
+        found = change.store("attempt", git.resolve("HEAD"))
+        made = git.diff_trees(f"{commit}^1", commit)
+        index = self.folder / "attempt.index"
+        tree = overlay(git, git.tree_of(found.commit), made, index, with_deletions=True)
+        index.unlink()
+        label = attempt_ref.removeprefix(f"refs/ralph/attempts/{self._change}/")
+        kept, runs = kept_of(self.folder.parent, label, git.message(commit)), self.folder.parent
+        replaced = self.folder / "beside" / self._stamp()
+        was, will = plan_give_back(self._place.top, kept, replaced, runs)
+        disk_blobs = self.snapshots.unconverted.with_attempt(commit, found.commit, made)
+        files = self.store_after("attempt", tree, found.commit, disk_blobs)
+        here = head_ref(self._place)
+        before = RepoState(here, {}, found.commit, found.index, was)
+        after = RepoState(here, {}, files, found.index, will)
+        operation = self._operation("attempt --restore", before, after)
+        self._carry_out(Begun(operation), change, found)
+        return found.ref
+
+    def finish(self, begun: Begun, told: Told) -> str:
+        """Carry out what a killed command has begun; says where the files as found are stored."""
+        operation, change = begun.operation, self._state_change()
+        if moved := change.moved_by_others(operation):
+            self._log.drop()
+            raise UserError(
+                f"The {operation.name} of `{self._change}` was cut short and cannot be finished, "
+                f"this has changed since: {', '.join(moved)}",
+                state=f"The files before it are stored as commit {operation.before.files[:12]}.",
+                hint="Look at `git status`; the next command takes all as it is.",
             )
-        install_index(self._place, self.folder / copy)
-        give_back(self._place.top, kept, self.snapshots.obstacles, replaced)
-        return stored
+        found = change.store(operation.name.partition(" ")[0], self.git.resolve("HEAD"))
+        change.check_out(found.commit, operation.after.files)
+        change.move(operation)
+        told(begun)
+        self._log.end(begun)
+        return found.ref
+
+    def _carry_out(
+        self, begun: Begun, change: StateChange, found: Stored, told: Told = _untold
+    ) -> None:
+        """If this is cut short, the next command finishes it."""
+        self._log.begin(begun)
+        try:
+            change.check_out(found.commit, begun.operation.after.files)
+        except Interrupted:
+            raise
+        except StepError:  # git refuses before it touches a file
+            self._log.drop()
+            raise
+        change.move(begun.operation)
+        told(begun)
+        self._log.end(begun)
+
+    def _state_change(self) -> StateChange:
+        guard = self.snapshots.new_files.guard
+        return StateChange(self.git, self._place, self.folder, self._change, self._stamp, guard)
 
     # -----------------------------------------------------------------------------------------
 
@@ -254,11 +297,11 @@ class Closing:
         return merged
 
     def _finish_cleanup(self, origin: Origin) -> tuple[str, ...]:
-        marker, notes = json.loads(self._marker.read_text()), list[str]()
+        marker, notes = json.loads(read_text(self._marker)), list[str]()
         if marker["moved"]:
             notes += self._stage_again()
         else:
-            self.install_saved(USERS_INDEX, origin.commit)
+            self._install_users_index(origin.commit)
         if self.git.resolve(self._ref):
             updates: list[RefUpdate] = [(self._ref, "", marker["tip"])]
             self.git.update_refs(updates, f"untildone: cleanup {self._change}")
@@ -271,9 +314,9 @@ class Closing:
         else:
             self.git.detach_head(origin.commit, why)
 
-    def install_saved(self, name: str, fallback: str) -> None:
-        """A copy of an index from earlier in its place, or else an index of the fallback."""
-        saved = self.folder / name
+    def _install_users_index(self, fallback: str) -> None:
+        """The index of before the run in its place, or else an index of the fallback."""
+        saved = self.folder / USERS_INDEX
         if not saved.is_file():
             reset_index(self.git, fallback)
             return
@@ -294,24 +337,13 @@ class Closing:
             yield f"The moved original branch changed what you had staged: {files}"
             yield f"It is not staged again, the index before the run is stored as: {staged}"
 
-    @contextlib.contextmanager
-    def index_kept_on_error(self, copy: str) -> Generator[None, None, None]:
-        """On any error the index comes back from its copy: storing had filled it."""
-        try:
-            yield
-        except BaseException:
-            install_index(self._place, self.folder / copy)
-            raise
-
-    def copy_index(self) -> str:
-        name = f"index.{self._stamp()}"
-        if not (self._place.git_dir / "index").exists():
-            fill_index(self.git, "HEAD")
-        shutil.copy2(self._place.git_dir / "index", self.folder / name)
-        return name
+    def _operation(
+        self, name: str, before: RepoState, after: RepoState, facts: int = -1
+    ) -> Operation:
+        return Operation(name, self._change, self._run_id, before, after, facts)
 
     def _note(self, name: str, before: RepoState, after: RepoState) -> None:
-        self._log.add(Operation(name, self._change, self._run_id, before, after))
+        self._log.add(self._operation(name, before, after))
 
     def work_at(self, tip: str) -> tuple[str, str, bool]:
         """The files as a commit on the tip, their tree, and whether others are staged.
@@ -327,61 +359,16 @@ class Closing:
         self.snapshots.unconverted.keep(commit, snapshot.disk_blobs)
         return commit, snapshot.tree, bool(staged)
 
-    def store_current(self, what: str, head: str, also: Iterable[str] = ()) -> str:
-        """All files as a commit under a ref, and further commits that must not be lost with it."""
-        snapshot = self.snapshots.take(head, with_hidden=True)
-        staged = self.snapshots.staged.commits(head, snapshot.tree)
-        message = f"before {what}\n\nUntildone-Run: {self._run_id}\n"
-        parents = dict.fromkeys((head, *staged, *filter(None, also)))
-        commit = self.git.commit_tree(snapshot.tree, parents, message)
-        self.snapshots.unconverted.keep(commit, snapshot.disk_blobs)
-        ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-{what}"
-        self.git.update_refs([(ref, commit, None)], f"untildone: store before {what}")
-        self.snapshots.staged.forget()
-        return ref
-
-    def store_after(self, what: str, tree: str, before: str) -> str:
+    def store_after(
+        self, what: str, tree: str, before: str, disk_blobs: DiskBlobs | None = None
+    ) -> str:
         """The files after an operation as a commit under a ref: without them there is no undo."""
         message = f"after {what}\n\nUntildone-Run: {self._run_id}\n"
         commit = self.git.commit_tree(tree, [before], message)
+        self.snapshots.unconverted.keep(commit, disk_blobs or None)
         ref = f"refs/ralph/archive/{self._change}/{self._stamp()}-after-{what}"
         self.git.update_refs([(ref, commit, None)], f"untildone: store after {what}")
         return commit
-
-    def checkout_files(self, now: str, tree: str, index: str, wanted: DiskBlobs) -> None:
-        """Bring files and index from a commit that is stored to a tree, with its bytes on disk.
-
-        If that cannot be done, the copy of the index comes back.
-        """
-        changes = self.git.diff_trees(now, tree)
-        unlock(self._place.top, (change.path for change in changes))
-        self.snapshots.move_unconverted(changes)
-        for path in (
-            *self.snapshots.obstacles.overwritten_by(now, tree),
-            *self._leaving_repositories(now, tree),
-        ):
-            self.snapshots.obstacles.move_aside(self._place.top / path)
-        answer = self.git.checkout_tree(tree)
-        if not answer.ok:
-            install_index(self._place, self.folder / index)
-            failed = git_failed(("read-tree",), answer)
-            raise StepError(failed.message, state="What was there is stored under refs/ralph.")
-        gone = (change.path for change in changes if change.status == "D")
-        check_gone(self._place.top, gone, answer)
-        write_skipped_files(self.git, self._place.top, self.folder)
-        self.snapshots.unconverted.put_back(tree, wanted, self.snapshots.unconverted.of(now))
-
-    def _leaving_repositories(self, now: str, tree: str) -> tuple[str, ...]:
-        """Repositories inside this one of which nothing stays: git takes their files for ours."""
-        gone = [change.path for change in self.git.diff_trees(now, tree) if change.status == "D"]
-        above = {str(folder) for path in gone for folder in PurePath(path).parents} - {"."}
-        found: list[str] = []
-        for path in sorted(above):
-            inner = any(path.startswith(f"{outer}/") for outer in found)
-            if not inner and os.path.lexists(self._place.top / path / ".git"):
-                stays = self.git.do("ls-tree", "-z", tree, "--", f"{path}/")
-                found += [] if stays else [path]
-        return tuple(found)
 
 
 def _where_stored(marker: dict[str, str]) -> tuple[str, ...]:

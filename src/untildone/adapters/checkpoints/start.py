@@ -9,7 +9,7 @@ from msgspec import Struct
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.git.git import Git, RefUpdate
-from untildone.adapters.git.index import ignored_entries
+from untildone.adapters.git.index import copy_index, ignored_entries
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.operations import RepoState
@@ -44,7 +44,8 @@ class Opening:
     def store(self, origin: Origin, own: str, stamp: str) -> Stored:
         """Commits of index and files before the run, and the first checkpoint for the ref `own`."""
         git = self._git
-        shutil.copy2(self._place.git_dir / "index", self._folder / USERS_INDEX)
+        index, copy = self._place.git_dir / "index", self._folder / USERS_INDEX
+        copy_index(git, self._place, index, copy)
         staged = git.write_tree(index=self._copied_index("index.staged"))
         work = self._copied_index("index.work")
         tree, nested, disk_blobs = self._add_users_files(work, staged)

@@ -1,7 +1,6 @@
 """Checkpoints that leave HEAD, branch and index alone; `git stash list` shows the state before."""
 
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import StashEntries, StateBefore
 from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace
 from untildone.adapters.git.git import Git, Ref, RefUpdate
+from untildone.adapters.git.index import copy_index
 from untildone.adapters.git.object_files import Stamp, content, file_name, is_plain_file, stamp
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
@@ -87,6 +87,10 @@ class StashCheckpoint(Workspace):
         tip, remarks = self._keep_edits(tip)
         edited = () if tip == checkpoint else ("Edits by hand are kept",)
         return tip, (*edited, *remarks)
+
+    def keep_edits(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        """As `adopt`, unless somebody has moved HEAD."""
+        return self.adopt(checkpoint) if self._is_at_origin() else (checkpoint, ())
 
     def ensure_at(self, checkpoint: str, story_id: str) -> None:
         """Before an agent starts: where the user was, the state in the stash list."""
@@ -194,7 +198,8 @@ class StashCheckpoint(Workspace):
         tip = self._git.resolve(self._ref)
         if not tip:
             return dropped
-        shutil.copy2(self._place.git_dir / "index", self._folder / "index.closed")
+        index, copy = self._place.git_dir / "index", self._folder / "index.closed"
+        copy_index(self._git, self._place, index, copy)
         now = RepoState(origin.head, {self._ref: tip}, tip, "index.closed")
         if choice is Choice.KEEP:  # `resume` can go on from the private commits
             self._note("keep", now, now)
@@ -309,7 +314,7 @@ class StashCheckpoint(Workspace):
                 hint=f"`git add` them, then `untildone resume {self._change}`",
             )
         for name in ("index.staged", "index.user"):
-            shutil.copy2(index, self._folder / f"{name}.new")
+            copy_index(self._git, self._place, index, self._folder / f"{name}.new")
             (self._folder / f"{name}.new").replace(self._folder / name)
 
     def _restore_index(self) -> tuple[str, ...]:

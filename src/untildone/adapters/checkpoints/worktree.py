@@ -10,6 +10,7 @@ from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
 from untildone.adapters.checkpoints.start import Opening
 from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.index import copy_index
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, head_ref, home
@@ -18,6 +19,7 @@ from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import CloseRefused
 from untildone.domain.run.fact import Opened
 from untildone.domain.run.run import Choice, Origin
+from untildone.plain_files import read_text
 
 
 class WorktreeCheckpoint(BranchCheckpoint):
@@ -151,7 +153,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
     def _note_cleanup(self, before: str, after: str) -> None:
         """In the user's own log: what cleanup does to the user's files, and to the branch."""
         index, head = "index.cleanup", head_ref(self._user)
-        shutil.copy2(self._user.git_dir / "index", self._folder / index)
+        copy_index(self._users, self._user, self._user.git_dir / "index", self._folder / index)
         was = RepoState(head, {self._ref: self._git.resolve(self._ref)}, before, index)
         will = RepoState(head, {self._ref: ""}, after, index)
         log = OperationLog(home(self._user))
@@ -178,7 +180,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
     @property
     def _initial(self) -> str:
         """The first checkpoint: the user's files when the run began."""
-        return (self._folder / "initial").read_text()
+        return read_text(self._folder / "initial")
 
     def _staged(self) -> str:
         copy = self._folder / "index.look"

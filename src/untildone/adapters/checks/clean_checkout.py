@@ -10,6 +10,7 @@ from pathlib import Path
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.domain.errors import StepError
+from untildone.plain_files import read_bytes
 
 NOTE = "clean-room"  # as earlier releases called it: theirs must be found, too
 
@@ -55,7 +56,7 @@ class CleanCheckout:
 def remove_noted(note: Path) -> None:
     """Remove the checkout that is noted here; one that is not ours is left alone."""
     try:
-        folder = Path(os.fsdecode(note.read_bytes()))
+        folder = Path(os.fsdecode(read_bytes(note)))
         ours = folder.lstat()
     except OSError:
         note.unlink(missing_ok=True)

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+from untildone.plain_files import read_text
+
 LOOKED_FOR = "pytest, npm, cargo, go, make"
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _TARGET = re.compile(r"^(check|test)\s*:(?!=)", re.MULTILINE)
@@ -54,6 +56,6 @@ def _make(top: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_text(path, errors="replace")
     except OSError:
         return ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from untildone.adapters.git.git import Git
 from untildone.adapters.records.durable import replace_file
 from untildone.domain.checks.protection import Violation, is_pattern, is_protected
+from untildone.plain_files import opened, read_text
 
 CHUNK = 1024 * 1024
 Fingerprint = tuple[str, str]
@@ -50,7 +51,7 @@ class ProtectedFiles:
     def _write(self) -> None:
         known = self._known or {}
         text = json.dumps({p: [*was, self._in_git[p]] for p, was in known.items()})
-        if not self._note.exists() or self._note.read_text() != text:
+        if not self._note.exists() or read_text(self._note) != text:
             replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"))
 
     def violations(self) -> tuple[Violation, ...]:
@@ -67,7 +68,7 @@ class ProtectedFiles:
     def _recall(self) -> None:
         self._known = {}
         if self._note.exists():
-            for path, (mode, digest, in_git) in json.loads(self._note.read_text()).items():
+            for path, (mode, digest, in_git) in json.loads(read_text(self._note)).items():
                 self._known[path] = (mode, digest)
                 self._in_git[path] = in_git
 
@@ -122,7 +123,7 @@ def _read_fingerprint(path: Path, mode: int) -> Fingerprint:
     if not stat.S_ISREG(mode):
         return "special", ""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with opened(path) as file:
         while chunk := file.read(CHUNK):
             digest.update(chunk)
     return "executable" if mode & stat.S_IXUSR else "file", digest.hexdigest()

@@ -1,6 +1,7 @@
 """The checks that the loop itself runs after COMPLETE."""
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from untildone.adapters.process.process import Processes
 from untildone.adapters.sandbox import RunEnvironment
 from untildone.domain.agents.agent import Ending
 from untildone.domain.checks.checks import Checked
+from untildone.domain.checks.counted_tests import Counts, count, count_junit, junit_file
 from untildone.domain.plain_text import plain
 
 TAIL = 4000
@@ -32,6 +34,29 @@ class _Output:
 
     def text(self) -> str:
         return plain((self._head + self._tail).decode(errors="replace"))
+
+
+class _JUnitFile:
+    """The file that a check says it will write its results to; one of an earlier run is none."""
+
+    def __init__(self, folder: Path, command: str) -> None:
+        named = junit_file(command)
+        self._path = folder / named if named else None
+        self._earlier = self._stamp()
+
+    def tests(self) -> Counts | None:
+        now = self._stamp()
+        if self._path is None or now is None or now == self._earlier:
+            return None
+        with self._path.open(encoding="utf-8", errors="replace") as file:
+            return count_junit(file.read(KEPT))
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            now = self._path.lstat() if self._path else None
+        except OSError:
+            return None
+        return (now.st_ino, now.st_mtime_ns) if now and stat.S_ISREG(now.st_mode) else None
 
 
 class ShellChecks:
@@ -57,14 +82,17 @@ class ShellChecks:
         call = Command((*SHELL, command), where, env, timeout_s=timeout_s)
         call = self._environment.applied_to(call, (folder,) if folder else ())
         collect = output.collect
+        junit = _JUnitFile(where, command)
         ended = self._processes.run(call, collect, self._stop_now, on_error=collect)
+        text = output.text()
+        tests = junit.tests() or count(text)
         if ended.ending is Ending.EXITED and ended.exit_code == 0:
-            return Checked()
+            return Checked(tests=tests)
         how = (
             f"exit code {ended.exit_code}" if ended.ending is Ending.EXITED else ended.ending.value
         )
-        text = output.text()
         if folder:  # it is gone when somebody reads this, and its name says nothing
             text = text.replace(f"{folder}/", "").replace(folder, ".")
         reason = f"The check `{command}` failed ({how}):\n{text[-TAIL:].strip()}"
-        return Checked(reason, how, text, interrupted=ended.ending is Ending.INTERRUPTED)
+        interrupted = ended.ending is Ending.INTERRUPTED
+        return Checked(reason, how, text, interrupted=interrupted, tests=tests)

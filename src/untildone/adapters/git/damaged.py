@@ -5,7 +5,7 @@ import re
 import stat
 from pathlib import Path
 
-from untildone.adapters.git.object_files import content
+from untildone.adapters.git.object_files import content, head_text
 from untildone.adapters.records.durable import free_name, replace_file
 
 # What git takes for a HEAD; without one it sees no repository at all.
@@ -15,7 +15,7 @@ NOTE = "HEAD"
 
 def note_head(git_dir: Path) -> None:
     """Write down where HEAD is, in our own folder: costs two short reads if it is known."""
-    head, note = content(git_dir / "HEAD"), git_dir / "untildone" / NOTE
+    head, note = head_text(git_dir), git_dir / "untildone" / NOTE
     if _HEAD.fullmatch(head) and content(note) != head:
         replace_file(note, [head], note.with_suffix(".draft"))
 

@@ -5,7 +5,24 @@ from collections.abc import Mapping
 # The user's hooks, signing, watchers and housekeeping stay out of our commands; objects are synced
 # in one batch (research: the only setting that survives a power cut together with the ref). Threads
 # for reading the index cost more CPU than they save time, at 100,000 files and at 1,000.
+# What a person likes must not decide whether git sees a file, or in which form we find an index, a
+# ref or an answer: the table in docs/safety.md says why for each. What describes the disk is tried,
+# see disk.py.
 FLAGS = (
+    "core.trustctime=true",
+    "core.checkStat=default",
+    "core.ignoreStat=false",
+    "core.preferSymlinkRefs=false",
+    "core.splitIndex=false",
+    "index.sparse=false",
+    "sparse.expectFilesOutsideOfPatterns=false",
+    "add.ignoreErrors=false",
+    "core.filesRefLockTimeout=3000",
+    "core.packedRefsTimeout=3000",
+    "merge.renormalize=false",
+    "log.showSignature=false",
+    "i18n.logOutputEncoding=UTF-8",
+    "color.ui=false",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "submodule.recurse=false",

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.clock import monotonic, pause
+from untildone.adapters.git.disk import disk_settings
 from untildone.adapters.git.environment import FALLBACK_IDENTITY, FLAGS, clean_environment
 from untildone.adapters.git.object_files import (
     commit_body,
-    content,
+    head_text,
     loose_object,
     move_ref,
     ref_in_file,
@@ -34,6 +36,7 @@ from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import Interrupted, StepError
 
 STEP_TIMEOUT_S = 600
+IDLE_S = 5.0
 PATIENCE_S = 0.5
 LOCK_PATIENCE_S, LOCKED = 3.0, b"index.lock': File exists"
 
@@ -96,9 +99,24 @@ class Git:
         """Ignore rules of the run in the place of the user's global ones (it includes those)."""
         self._flags += ["-c", f"core.excludesFile={path}"]
 
+    def use_disk(self, place: Place, *, only_look: bool = False) -> None:
+        """Let git know what the worktree's disk can do; `only_look` writes nothing to find out."""
+        known = disk_settings(place, only_look=only_look)
+        self._flags += [part for setting in known for part in ("-c", setting)]
+        if self._config is not None:
+            rows = (setting.partition("=") for setting in known)
+            self._config |= {name.lower(): value for name, _, value in rows}
+
     def use_index(self, path: Path) -> None:
         """An index of our own in the place of the worktree's."""
         self._environment["GIT_INDEX_FILE"] = str(path)
+
+    def with_index(self, path: Path) -> Self:
+        """The same commands on an index of our own."""
+        other = copy.copy(self)
+        other._environment = self._environment | {"GIT_INDEX_FILE": str(path)}
+        other._flags = [*self._flags]
+        return other
 
     def index_of(self, place: Place) -> Path:
         """The index file that our commands use."""
@@ -187,9 +205,15 @@ class Git:
             environment,
             stdin,
             timeout_s=STEP_TIMEOUT_S,
+            idle_s=IDLE_S,
             grace_s=PATIENCE_S,
         )
         answer = self._processes.capture(command, self._interrupted)
+        if answer.ending is Ending.IDLE_TIMEOUT:
+            # It waits for somebody: for a pipe that an agent made, or for a slow disk.
+            command = replace(command, idle_s=None)
+            self._move_special_files()
+            answer = self._processes.capture(command, self._interrupted)
         deadline = monotonic() + LOCK_PATIENCE_S
         while not answer.ok and LOCKED in answer.stderr and monotonic() < deadline:
             pause(0.02)  # the user's own git command holds the index: it ends soon
@@ -197,6 +221,13 @@ class Git:
         if answer.ending is Ending.INTERRUPTED:
             raise Interrupted(f"`git {args[0]}` was cut short by a stop request")
         return answer
+
+    def _move_special_files(self) -> None:
+        from untildone.adapters.git.special_files import move_special_files  # noqa: PLC0415 - rare
+
+        git_dir = self._git_dir or self._common_dir
+        aside = git_dir / "untildone" / "aside"
+        move_special_files(self._folder, (git_dir, self._common_dir), aside)
 
     def do(
         self,
@@ -294,9 +325,9 @@ class Git:
             changes.append(Change(status, old_mode, new_mode, blob, path))
         return tuple(changes)
 
-    def blobs_at(self, tree: str) -> dict[str, str]:
-        """All files of a tree or commit."""
-        rows = paths_in(self.do("ls-tree", "-r", "-z", "--full-tree", tree))
+    def blobs_at(self, tree: str, paths: Sequence[str] = ()) -> dict[str, str]:
+        """All files of a tree or commit, or those of these paths."""
+        rows = paths_in(self.do("ls-tree", "-r", "-z", "--full-tree", tree, "--", *paths))
         parts = (row.partition("\t") for row in rows)
         return {path: meta.split(" ")[2] for meta, _, path in parts}
 
@@ -404,7 +435,7 @@ class Git:
             return []
         if not name.startswith("refs/heads/"):
             return None
-        head = content(self._git_dir / "HEAD").strip()
+        head = head_text(self._git_dir).strip()
         on_it = [self._git_dir / "logs" / "HEAD"] if head == f"ref: {name}".encode() else []
         return [self._common_dir / "logs" / name, *on_it]
 

@@ -1,11 +1,14 @@
 """What we ask the index and the files beside it, and do to an index."""
 
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from untildone.adapters.git.git import Change, Git, git_failed, paths_in
+from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
+from untildone.plain_files import read_bytes
 
 MOST_SPECS = 500
 _last_listing: tuple[tuple[object, ...], bytes] = ((), b"")
@@ -25,6 +28,17 @@ def entries(git: Git, index: Path) -> bytes:
     if _last_listing[0] != key:
         _last_listing = (key, git.do("ls-files", "-v", "-s", "-z", index=index))
     return _last_listing[1]
+
+
+def copy_index(git: Git, place: Place, source: Path, target: Path) -> None:
+    """A copy of an index that needs no other file, with its times: git trusts stat data by them.
+
+    A split one (`core.splitIndex`) holds little itself. The rest is in a file that git deletes when
+    it is old: `splitIndex.sharedIndexExpire`.
+    """
+    shutil.copy2(source, target)
+    if any(name.startswith("sharedindex.") for name in os.listdir(place.git_dir)):  # noqa: PTH208
+        git.ask("update-index", "--force-write-index", index=target)
 
 
 def has_path(listing: bytes, path: str) -> bool:
@@ -116,7 +130,7 @@ def add_as_is(git: Git, paths: Iterable[str], top: Path) -> None:
     rows = []
     for path in paths:
         mode = "100755" if os.access(top / path, os.X_OK) else "100644"
-        data = (top / path).read_bytes()
+        data = read_bytes(top / path)
         rows.append(f"{mode} {git.line('hash-object', '-w', '--stdin', stdin=data)}\t{path}\0")
     listed = "".join(rows).encode("utf-8", "surrogateescape")
     git.do("update-index", "-z", "--index-info", stdin=listed)

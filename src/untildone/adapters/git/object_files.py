@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.records.durable import write_out
+from untildone.plain_files import opened, read_bytes
 
 Stamp = tuple[int, int, int]
 
@@ -24,10 +25,19 @@ _HASHES = {40: "sha1", 64: "sha256"}
 def content(path: Path | str) -> bytes:
     """What a file holds; nothing if it is not there."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - one per ref and story: pathlib is slower
-            return file.read()
+        return read_bytes(path)
     except OSError:
         return b""
+
+
+def head_text(git_dir: Path) -> bytes:
+    """HEAD as a line; it may be a link to its branch, as `core.preferSymlinkRefs` makes it."""
+    path = f"{git_dir}/HEAD"
+    with contextlib.suppress(OSError):
+        target = os.fsencode(os.readlink(path))  # noqa: PTH115 - as above
+        if target.startswith(b"refs/"):
+            return b"ref: %s\n" % target
+    return content(path)
 
 
 def stamp(path: Path | str) -> Stamp | None:
@@ -85,7 +95,7 @@ def move_ref(common: Path, logs: Sequence[Path], update: tuple[str, str, str], e
             return False
         line = f"{old} {new} {entry}\n".encode("utf-8", "surrogateescape")
         for log in logs:
-            with open(log, "ab", buffering=0) as file:  # noqa: PTH123
+            with opened(log, "ab", 0) as file:
                 file.write(line)
         os.rename(lock, path)  # noqa: PTH104
     except OSError:
@@ -123,7 +133,7 @@ def object_name(kind: str, body: bytes, digits: int) -> str:
 
 def file_name(path: Path, digits: int) -> str:
     """The name that git would give the file's bytes as they are."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         hashing = hashlib.new(_HASHES[digits], b"blob %d\0" % size, usedforsecurity=False)
         while part := file.read(_PART):
@@ -206,7 +216,7 @@ def entries_of_tree(body: bytes, size: int) -> dict[bytes, tuple[bytes, bytes]]:
 def entries_in_index(path: Path) -> int:
     """How many entries an index has; -1 if it is none."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
+        with opened(path) as file:
             head = file.read(12)
     except OSError:
         return -1

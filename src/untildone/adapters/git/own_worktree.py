@@ -10,6 +10,7 @@ from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import home, slug
 from untildone.adapters.records.durable import replace_file
 from untildone.domain.errors import UserError
+from untildone.plain_files import read_bytes, read_text
 
 NOTE = "made_for"
 RETIRING = "retiring"
@@ -95,8 +96,8 @@ def user_of(linked: Place) -> Path | None:
     """The user's own worktree that this one was made for; None for an ordinary worktree."""
     note, lock = home(linked) / NOTE, linked.git_dir / "locked"
     if note.exists():
-        return Path(os.fsdecode(note.read_bytes()))
-    reason = os.fsdecode(lock.read_bytes()).strip() if lock.exists() else ""
+        return Path(os.fsdecode(read_bytes(note)))
+    reason = os.fsdecode(read_bytes(lock)).strip() if lock.exists() else ""
     return Path(reason.removeprefix(LOCK_REASON)) if reason.startswith(LOCK_REASON) else None
 
 
@@ -122,7 +123,7 @@ def retire(linked: Place, user: Place, run_id: str) -> str:
 def retiring(linked: Place) -> str:
     """The run with which a worktree was being moved when the process died; nothing else."""
     note = home(linked) / RETIRING
-    return note.read_text() if note.exists() else ""
+    return read_text(note) if note.exists() else ""
 
 
 def _move_files(top: Path, kept: Path) -> bool:

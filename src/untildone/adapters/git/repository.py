@@ -11,12 +11,13 @@ from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git.damaged import repair_around
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import entries, files_in_index, has_unmerged
-from untildone.adapters.git.object_files import content, has_no_refs
+from untildone.adapters.git.object_files import content, has_no_refs, head_text
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.records.durable import replace_file, shared_draft
 from untildone.domain.errors import StepError, UserError
 from untildone.domain.run.run import Origin
+from untildone.plain_files import read_bytes
 
 STATE_FILE = ".claude/loop-state.json"
 EXCLUDE_LINE = f"/{STATE_FILE}*"
@@ -125,10 +126,9 @@ def _has_backups(git_dir: Path) -> bool:
 
 def head_of(git_dir: Path) -> tuple[str, str]:
     """HEAD without asking git: (branch, "") or ("", commit)."""
-    try:
-        text = (git_dir / "HEAD").read_text().strip()
-    except OSError as error:
-        raise git_folder_gone(git_dir) from error
+    text = os.fsdecode(head_text(git_dir)).strip()
+    if not text:
+        raise git_folder_gone(git_dir)
     if text.startswith("ref: refs/heads/"):
         return text.removeprefix("ref: refs/heads/"), ""
     return "", text
@@ -153,7 +153,7 @@ def install_index(place: Place, source: Path) -> None:
     """Replace the index by git's own protocol: whoever makes index.lock may put it in place."""
     lock = place.git_dir / "index.lock"
     with _take_lock(lock) as file:
-        file.write(source.read_bytes())
+        file.write(read_bytes(source))
         file.flush()
         os.fsync(file.fileno())
     # With a newer time git would trust stat data of files that changed in the same second.
@@ -271,7 +271,7 @@ def exclude_own_files(place: Place, leftover_files: Iterable[str] = ()) -> None:
     """
     path = place.common_dir / "info" / "exclude"
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = path.read_bytes() if path.exists() else b""
+    text = read_bytes(path) if path.exists() else b""
     wanted = [line.encode() for line in (EXCLUDE_LINE, *leftover_files)]
     missing = [line for line in wanted if line not in text.splitlines()]
     if not missing:

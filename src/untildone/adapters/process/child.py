@@ -26,7 +26,8 @@ class Command(Struct, frozen=True):
 
     `sandboxed` says that the program is a sandbox, and what was meant runs inside it. Without
     output, processor time counts as a sign of life, and so does a file written in `folders`.
-    After an interruption the program has `grace_s` to end by itself.
+    After an interruption the program has `grace_s` to end by itself, after its last word
+    `linger_s`.
     """
 
     argv: Sequence[str]
@@ -37,6 +38,7 @@ class Command(Struct, frozen=True):
     idle_s: float | None = None
     folders: tuple[str, ...] = ()
     grace_s: float = 0.0
+    linger_s: float = 0.0
     end_descendants: bool = False
     sandboxed: bool = False
 
@@ -91,7 +93,8 @@ class Watch:
         self._open = {pipes.out, pipes.err}
         self._to_write = memoryview(command.stdin)
         self._interrupt_at: float | None = None
-        self._repeats = False
+        self._wanted: Ending | None = None
+        self._over_at: float | None = None
         self._idle: IdleTimer | None = None
         self.stderr_tail = bytearray()
         if command.idle_s is not None:
@@ -116,8 +119,6 @@ class Watch:
                     self._idle.reset(now)
                 if self._process.poll() is not None:
                     return Ending.EXITED
-                if self._repeats:
-                    return Ending.REPEATING
                 late = self._late(now, started)
                 if late:
                     return late
@@ -157,10 +158,16 @@ class Watch:
             ends.append(self._idle.seconds_left(now))
         if self._interrupt_at is not None:
             ends.append(self._interrupt_at - now)
+        if self._over_at is not None:
+            ends.append(self._over_at - now)
         return min(max(0.0, min(ends)), LONGEST_WAIT_S) if ends else None
 
     def _late(self, now: float, started: float) -> Ending | None:
         command = self._command
+        if self._wanted is Ending.REPEATING:
+            return self._wanted
+        if self._over_at is not None and now >= self._over_at:
+            return Ending.LINGERED
         if command.timeout_s is not None and now - started >= command.timeout_s:
             return Ending.TIMEOUT
         if self._idle and self._idle.expired(now):
@@ -188,13 +195,23 @@ class Watch:
             if not chunk:
                 self._open.discard(fd)
             elif fd == self._pipes.out:
-                self._repeats = bool(self._on_output(chunk)) or self._repeats
+                self._heard(self._on_output(chunk))
             else:
                 self._on_error(chunk)
                 self.stderr_tail += chunk
                 del self.stderr_tail[:-TAIL]
             got = got or bool(chunk)
         return got
+
+    def _heard(self, wanted: object) -> None:
+        """Note how the program should end by what it printed; once it repeats itself, it does."""
+        if self._wanted is Ending.REPEATING:
+            return
+        self._wanted = wanted if isinstance(wanted, Ending) else None
+        if self._wanted is not Ending.LINGERED:
+            self._over_at = None
+        elif self._over_at is None:
+            self._over_at = time.monotonic() + self._command.linger_s
 
 
 def _widen_pipe(fd: int) -> None:

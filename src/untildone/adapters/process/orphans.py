@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from untildone.adapters.process.tree import below, end_all, has_proc
+from untildone.plain_files import read_text
 
 Mark = tuple[str, str]
 
@@ -76,7 +77,7 @@ def marked(mark: Mark) -> Iterator[int]:
 def _noted(path: Path, spared: set[int], loop: int) -> int:
     """The noted agent if it is still that very process and may be ended, else 0."""
     try:
-        noted = json.loads(path.read_text())
+        noted = json.loads(read_text(path))
         pid, started = int(noted["pid"]), noted["started"]
     except (OSError, ValueError, KeyError, TypeError):
         return 0

@@ -70,7 +70,8 @@ class Processes:
     ) -> Ended:
         """Run a program to its end, handing over its standard output as it comes.
 
-        A true answer of `on_output` says that it repeats itself, and ends it.
+        An answer REPEATING of `on_output` ends it. The answer LINGERED says that nothing more is
+        to come: if it does not exit by itself, it is ended after `linger_s`.
         """
         pipes = Pipes(with_input=bool(command.stdin))
         try:

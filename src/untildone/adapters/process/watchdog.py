@@ -12,6 +12,7 @@ from pathlib import Path
 
 from untildone.adapters.clock import pause
 from untildone.adapters.process.orphans import Mark, end_leftovers
+from untildone.plain_files import read_text
 
 ONCE_MORE_S = 0.1
 
@@ -61,7 +62,7 @@ def start(note: Path, mark: Mark, report: Path) -> Watchdog | None:
 def read_ended(path: Path) -> tuple[str, ...]:
     """The programs that a watchdog has ended since the last call."""
     try:
-        told = json.loads(path.read_text())
+        told = json.loads(read_text(path))
         path.unlink()
     except (OSError, ValueError):
         return ()

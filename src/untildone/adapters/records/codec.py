@@ -10,6 +10,18 @@ from untildone.domain.run.fact import StoriesLoaded
 
 T = TypeVar("T")
 
+# Fields that a release after 0.1.0 added, by class, with their defaults as plain data: they are
+# written only with another value, so that what an earlier release wrote is written the same again.
+ADDED: dict[str, dict[str, object]] = {
+    "StoriesLoaded": {"unfinished": ""},
+    "ChecksTried": {"counted": []},
+    "Verified": {"counted": []},
+    "Plan": {"trouble_budgets": [], "terms": None},
+    "Reached": {"unknown": False},
+}
+# Where a fact holds such a class.
+HELD = {"plan": "Plan", "reached": "Reached"}
+
 
 def encode(value: object) -> object:
     """A value as plain JSON data."""
@@ -18,9 +30,20 @@ def encode(value: object) -> object:
     if isinstance(value, StoriesLoaded):
         value = replace(value, book=None)
     plain = _stamped(to_builtins(value, builtin_types=(datetime,), str_keys=True))
-    if without_book and isinstance(plain, dict):
-        del plain["book"]
+    if isinstance(plain, dict):
+        if without_book:
+            del plain["book"]
+        _leave_out(plain, type(value).__name__)
+        for name, kind in HELD.items():
+            if isinstance(held := plain.get(name), dict):
+                _leave_out(held, kind)
     return plain
+
+
+def _leave_out(plain: dict[str, object], kind: str) -> None:
+    for name, default in ADDED.get(kind, {}).items():
+        if plain[name] == default:
+            del plain[name]
 
 
 def stamp(at: datetime) -> str:

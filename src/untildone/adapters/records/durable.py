@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
+from untildone.plain_files import new_file, opened
+
 # Wait for what is on its way, write the rest, wait for it: SYNC_FILE_RANGE_* of sync_file_range(2).
 WRITE_AND_WAIT = 1 | 2 | 4
 
@@ -38,7 +40,7 @@ def replace_file(
 
     `new_draft`: a draft that is there already is a FileExistsError and stays.
     """
-    with open(draft, "xb" if new_draft else "wb") as file:  # noqa: PTH123 - as above
+    with opened(draft, "xb") if new_draft else new_file(draft) as file:
         try:
             file.writelines(parts)
             file.flush()

@@ -26,6 +26,7 @@ from untildone.domain.run.fact import (
     StoryRetried,
 )
 from untildone.domain.run.run import Choice, Stop, StopHow
+from untildone.plain_files import read_text
 
 WISH = "wish"
 REQUESTS = {
@@ -143,7 +144,7 @@ def send(folder: Path, pid: int, message: Mapping[str, object]) -> None:
 
 
 def _read(path: str) -> dict[str, str]:
-    message: dict[str, str] = json.loads(Path(path).read_text())
+    message: dict[str, str] = json.loads(read_text(Path(path)))
     return message
 
 

@@ -11,6 +11,7 @@ from untildone.adapters.records import codec
 from untildone.adapters.records.durable import sync_folder
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as facts
+from untildone.plain_files import opened
 
 # Without these a crash could repeat paid work or lose track of refs; the rest may ride along.
 DURABLE = (
@@ -73,7 +74,7 @@ class Journal:
     def _append(self, rows: list[dict[str, object]], *, sync: bool) -> None:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab")
+            self._file = opened(self.path, "ab", private=True)
             _end_torn_line(self._file, self.path)
             sync_folder(self.path.parent)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -98,7 +99,7 @@ def facts_and_events(
 ) -> Iterator[tuple[facts.Fact | Event, datetime]]:
     """Facts and the wanted events in order, after `hide` has redacted what must not be shown."""
     marks = tuple(f'"event": "{name}"'.encode() for name in wanted)
-    with path.open("rb") as file:
+    with opened(path) as file:
         rows = [row for row in file if b'"event": ' not in row or any(m in row for m in marks)]
     for row in _parsed(hide(b"".join(rows)).splitlines()):
         at = datetime.fromisoformat(str(row["at"]))
@@ -116,7 +117,7 @@ def events(path: Path) -> Iterator[dict[str, object]]:
 
 
 def _rows(path: Path) -> Iterator[dict[str, object]]:
-    with path.open("rb") as file:
+    with opened(path) as file:
         yield from _parsed(file)
 
 
@@ -134,7 +135,7 @@ def _end_torn_line(file: IO[bytes], path: Path) -> None:
     # A line torn by a crash must not swallow the next one.
     size = path.stat().st_size
     if size:
-        with path.open("rb") as reader:
+        with opened(path) as reader:
             reader.seek(size - 1)
             if reader.read(1) != b"\n":
                 file.write(b"\n")

@@ -2,9 +2,12 @@
 
 import fcntl
 import os
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from untildone.adapters.clock import pause
+from untildone.adapters.records.durable import free_name
 from untildone.domain.errors import UserError
 
 TRIES = 5
@@ -12,27 +15,32 @@ PAUSE_S = 0.02
 
 
 class WorktreeLock:
-    """Held for the life of the process; a crash releases it."""
+    """Held for the life of the process; a crash releases it.
+
+    Two things are locked: a file that says who holds it, which is what earlier releases know, and
+    the git folder of the worktree, since an agent may remove the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._fd: int | None = None
+        self._git_dir = path.parent.parent
+        self._held: tuple[int, ...] = ()
 
     def take(self, label: str) -> None:
         """Take the lock, or say which loop holds it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        fds = self._opened(os.O_CREAT)
         for _ in range(TRIES):
-            if _locked(fd):
+            if all(map(_locked, fds)):
                 break
             pause(PAUSE_S)  # `status` may be looking at the lock just now
         else:
-            error = _busy(fd)
-            os.close(fd)
+            error = _busy(fds[0])
+            _close(fds)
             raise error
-        os.ftruncate(fd, 0)
-        os.write(fd, f"{label}, process {os.getpid()}".encode())
-        self._fd = fd
+        os.ftruncate(fds[0], 0)
+        os.write(fds[0], f"{label}, process {os.getpid()}".encode())
+        self._held = fds
 
     def is_held(self) -> bool:
         """Whether some process holds the lock now."""
@@ -41,19 +49,37 @@ class WorktreeLock:
     def refusal(self) -> UserError | None:
         """What `take` would say now, without taking it."""
         try:
-            fd = os.open(self._path, os.O_RDWR)
+            fds = self._opened()
         except OSError:
             return None
         try:
-            return None if _locked(fd) else _busy(fd)
+            return None if all(map(_locked, fds)) else _busy(fds[0])
         finally:
-            os.close(fd)
+            _close(fds)
 
     def release(self) -> None:
         """Let another loop in."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        _close(self._held)
+        self._held = ()
+
+    def _opened(self, flags: int = 0) -> tuple[int, ...]:
+        """File and folder; what an agent put in the place of the file makes room."""
+        folder = os.open(self._git_dir, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if flags and os.path.lexists(self._path) and not self._path.is_file():
+                self._path.rename(free_name(self._path.parent, "lock.found"))
+            file = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | flags, 0o644)
+        except FileNotFoundError:
+            return (folder,)
+        except OSError:
+            os.close(folder)
+            raise
+        return file, folder
+
+
+def _close(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _locked(fd: int) -> bool:
@@ -61,11 +87,15 @@ def _locked(fd: int) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:  # a network disk that locks no folders; then it is for the file alone
+        return stat.S_ISDIR(os.fstat(fd).st_mode)
     return True
 
 
 def _busy(fd: int) -> UserError:
-    holder = os.read(fd, 300).decode(errors="replace").strip()
+    # Without the file there is the folder only, which says nothing.
+    is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+    holder = os.read(fd, 300).decode(errors="replace").strip() if is_file else ""
     return UserError(
         f"A loop is already running in this worktree: {holder or 'just starting'}",
         hint="`untildone status` shows it, `untildone stop` stops it",

@@ -5,7 +5,10 @@ import json
 import os
 from pathlib import Path
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, convert, field, to_builtins
+
+from untildone.adapters.records.durable import replace_file, sync_folder
+from untildone.plain_files import opened, read_bytes
 
 
 class RepoState(Struct, frozen=True):
@@ -33,11 +36,22 @@ class Operation(Struct, frozen=True):
     facts: int = -1
 
 
+class Begun(Struct, frozen=True):
+    """An operation of a command that has not ended; of an undo also what it takes back."""
+
+    operation: Operation
+    undone: Operation | None = None
+
+
 class OperationLog(Struct, frozen=True):
-    """Appended to before an operation is carried out, so that none is ever missing."""
+    """The loop appends before it carries an operation out, so that none is ever missing.
+
+    Commands `begin` and `end` theirs: what a killed one has begun is finished by the next one.
+    """
 
     home: Path
     _name: str = field(default="operations.jsonl")
+    _begun: str = field(default="begun.json")
 
     @property
     def path(self) -> Path:
@@ -47,13 +61,38 @@ class OperationLog(Struct, frozen=True):
     def add(self, operation: Operation) -> None:
         """Write down what is about to happen; without a repository there is nothing to undo."""
         line = os.fsencode(json.dumps(to_builtins(operation), ensure_ascii=False) + "\n")
-        with contextlib.suppress(FileNotFoundError), self.path.open("ab") as file:
+        with contextlib.suppress(FileNotFoundError), opened(self.path, "ab") as file:
             file.write(line)
+
+    def begin(self, begun: Begun) -> None:
+        """From here on it is carried out, by this process or by the next command."""
+        text = os.fsencode(json.dumps(to_builtins(begun), ensure_ascii=False))
+        path = self.home / self._begun
+        replace_file(path, [text], path.with_suffix(".draft"))
+        sync_folder(self.home)
+
+    def begun(self) -> Begun | None:
+        """What a killed command has begun."""
+        try:
+            data = json.loads(os.fsdecode(read_bytes(self.home / self._begun)))
+            return convert(data, Begun)
+        except (OSError, ValueError):  # what cannot be read was not written by us
+            return None
+
+    def end(self, begun: Begun) -> None:
+        """It came about."""
+        if self.all()[-1:] != [begun.operation]:
+            self.add(begun.operation)
+        self.drop()
+
+    def drop(self) -> None:
+        """Nothing came of it."""
+        (self.home / self._begun).unlink(missing_ok=True)
 
     def all(self) -> list[Operation]:
         """All operations in order; a line torn by a crash is skipped."""
         try:
-            lines = self.path.read_bytes().splitlines()
+            lines = read_bytes(self.path).splitlines()
         except FileNotFoundError:
             return []
         return [found for line in lines if (found := _read(line))]

@@ -3,15 +3,22 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from untildone.adapters.records.durable import replace_file
 from untildone.domain.stories.story import OpenTasks
+from untildone.plain_files import opened, read_text
 
 OPEN = "open.json"
+PLAN = "plan.json"
 USERS_INDEX = "index.orig"  # the index as the user had it before the run
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+# These hold files of the user or of the agent, which come back with the modes that they have.
+AS_THEY_ARE = ("kept", "beside", "aside", "scratch", "worktree")
 
 
 class RunFolder:
@@ -26,17 +33,18 @@ class RunFolder:
         self._scratch = str(self.path / "scratch")
 
     def make(self) -> None:
-        """Create the folder."""
+        """Create the folder; it is nobody's but the owner's."""
         (self.path / "logs").mkdir(parents=True, exist_ok=True)
+        make_private(self.home, self.path.name)
 
     def note_origin(self, text: str) -> None:
         """Where HEAD was, for a start that is cut short before the journal can say it."""
-        replace_file(self.path / "origin", [text.encode()], self.path / "origin.draft")
+        replace_file(self.path / "origin", [text.encode()], self.path / "origin.draft", PRIVATE)
 
     def origin(self) -> str:
         """What `note_origin` wrote."""
         path = self.path / "origin"
-        return path.read_text() if path.exists() else "\n\n"
+        return read_text(path) if path.exists() else "\n\n"
 
     def log_file(self, n: int) -> str:
         """Raw output of iteration `n`."""
@@ -45,25 +53,42 @@ class RunFolder:
     def keep_prompt(self, n: int, prompt: str) -> None:
         """The prompt of iteration `n`, beside its log."""
         path = f"{self._logs}/{n:04d}.prompt.md"
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123 - as above
-            file.write(prompt)
+        with opened(path, "wb", private=True) as file:
+            file.write(prompt.encode())
 
     def keep_open(self, tasks: OpenTasks) -> None:
         """Which tasks are open; not synced, because it is for a killed process, not a power cut."""
-        (self.path / OPEN).write_text(json.dumps(tasks))
+        name = f"{self.path}/{OPEN}"
+        with opened(name, "wb", private=True) as file:
+            file.write(json.dumps(tasks).encode())
 
     def kept_open(self) -> OpenTasks:
         """What `keep_open` wrote; nothing where it was cut short."""
         try:
-            found = json.loads((self.path / OPEN).read_text())
+            found = json.loads(read_text(self.path / OPEN))
         except (OSError, ValueError):
             return []
         return [[str(text) for text in row] for row in found]
 
+    def keep_plan(self, n: int, texts: Mapping[str, bytes]) -> None:
+        """The plan as iteration `n` left it; not synced either."""
+        plain = {path: data.decode("utf-8", "surrogateescape") for path, data in texts.items()}
+        with opened(self.path / PLAN, "wb", private=True) as file:
+            file.write(json.dumps({"iteration": n, "files": plain}).encode())
+
+    def kept_plan(self, n: int) -> dict[str, bytes]:
+        """What `keep_plan` wrote for this iteration; nothing where it was cut short."""
+        try:
+            found = json.loads((self.path / PLAN).read_text())
+            files = found["files"].items() if found["iteration"] == n else ()
+            return {path: text.encode("utf-8", "surrogateescape") for path, text in files}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
     def scratch(self, n: int) -> str:
         """A private folder for iteration `n`, made when first asked for."""
         with contextlib.suppress(FileExistsError):
-            os.mkdir(self._scratch)  # noqa: PTH102 - as above
+            os.mkdir(self._scratch, PRIVATE_FOLDER)  # noqa: PTH102 - as above
         return self._scratch
 
 
@@ -89,7 +114,48 @@ def run_ids(home: Path) -> Iterator[str]:
 def change_of(home: Path, run_id: str) -> str:
     """The change that a run works on, from its first journal line."""
     try:
-        with (home / "runs" / run_id / "journal.jsonl").open("rb") as file:
+        path = home / "runs" / run_id / "journal.jsonl"
+        with opened(path) as file:
             return str(json.loads(file.readline())["data"]["plan"]["change_id"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def make_private(home: Path, run_id: str = "") -> None:
+    """Nobody but the owner can look into our folder: what runs keep may hold secrets.
+
+    All runs of an earlier release are made private, too; of others only the one that is named is
+    looked through, for what git has made in it.
+    """
+    runs = f"{home}/runs"
+    with contextlib.suppress(OSError):  # another user's, in a repository that is shared
+        for folder in (str(home), runs):
+            if _mode(folder) != PRIVATE_FOLDER:
+                os.chmod(folder, PRIVATE_FOLDER)  # noqa: PTH101 - no pathlib, as above
+        for run in os.scandir(runs):
+            if run.name == run_id or _mode(run.path) != PRIVATE_FOLDER:
+                _make_run_private(run.path)
+
+
+def _make_run_private(folder: str) -> None:
+    for path, folders, names in os.walk(folder):
+        os.chmod(path, PRIVATE_FOLDER)  # noqa: PTH101 - as above
+        if os.path.dirname(path) == folder and os.path.basename(path) in AS_THEY_ARE:  # noqa: PTH119, PTH120 - as above
+            folders.clear()
+            continue
+        for name in names:
+            _make_file_private(f"{path}/{name}")
+
+
+def _make_file_private(path: str) -> None:
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode) or stat.S_IMODE(found.st_mode) == PRIVATE:
+        return
+    if found.st_nlink > 1:  # a second name of the user's index, whose mode is theirs
+        shutil.copy2(path, f"{path}.draft")
+        os.replace(f"{path}.draft", path)  # noqa: PTH105 - as above
+    os.chmod(path, PRIVATE)  # noqa: PTH101 - as above
+
+
+def _mode(path: str) -> int:
+    return stat.S_IMODE(os.lstat(path).st_mode)

@@ -11,6 +11,7 @@ from pathlib import Path
 from untildone.adapters.records import codec
 from untildone.adapters.records.durable import free_name, replace_file
 from untildone.domain.run.run import Iteration
+from untildone.plain_files import read_bytes, read_text
 
 Entry = dict[str, object]
 
@@ -36,7 +37,7 @@ class StateFile:
     def keep_unknown_fields(self, known: Sequence[str]) -> None:
         """Keep top-level fields of an existing file that are not ours."""
         with contextlib.suppress(OSError, ValueError):
-            data = json.loads(self.path.read_text()) if self.path.is_file() else None
+            data = json.loads(read_text(self.path)) if self.path.is_file() else None
             if isinstance(data, dict):
                 self._unknown = {k: v for k, v in data.items() if k not in known}
 
@@ -118,7 +119,7 @@ class StateFolder:
         self._run_folder = run_folder
         self._link: str | None = None
         if run_folder and (run_folder / PLACE).exists():
-            self._link = os.fsdecode((run_folder / PLACE).read_bytes())
+            self._link = os.fsdecode(read_bytes(run_folder / PLACE))
 
     def is_as_at_start(self) -> bool:
         """Whether it was a plain folder when the run began, and still is."""

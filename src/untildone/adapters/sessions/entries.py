@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from untildone.adapters.agents.reading.json_lines import parsed
 from untildone.domain.agents.agent import Usage
+from untildone.plain_files import opened
 
 
 class Counts(Struct, frozen=True):
@@ -35,7 +36,7 @@ class Counts(Struct, frozen=True):
 
 def objects(path: Path, *marks: bytes) -> Iterator[Mapping[str, object]]:
     """The objects on the lines that hold one of the marks."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         for line in file:
             if any(mark in line for mark in marks) and (found := parsed(line)):
                 yield found

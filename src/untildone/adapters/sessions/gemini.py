@@ -10,6 +10,7 @@ from pathlib import Path
 from untildone.adapters.agents.reading.json_lines import string, table
 from untildone.adapters.sessions.entries import Counts, moment, objects, whole
 from untildone.domain.costs.call_prices import Spent
+from untildone.plain_files import read_text
 
 
 def entries(path: Path) -> Iterator[Spent]:
@@ -36,7 +37,7 @@ def entries(path: Path) -> Iterator[Spent]:
 def _folder(path: Path) -> str:
     for above in path.parents[:3]:
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            return (above / ".project_root").read_text(encoding="utf-8").strip()
+            return read_text(above / ".project_root").strip()
     return ""
 
 

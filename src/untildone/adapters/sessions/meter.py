@@ -65,11 +65,11 @@ class UsageMeter:
         """The usage since `start`, best source first, and warnings for the person."""
         warnings: list[str] = []
         if self._argv:
-            usage = self._external_usage(reported, warnings)
+            usage = self._external_usage(reported, session_id, warnings)
             if usage:
                 return usage, warnings
         if reported and reported.total:
-            return self._priced(reported), warnings
+            return self._priced(reported, session_id), warnings
         recorded = self._recorded(session_id)
         if recorded:
             return recorded, warnings
@@ -91,16 +91,24 @@ class UsageMeter:
         known = None if total.unpriced else total.usage.cost_usd
         return replace(total.usage, cost_usd=known, model=most.usage.model)
 
-    def _priced(self, usage: Usage) -> Usage:
-        if usage.cost_usd is not None or not usage.model:
+    def _priced(self, usage: Usage, session_id: str) -> Usage:
+        """With its cost by the price list; a model that the agent does not name, its records do."""
+        if usage.cost_usd is not None:
             return usage
+        if not usage.model:
+            recorded = self._recorded(session_id)
+            if recorded is None:
+                return usage
+            return replace(usage, model=recorded.model, cost_usd=recorded.cost_usd)
         from untildone.adapters.sessions.prices import load  # noqa: PLC0415 - most agents tell their cost
         from untildone.domain.costs.call_prices import Spent, cost  # noqa: PLC0415
 
         call = Spent(self._since(), "", "", usage)
         return replace(usage, cost_usd=cost(call, load().of(usage.model)))
 
-    def _external_usage(self, reported: Usage | None, warnings: list[str]) -> Usage | None:
+    def _external_usage(
+        self, reported: Usage | None, session_id: str, warnings: list[str]
+    ) -> Usage | None:
         before, after = self._before, self._external()
         name = Path(self._argv[0]).name
         if before is None or after is None:
@@ -111,7 +119,7 @@ class UsageMeter:
             warnings.append(f"`{name}` counted {used.total} tokens for this iteration")
             return None
         if reported and reported.total == used.total:
-            return self._priced(reported)
+            return self._priced(reported, session_id)
         return replace(used, cost_usd=reported.cost_usd if reported else None)
 
     def _external(self) -> Reading | None:

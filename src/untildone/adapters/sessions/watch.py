@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from untildone.adapters.sessions.session_files import FILES, entries, recorders, size
+from untildone.plain_files import opened
 
 if TYPE_CHECKING:
     from untildone.domain.costs.call_prices import Spent
@@ -96,7 +97,7 @@ class SessionWatch:
     def _is_of(self, name: str) -> bool:
         """Whether a file is of this folder: as it records, else as its own folder is named."""
         path = Path(name)
-        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+        with contextlib.suppress(OSError, ValueError), opened(path) as file:
             if found := _RECORDED.search(file.read(HEAD_BYTES)):
                 return self._here(json.loads(found[1]))
         plain = {re.sub("[^A-Za-z0-9]", "-", str(top)) for top in (self.top, self.top.resolve())}

@@ -16,6 +16,7 @@ from untildone.adapters.stories.source_kind import Found, Kind, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
+from untildone.plain_files import read_bytes
 
 NAME = "backlog-md"
 CHANGE = "backlog"
@@ -80,7 +81,12 @@ class Backlog:
     """All tasks as they were read."""
 
     def __init__(self, root: Path, change: str) -> None:
-        home = home_of(root) or HOMES[0]
+        home = home_of(root)
+        if not home:
+            raise StoriesError(
+                f"There is no backlog here: no folder `tasks` in {' or '.join(HOMES)}",
+                hint=f"Make one with `backlog init`, then `untildone stories {change}`.",
+            )
         config = _config(root, home)
         self._done_word = _done_word(config)
         self._prefix = fields.first(config, ("task_prefix", "taskPrefix")) or PREFIX
@@ -242,7 +248,7 @@ def _config(root: Path, home: str) -> Mapping[str, Json]:
     """What the project has set, as far as it can be read."""
     for name in ("config.yml", "config.yaml"):
         try:
-            value = YamlText((root / home / name).read_bytes()).root().value
+            value = YamlText(read_bytes(root / home / name)).root().value
         except (OSError, StoriesError):
             continue
         return value if isinstance(value, dict) else {}

@@ -16,6 +16,7 @@ from untildone.adapters.stories.documents.tracker_program import (
 from untildone.adapters.stories.source_kind import Found, Kind
 from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
+from untildone.plain_files import read_bytes
 
 NAME = "beads"
 CHANGE = "beads"
@@ -249,7 +250,7 @@ def find(root: Path) -> tuple[Found, ...]:
 def _exported(root: Path, holding: bytes = b"") -> Iterator[Issue]:
     """The issues of the last export; of those only the ones whose line holds these bytes."""
     try:
-        lines = (root / _EXPORT).read_bytes().splitlines()
+        lines = read_bytes(root / _EXPORT).splitlines()
     except OSError:
         return
     for line in lines:

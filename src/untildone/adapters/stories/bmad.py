@@ -26,8 +26,12 @@ HOMES = ("_bmad-output/implementation-artifacts", "docs/sprint-artifacts", "docs
 FINISHED = "review"
 _DONE = frozenset({"review", "ready-for-review", "in-review", "done", "complete", "completed"})
 _DROPPED = ("deprecated", "skipped", "cancelled", "canceled", "superseded", "merged", "obsolete")
-_NOT_YET = frozenset({"", "backlog", "draft", "drafted", "optional"})
+_OPTIONAL = "optional"
+_NOT_YET = frozenset({"", "backlog", "draft", "drafted"})
 _HELD = ("deferred", "blocked", "on-hold", "paused")
+_OPEN = frozenset(
+    {"ready-for-dev", "ready", "approved", "in-progress", "inprogress", "open", "todo", "to-do"}
+)
 _KEY = re.compile(r"([0-9]+[a-z]?)[-.]([0-9]+[a-z]?)(?:[-.]\S*)?$")
 _FILE_NAME = re.compile(r"[^/\x00\ud800-\udfff]{1,200}")
 _EPIC = re.compile(r"epic-([0-9]+(?:[.-]?[0-9a-z]{1,3})?)$")
@@ -69,7 +73,13 @@ class Sprint:
 
     def __init__(self, root: Path, change: str) -> None:
         self._root, self._change = root, change
-        self._home = home_of(root) or HOMES[0]
+        self._home = home_of(root)
+        if not self._home:
+            raise StoriesError(
+                f"There is no BMAD sprint here: no `{TRACKING}` and no story file in any of "
+                f"{', '.join(HOMES)}",
+                hint=f"Make one with BMAD, then `untildone stories {change}`.",
+            )
         self._tracking = StoryFile(root, f"{self._home}/{TRACKING}", change)
         self._text: YamlText | None = None
         self._location = ""
@@ -106,19 +116,23 @@ class Sprint:
                 self._leave(line, "A key that cannot be the name of a file is no story.")
                 continue
             path = self._file_of(name)
-            if path:
+            if _plain(word) == _OPTIONAL:
+                self._ignored.append(Remark(line, f"Story {name} is optional and not counted."))
+            elif path:
                 yield from self._story(name, path, word, line)
             elif _plain(word) in _DONE or _plain(word).startswith(_DROPPED):
                 why = f"Story {name} ({word}) has no file and counts as done."
                 self._ignored.append(Remark(line, why))
             else:
-                why = f"Story {name} ({word or 'no status'}) has no file yet and cannot be run."
-                self._leave(line, why)
+                said = word or "no status"
+                self._leave(
+                    line, f"Story {name} ({said}) has no file; BMAD's create-story makes it."
+                )
 
     def _leave(self, line: int, why: str) -> None:
         """What is not done and not a story of this run."""
         self._left = True
-        self._ignored.append(Remark(line, why))
+        self._ignored.append(Remark(line, why, unfinished=True))
 
     def _of_epic(self, entries: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, int]]:
         """The stories of the epic that is wanted: by its place in the list, else by its number."""
@@ -179,8 +193,8 @@ class Sprint:
             return
         state = _plain(word if self._text else page.status)
         if state in _NOT_YET or state.startswith(_HELD):
-            why = f"Story {name} is not ready: its status is `{state or 'missing'}`."
-            self._leave(line, why)
+            said = state or "missing"
+            self._leave(line, f"Story {name} is not ready to be run: its status is `{said}`.")
             return
         self._pages.setdefault(fields.story_id(name), page)
         dropped = state.startswith(_DROPPED)
@@ -188,6 +202,9 @@ class Sprint:
             why = f"Story {name} counts as done, because its status is: {state}"
             self._ignored.append(Remark(line, why))
         done = dropped or state in _DONE
+        if not done and state not in _OPEN:
+            why = f"Story {name} counts as open; its status is not known: {state}"
+            self._ignored.append(Remark(line, why))
         mark = json.dumps([word, page.status])
         own = Task(name, page.title, done, line, mark=mark)
         boxes = [

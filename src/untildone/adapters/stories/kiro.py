@@ -21,6 +21,7 @@ from untildone.adapters.stories.documents.json_text import plain
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
 from untildone.domain.stories.schedule import wrong
 from untildone.domain.stories.story import Remark, Story, StoryContext, Task
+from untildone.plain_files import read_text
 
 NAME = "kiro"
 HOME = ".kiro/specs"
@@ -378,7 +379,7 @@ class Kiro(ChecklistSource):
     def _criteria(self, wanted: Iterable[str]) -> Iterator[str]:
         path = self._root / self._home / "requirements.md"
         try:
-            text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+            text = read_text(path, errors="replace") if path.is_file() else ""
         except OSError:
             return
         known: dict[str, str] = {}

@@ -11,6 +11,7 @@ from untildone.adapters.stories.checklists.checklist_source import ChecklistFile
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options, counted
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import Story, StoryContext
+from untildone.plain_files import read_bytes
 
 NAME = "openspec"
 CHANGES = "openspec/changes"
@@ -169,7 +170,7 @@ class OpenSpec(ChecklistSource):
     def _read(self, path: str) -> bytes:
         """A document that cannot be read adds nothing; the pointer to it stays."""
         try:
-            return (self._root / path).read_bytes() if (self._root / path).is_file() else b""
+            return read_bytes(self._root / path) if (self._root / path).is_file() else b""
         except OSError:
             return b""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from untildone.adapters.stories.documents.tracker_program import Program
 from untildone.adapters.stories.openspec import CHANGES, OpenSpec, archived
 from untildone.domain.errors import StoriesError
+from untildone.plain_files import read_bytes
 
 OPENSPEC = Program("openspec", "Install it with `npm install -g @fission-ai/openspec`.")
 _DATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-")
@@ -58,7 +59,7 @@ def archive(root: Path, change: str, today: str) -> str:
 def _has_deltas(root: Path, change: str) -> bool:
     home = root / CHANGES / change
     try:
-        skips = bool(_SKIP.search((home / ".openspec.yaml").read_bytes()))
+        skips = bool(_SKIP.search(read_bytes(home / ".openspec.yaml")))
     except OSError:
         skips = False
     return not skips and any((home / "specs").rglob("spec.md"))

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from untildone.adapters.stories.checklists import headings
 from untildone.domain.stories.story import Story
+from untildone.plain_files import read_bytes
 
 TASKS = "tasks.md"
 _DEFAULT_SCHEMA = "spec-driven"
@@ -64,7 +65,7 @@ def task_files(root: Path, home: str) -> Sequence[str]:
 
 def _schema_name(path: Path) -> str:
     try:
-        match = _SCHEMA.search(path.read_bytes())
+        match = _SCHEMA.search(read_bytes(path))
     except OSError:
         return ""
     return match[1].decode(errors="replace") if match else ""
@@ -76,7 +77,7 @@ def _tracked(path: Path) -> str:
     from untildone.adapters.stories.documents.yaml_text import YamlText  # noqa: PLC0415 - have a schema
 
     try:
-        schema = YamlText(path.read_bytes()).root().value
+        schema = YamlText(read_bytes(path)).root().value
     except (OSError, NotJson):
         return ""
     if not isinstance(schema, dict):

@@ -66,4 +66,7 @@ def counted(name: str, opened: Callable[[], StorySource]) -> Found:
         book = opened().load()
     except StoriesError as error:
         return Found(name, why=error.message)
-    return Found(name, book.total, book.complete, "; ".join(p.why for p in book.problems))
+    why = "; ".join(p.why for p in book.problems)
+    if not why and book.total == book.complete:
+        why = book.unfinished
+    return Found(name, book.total, book.complete, why)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from untildone.adapters.records.durable import replace_file
 from untildone.domain.errors import SourceAway, StoriesError
+from untildone.plain_files import read_bytes
 
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -29,7 +30,7 @@ class StoryFile(Struct, frozen=True):
                 raise self._unreadable(
                     f"It is {what}", f"Look at it with `ls -ld {self.path}`, then {self._again}."
                 )
-            data = path.read_bytes()
+            data = read_bytes(path)
         except FileNotFoundError:
             if path.is_symlink():
                 target = path.readlink()

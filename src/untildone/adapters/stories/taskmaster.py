@@ -12,6 +12,7 @@ from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
+from untildone.plain_files import read_bytes
 
 NAME = "taskmaster"
 FILES = (".taskmaster/tasks/tasks.json", "tasks/tasks.json")
@@ -102,7 +103,8 @@ class TaskDocument:
         for place in self._text.elements(tasks):
             line = self._text.line(place.start)
             if not isinstance(place.value, dict):
-                self._ignored.append(Remark(line, "An entry that is no object is not a task."))
+                why = "An entry that is no object is not a task."
+                self._ignored.append(Remark(line, why, unfinished=True))
                 continue
             yield self._story(place, place.value, line)
 
@@ -181,7 +183,7 @@ def tags_of(root: Mapping[str, Json]) -> dict[str, Mapping[str, Json]]:
 def current_tag(root: Path) -> str:
     """The tag that Task Master works on."""
     try:
-        state = JsonText((root / STATE).read_bytes()).root().value
+        state = JsonText(read_bytes(root / STATE)).root().value
     except (OSError, StoriesError):
         return DEFAULT_TAG
     named = fields.text(state.get("currentTag")) if isinstance(state, dict) else ""

@@ -169,9 +169,10 @@ class Trouble(Struct, frozen=True):
 
 
 class Ending(StrEnum):
-    """How the agent's process ended."""
+    """How the agent's process ended; one that lingered had said its last word and was ended."""
 
     EXITED = "exited"
+    LINGERED = "lingered"
     TIMEOUT = "timeout"
     IDLE_TIMEOUT = "idle_timeout"
     INTERRUPTED = "interrupted"

@@ -7,10 +7,13 @@ from msgspec import Struct, field
 
 from untildone.domain.markdown import (
     Fence,
+    closes_comment,
     ends_paragraph,
+    is_indented_code,
     is_quote,
     open_ticks,
     opened_fence,
+    opens_comment,
     ticks,
     without_code,
 )
@@ -30,7 +33,7 @@ _TAG = r"<promise>(?=\s*(?:(?:FAILED|ASK)\s*:|(?:COMPLETE|FAILED|ASK)\s*(?:\Z|</
 _INSIDE = re.compile(_TAG)
 _ALONE = re.compile(r"\s*[*_~]*" + _TAG)
 _REST = re.compile(r"[\s*_~]*")
-_HIT = re.compile(rb"promise|```|~~~")
+_HIT = re.compile(rb"promise|```|~~~|<!--|-->")
 _INK = re.compile(rb"\S")
 
 _LENIENT = ("utf-8", "replace")
@@ -191,8 +194,13 @@ def _quiet(chunk: bytes, start: int, end: int) -> bool:
     return (
         (find(b"`", start, end) < 0 or find(b"```", start, end) < 0)
         and (find(b"~", start, end) < 0 or find(b"~~~", start, end) < 0)
-        and (find(b"<", start, end) < 0 or find(b"promise", start, end) < 0)
+        and (find(b"<", start, end) < 0 or _says_nothing(chunk, start, end))
+        and (find(b">", start, end) < 0 or find(b"-->", start, end) < 0)
     )
+
+
+def _says_nothing(chunk: bytes, start: int, end: int) -> bool:
+    return chunk.find(b"promise", start, end) < 0 and chunk.find(b"<!--", start, end) < 0
 
 
 class _Ending(Struct, frozen=True):
@@ -237,6 +245,7 @@ class _Page:
         self.standing: Promise | None = None
         self.ending: _Ending | None = None
         self._fence: Fence | None = None
+        self._comment = False
         self._tag: _Tag | None = None
         self._loose: _Tag | None = None
         # Backticks that make the tag code if they come again, and what stood before it.
@@ -251,8 +260,8 @@ class _Page:
 
     @property
     def in_code(self) -> bool:
-        """Whether the lines stand in a code fence."""
-        return self._fence is not None
+        """Whether the lines stand in a code fence or a comment."""
+        return self._fence is not None or self._comment
 
     @property
     def at_rest(self) -> bool:
@@ -272,12 +281,22 @@ class _Page:
         if text.strip():
             self.ending = None
         self._resolve(text)
-        tag = self._tag
-        if tag is None:
-            earlier, covered = self.standing, self._fresh(text)
-            if covered:
-                self._earlier, self._doubt = earlier, open_ticks(plain(before.decode(*_LENIENT)))
-            return covered
+        if self._tag is None:
+            return self._outside(text, plain(before.decode(*_LENIENT)) if b"promise" in raw else "")
+        return self._inside(text, self._tag)
+
+    def _outside(self, text: str, above: str) -> int:
+        """A line where no tag is open; `above` is the text before it."""
+        if above and is_indented_code(text, above):
+            self._end_loose(text)
+            return 0
+        earlier, covered = self.standing, self._fresh(text)
+        if covered:
+            self._earlier, self._doubt = earlier, open_ticks(above)
+        return covered
+
+    def _inside(self, text: str, tag: _Tag) -> int:
+        """A line of a tag that an earlier one has opened."""
         close = text.find(_CLOSE)
         if close < 0 and tag.add(text):
             self._step_fence(text)
@@ -303,7 +322,7 @@ class _Page:
             self.taken_back = True
 
     def _fresh(self, text: str) -> int:
-        if self._step_fence(text) or is_quote(text):
+        if self._step_comment(text) or self._step_fence(text) or is_quote(text):
             self._end_loose(text)
             return 0
         alone = _ALONE.match(text)
@@ -320,6 +339,14 @@ class _Page:
                 return 0
         self._find_ending(text, self._end_loose(text))
         return 0
+
+    def _step_comment(self, text: str) -> bool:
+        """Whether the line belongs to a comment."""
+        if self._comment:
+            self._comment = not closes_comment(text)
+            return True
+        self._comment = self._fence is None and opens_comment(text)
+        return self._comment
 
     def _step_fence(self, text: str) -> bool:
         """Whether the line belongs to a fence."""

@@ -6,15 +6,15 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from untildone.domain.markdown import opened_fence
+from untildone.domain.checks.counted_tests import Counts
+from untildone.domain.stories import story_text
 from untildone.domain.stories.story import Story
 
 AUTO = "auto"
-# Bold or a list marker around the word is fine. A command has code ticks around it: without them
-# such a line is more often a sentence for people.
-_LINE = r"\s*(?:[-*+]\s+)?(?:\*\*|__)?{word}:?(?:\*\*|__)?:?\s+(.*\S)\s*"
-_VERIFY = re.compile(_LINE.format(word="Verify"))
-_ALLOW_EMPTY = re.compile(_LINE.format(word="Allow empty"), re.IGNORECASE)
+# A command has code ticks around it: without them such a line is more often a sentence for people.
+_VERIFY = story_text.setting_line("Verify")
+_ALLOW_EMPTY = story_text.setting_line("Allow empty", any_case=True)
+_TESTS = story_text.setting_line("Tests", any_case=True)
 _TICKED = re.compile(r"(`+)\s?(.+?)\s?\1")
 
 
@@ -40,13 +40,15 @@ class Check(Struct, frozen=True):
 class Checked(Struct, frozen=True):
     """What one run of a check gave: no reason if it passed, else why not, with the output's tail.
 
-    `how` is how it ended, in words that can be compared; `output` is what it printed, bounded.
+    `how` is how it ended, in words that can be compared; `output` is what it printed, bounded;
+    `tests` are those that its runner counted.
     """
 
     reason: str = ""
     how: str = ""
     output: str = ""
     interrupted: bool = False
+    tests: Counts | None = None
 
 
 class Failing(Struct, frozen=True):
@@ -74,37 +76,44 @@ def in_force(shared: Iterable[str], own: Iterable[str] = ()) -> tuple[Check, ...
     return tuple(check for check in found.values() if check.level is not Level.OFF)
 
 
-def own_checks(story: Story | None, configured: Iterable[str]) -> tuple[str, ...]:
-    """A story's own checks: from its text, then `ID=CMD` pairs of the configuration."""
-    if story is None:
-        return ()
+def written_checks(story: Story) -> tuple[str, ...]:
+    """The checks that a story's own text names."""
     lines = (found[1] for row in _rows(story) if (found := _VERIFY.fullmatch(row)))
-    told = [ticked[2] for line in lines if (ticked := _TICKED.fullmatch(line))]
+    return tuple(ticked[2] for line in lines if (ticked := _TICKED.fullmatch(line)))
+
+
+def configured_checks(story_id: str, configured: Iterable[str]) -> tuple[str, ...]:
+    """A story's checks by `ID=CMD` pairs of the configuration."""
     pairs = (text.partition("=") for text in configured)
-    return (*told, *(command.strip() for key, _, command in pairs if key.strip() == story.id))
+    return tuple(command.strip() for key, _, command in pairs if key.strip() == story_id)
 
 
-def may_be_empty(story: Story, allowed: Iterable[str]) -> bool:
-    """Whether the story may be complete without a change: by its text, its id, or for all."""
-    if not {"*", story.id}.isdisjoint(allowed):
-        return True
+def may_be_empty(story: Story) -> bool:
+    """Whether the story's text says that it may be complete without a change."""
     words = (found[1] for row in _rows(story) if (found := _ALLOW_EMPTY.fullmatch(row)))
-    return any(word.strip("`*_. ").lower() in ("yes", "true") for word in words)
+    return any(_bare(word) in ("yes", "true") for word in words)
+
+
+def may_shrink(story: Story) -> bool:
+    """Whether the story's text says that fewer tests are no failure."""
+    return any(map(_is_may_shrink, _rows(story)))
 
 
 def is_setting(row: str) -> bool:
     """Whether a line of text is one that is read here, wherever in a story it stands."""
-    return bool(_VERIFY.fullmatch(row) or _ALLOW_EMPTY.fullmatch(row))
+    mine = _VERIFY.fullmatch(row) or _ALLOW_EMPTY.fullmatch(row) or _is_may_shrink(row)
+    return bool(mine) or story_text.is_setting(row)
+
+
+def _is_may_shrink(row: str) -> bool:
+    found = _TESTS.fullmatch(row)
+    return found is not None and _bare(found[1]) == "may shrink"
+
+
+def _bare(word: str) -> str:
+    return word.strip("`*_. ").lower()
 
 
 def _rows(story: Story) -> list[str]:
     """The lines of a story's own text, without code blocks."""
-    text = "\n".join([story.body, *(task.detail for task in story.tasks)])
-    rows: list[str] = []
-    fence = None
-    for row in text.split("\n"):
-        if fence:
-            fence = None if fence.closed_by(row) else fence
-        elif not (fence := opened_fence(row)):
-            rows.append(row)
-    return rows
+    return story_text.rows([story.body, *(task.detail for task in story.tasks)])

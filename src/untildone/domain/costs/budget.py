@@ -23,10 +23,10 @@ _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
 _TOKENS = re.compile(rf"{_NUMBER}\s*(k|m|)")
 _COST = re.compile(rf"\$?\s*{_NUMBER}\s*(?:usd|\$)?")
 _TIME = re.compile(
-    rf"(?:{_NUMBER}\s*d)?\s*(?:{_NUMBER}\s*h)?\s*(?:{_NUMBER}\s*(?:min|m|(?=$)))?"
-    rf"\s*(?:{_NUMBER}\s*s)?"
+    rf"(?:{_NUMBER}\s*w(?:eeks?)?)?\s*(?:{_NUMBER}\s*d(?:ays?)?)?\s*(?:{_NUMBER}\s*h(?:ours?|rs?)?)?"
+    rf"\s*(?:{_NUMBER}\s*(?:m(?:in(?:ute)?s?)?|(?=$)))?\s*(?:{_NUMBER}\s*s(?:ec(?:ond)?s?)?)?"
 )
-_MINUTES = (24 * 60, 60, 1, 1 / 60)
+_MINUTES = (7 * 24 * 60, 24 * 60, 60, 1, 1 / 60)
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
@@ -46,13 +46,17 @@ class Budget(Struct, frozen=True):
 
 
 class Reached(Struct, frozen=True):
-    """A budget that is used up; `story_id` and `story_key` say whose, if it is a story's."""
+    """A budget that is used up; `story_id` and `story_key` say whose, if it is a story's.
+
+    `unknown`: it may or may not be used up, for nobody knows what a call has cost.
+    """
 
     name: str
     spent: float
     limit: float
     story_id: str = ""
     story_key: StoryKey | None = None
+    unknown: bool = False
 
     @property
     def said(self) -> str:
@@ -60,11 +64,18 @@ class Reached(Struct, frozen=True):
         whose = f"of story {self.story_id} " if self.story_id else ""
         unit = {"tokens": " tokens", "iterations": " iterations"}.get(kind(self.name), "")
         spent, limit = said(self.name, self.spent), said(self.name, self.limit)
+        if self.unknown:
+            return (
+                f"The budget of {limit} {whose}cannot be kept: neither the agent nor the price "
+                "table tells what a call has cost"
+            )
         return f"The budget {whose}is used up: {spent} of {limit}{unit}"
 
     @property
     def enough(self) -> str:
-        """A budget to go on with: as much again."""
+        """A budget to go on with: as much again, or none where money cannot be counted."""
+        if self.unknown:
+            return Budget(self.name, 0.0).written
         return Budget(self.name, _rounded_up(self.spent + self.limit)).written
 
 
@@ -102,12 +113,20 @@ def said(name: str, amount: float) -> str:
             return f"{amount:.0f}"
 
 
+def minutes(text: str) -> float | None:
+    """A duration as people write it: `90s`, `30m`, `1h30m`, `2 days`; a mere number is minutes."""
+    found = _TIME.fullmatch(text.strip().lower())
+    parts = found.groups() if found else ()
+    known = [float(n) * m for n, m in zip(parts, _MINUTES, strict=False) if n]
+    return sum(known) if known else None
+
+
 # ---------------------------------------------------------------------------------------------
 
 
 def _one(text: str) -> Budget:
     name, sign, amount = (part.strip().lower() for part in text.partition("="))
-    name = name.replace("_", "-")
+    name = name.replace("_", "-").replace("calls", "iterations")
     if name not in EXAMPLES:
         raise ValueError(_unknown(name))
     if amount in ("off", "none"):
@@ -141,9 +160,7 @@ def _amount(what: str, text: str) -> float | None:
             found = _COST.fullmatch(text)
             return float(found[1]) if found else None
         case "time":
-            found = _TIME.fullmatch(text)
-            parts = found.groups() if found else ()
-            return sum(float(n) * m for n, m in zip(parts, _MINUTES, strict=False) if n)
+            return minutes(text)
         case _:
             return float(text) if text.isdecimal() else None
 

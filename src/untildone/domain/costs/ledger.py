@@ -38,6 +38,18 @@ class Account(Struct, frozen=True):
             unpriced=self.unpriced + (told and used.cost_usd is None),
         )
 
+    def amount(self, what: str) -> float:
+        """What counts against a budget of tokens, cost, time (in minutes) or iterations."""
+        match what:
+            case "tokens":
+                return float(self.tokens)
+            case "cost":
+                return self.cost_usd or 0.0
+            case "time":
+                return self.seconds / 60
+            case _:
+                return float(self.iterations)
+
 
 class Ledger(Struct, frozen=True):
     """The accounts of a run and of its unfinished stories; `since` is when the clock was read last.

@@ -121,6 +121,13 @@ class Totals(Struct, frozen=True):
         return Totals(self.calls, self.seconds / count, shared, self.priced)
 
 
+class Remarked(Struct, frozen=True):
+    """Something worth telling about how work was kept or put back."""
+
+    at: datetime
+    text: str
+
+
 class Account(Struct, frozen=True):
     """Everything that the report tells of a run, but for what only git knows."""
 
@@ -130,6 +137,7 @@ class Account(Struct, frozen=True):
     first: datetime
     last: datetime
     archived_ref: str = ""
+    remarks: tuple[Remarked, ...] = ()
 
     def of_state(self, *states: str) -> tuple[StoryAccount, ...]:
         """The stories of these states."""
@@ -161,6 +169,7 @@ def account(run: Run, told: Iterable[Told]) -> Account:
         run.started_at,
         ledger.last,
         ledger.archived_ref,
+        tuple(ledger.remarks),
     )
 
 
@@ -171,6 +180,7 @@ class _Ledger:
         self.last = first
         self.stories: dict[StoryKey, bool] = {}
         self.archived_ref = ""
+        self.remarks: list[Remarked] = []
         self._calls: list[Call] = []
         self._open: dict[int, Call] = {}
         self._pauses: list[Pause] = []
@@ -199,6 +209,8 @@ class _Ledger:
             return
         self._waiting(what, at)
         self._fact(what, at)
+        if isinstance(what, f.Saved | f.Reverted | f.Adopted):
+            self.remarks += [Remarked(at, text) for text in what.remarks]
         self._checkpoints.append(self._checkpoint)
 
     def _fact(self, what: f.Fact, at: datetime) -> None:

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Kind
 from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, gives_up
+from untildone.domain.costs.budget import kind, said
 from untildone.domain.run import run_endings
 from untildone.domain.run.fact import Reverted
 from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Status, Tally, label
@@ -19,15 +20,17 @@ def reverted(run: Run, fact: Reverted) -> Run:
     if iteration.limit:
         return limited(run, fact.lane, iteration)
     tally = _counted(run.tally(iteration.story_key), iteration, fact)
+    hits = run.lanes[fact.lane].limit_hits if iteration.trouble_counts else 0
     run = replace(
         run,
         book=None,
         iterations=(*run.iterations, replace(iteration, saved_ref=fact.saved_ref)),
         tallies=run.tallies | {iteration.story_key: tally},
-    ).with_lane(fact.lane, iteration=None, limit_hits=0)
+    ).with_lane(fact.lane, iteration=None, limit_hits=hits)
     if _needs_login(iteration) or iteration.fatal:
         return run_endings.end(replace(run, error=iteration.reason), Status.STUCK, Reason.ERROR)
     run = _decided(run, iteration, tally, fact.saved_ref)
+    run = waits_first(run, fact.lane, iteration)
     return run if run.ended else run_endings.stop_now(run)
 
 
@@ -36,9 +39,46 @@ def limited(run: Run, lane: int, iteration: Iteration) -> Run:
     usage = iteration.usage
     if usage and not usage.estimated:  # there is no entry to say that it is a guess
         run = replace(run, unattempted=run.unattempted.plus(usage))
-    who = label(iteration.agent or run.plan.agent, iteration.model)
-    run = run.with_lane(lane, iteration=None, limit=iteration.limit, limited=who)
+    run = run.with_lane(lane, iteration=None, limit=iteration.limit, limited=_who(run, iteration))
     return run_endings.stop_now(run)
+
+
+def with_lost_work(run: Run, lane: int) -> Run:
+    """Count a call that passing trouble has ended after real work, and its trouble if too much is.
+
+    What never came to work costs nothing and is waited for without end.
+    """
+    iteration = run.open_iteration(lane)
+    usage = iteration.usage if iteration.usage and not iteration.usage.estimated else None
+    if not iteration.limit or not (iteration.spoke or (usage and usage.total)):
+        return run
+    tally = run.tally(iteration.story_key)
+    lost = tally.lost.with_call(usage, iteration=True, told=False)
+    lost = replace(lost, seconds=lost.seconds + iteration.seconds)
+    tallies = run.tallies | {iteration.story_key: replace(tally, lost=lost)}
+    run = replace(run, tallies=tallies)
+    budgets = run.plan.trouble_budgets
+    over = next((b for b in budgets if lost.amount(kind(b.name)) >= b.limit), None)
+    if over is None:
+        return run
+    many = "calls" if lost.iterations > 1 else "call"
+    used, limit = (said(over.name, amount) for amount in (lost.amount(kind(over.name)), over.limit))
+    reason = (
+        f"{iteration.reason} (passing trouble has ended {lost.iterations} {many} of this story "
+        f"after real work; {over.name}: {used}, and {limit} is as much as may be lost)"
+    )
+    return run.with_iteration(lane, trouble_counts=True, reason=reason)
+
+
+def waits_first(run: Run, lane: int, iteration: Iteration) -> Run:
+    """Trouble that counts as an attempt is waited out before the next one all the same."""
+    if run.ended or not iteration.trouble_counts:
+        return run
+    return run.with_lane(lane, limit=iteration.trouble, limited=_who(run, iteration))
+
+
+def _who(run: Run, iteration: Iteration) -> str:
+    return label(iteration.agent or run.plan.agent, iteration.model)
 
 
 def _needs_login(iteration: Iteration) -> bool:

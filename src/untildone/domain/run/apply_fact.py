@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from untildone.domain.agents.agent import StandIn, Waiting
 from untildone.domain.checks.checks import in_force
+from untildone.domain.checks.counted_tests import merged as merged_counts
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings, user_requests
-from untildone.domain.run.after_failure import limited
+from untildone.domain.run.after_failure import limited, waits_first, with_lost_work
 from untildone.domain.run.run import (
     Done,
     Iteration,
@@ -46,18 +47,25 @@ def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
         return run_endings.end(run, Status.STOPPED, Reason.STOPPED)
     if run.plan.plain and run.commitless >= run.plan.limits.stall_threshold:
         return run_endings.end(run, Status.STALLED, Reason.STALLED)
+    return _stuck(run, fact)
+
+
+def _stuck(run: Run, fact: f.StoriesLoaded) -> Run:
+    """Stuck where no story can be taken up, or at the cap; else the run as it is."""
+    if fact.unfinished:
+        run = replace(run, error=fact.unfinished)
+        return run_endings.end(run, Status.STUCK, Reason.UNFINISHED)
     if fact.held:
         return run_endings.end(run, Status.STUCK, Reason.PARKED)
-    if run.current_iteration >= run.plan.limits.max_iterations and not run_endings.all_finished(
-        run
-    ):
+    at_cap = run.current_iteration >= run.plan.limits.max_iterations
+    if at_cap and not run_endings.all_finished(run):
         return run_endings.end(run, Status.STUCK, Reason.MAX_ITERATIONS)
     return run
 
 
 def checks_tried(run: Run, fact: f.ChecksTried) -> Run:
     """What fails before the first story is known."""
-    return replace(run, known_failures=fact.failing)
+    return replace(run, known_failures=fact.failing, counted=fact.counted)
 
 
 def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
@@ -97,6 +105,7 @@ def attempt_ended(run: Run, fact: f.AttemptEnded, at: datetime) -> Run:
         trouble=fact.trouble,
         session=fact.session,
         question=fact.question,
+        spoke=fact.spoke,
     )
 
 
@@ -110,7 +119,7 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
         or (run.plan.evidence and not run.plan.plain)
     )
     to_verify = bool(proof) and iteration.outcome is Outcome.COMPLETE
-    run = run.with_iteration(fact.lane, usage=fact.usage)
+    run = with_lost_work(run.with_iteration(fact.lane, usage=fact.usage), fact.lane)
     if to_verify and run_endings.must_stop_now(run):
         reason = "the loop was stopped before the checks ran"
         changes = {"outcome": Outcome.INTERRUPTED, "reason": reason}
@@ -124,7 +133,7 @@ def verified(run: Run, fact: f.Verified) -> Run:
         outcome = Outcome.INTERRUPTED
     else:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
-    run = run.with_lane(fact.lane, still_failing=fact.still_failing)
+    run = run.with_lane(fact.lane, still_failing=fact.still_failing, counted=fact.counted)
     changes = {"outcome": outcome, "reason": fact.reason, "fatal": fact.fatal}
     return run.with_iteration(fact.lane, stage=Stage.JUDGED, **changes)
 
@@ -140,9 +149,12 @@ def saved(run: Run, fact: f.Saved) -> Run:
     if run.plan.baseline and run.known_failures is not None:
         # What passes now and fails later is newly broken.
         run = replace(run, known_failures=run.lanes[fact.lane].still_failing)
-    run = run.with_lane(fact.lane, limit_hits=0, still_failing=())
+    run = replace(run, counted=merged_counts(run.counted, run.lanes[fact.lane].counted))
+    hits = run.lanes[fact.lane].limit_hits if iteration.trouble_counts else 0
+    run = run.with_lane(fact.lane, limit_hits=hits, still_failing=(), counted=())
     if run.plan.plain:
-        return run_endings.after_plain_iteration(_more_history(run, fact.tree, kept), iteration)
+        run = _more_history(run, fact.tree, kept)
+        return waits_first(run_endings.after_plain_iteration(run, iteration), fact.lane, iteration)
     return run_endings.stop_now(_story_finished(run, iteration.story_key))
 
 
@@ -259,7 +271,7 @@ def step_failed(run: Run, fact: f.StepFailed) -> Run:
 
 def resumed(run: Run, fact: f.Resumed) -> Run:
     """The run goes on: retries renewed, the earlier ending forgotten."""
-    tallies = {key: replace(tally, spent=0) for key, tally in run.tallies.items()}
+    tallies = {key: tally.renewed for key, tally in run.tallies.items()}
     return replace(
         run,
         plan=fact.plan,
@@ -287,6 +299,8 @@ def asked_again(run: Run, fact: f.AskedAgain) -> Run:
 
 def adopted(run: Run, fact: f.Adopted) -> Run:
     """The person's own edits on the branch are the new checkpoint."""
+    if fact.checkpoint != run.lanes[fact.lane].checkpoint:
+        run = replace(run, counted=())  # who takes tests away here is the person
     return run.with_lane(fact.lane, checkpoint=fact.checkpoint)
 
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from untildone.domain.agents.agent import Ending, Kind, Session, Trouble, Usage
 from untildone.domain.checks.checks import Failing
+from untildone.domain.checks.counted_tests import Counted
 from untildone.domain.costs.budget import Budget, Reached
 from untildone.domain.run.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.stories.parking import Why
@@ -32,7 +33,8 @@ class StoriesLoaded(Struct, frozen=True):
     """The stories as they are now. `book` is not journalled: a new process reads it again.
 
     `marked` are open stories with a question of the person, `settled` parked ones that are open no
-    more; `held` says that every open story is parked or waits for one that is.
+    more; `held` says that every open story is parked or waits for one that is. `unfinished` says
+    what is left when all stories are done and the change is not.
     """
 
     total: int
@@ -44,13 +46,18 @@ class StoriesLoaded(Struct, frozen=True):
     marked: tuple[tuple[StoryKey, str], ...] = ()
     settled: tuple[StoryKey, ...] = ()
     held: bool = False
+    unfinished: str = ""
 
 
 class ChecksTried(Struct, frozen=True):
-    """These required checks fail before the first story; what they changed was put back."""
+    """These required checks fail before the first story; what they changed was put back.
+
+    `counted` are the tests of those that count them.
+    """
 
     failing: tuple[Failing, ...] = ()
     remarks: tuple[str, ...] = ()
+    counted: tuple[Counted, ...] = ()
 
 
 class AttemptStarted(Struct, frozen=True):
@@ -100,7 +107,8 @@ class UsageMeasured(Struct, frozen=True):
 class Verified(Struct, frozen=True):
     """The loop's own checks ran after COMPLETE; `still_failing` did already before the run.
 
-    `fatal`: the run ends once the attempt is put back.
+    `fatal`: the run ends once the attempt is put back. `counted` are the tests of the checks that
+    count them.
     """
 
     lane: int
@@ -108,6 +116,7 @@ class Verified(Struct, frozen=True):
     reason: str = ""
     still_failing: tuple[Failing, ...] = ()
     fatal: bool = False
+    counted: tuple[Counted, ...] = ()
 
 
 class Saved(Struct, frozen=True):

@@ -53,7 +53,7 @@ def judge(report: AgentReport, limit_hits: int = 0) -> Verdict:
         case Ending.NOT_STARTED:
             reason = report.reading.error or "the agent could not be started"
             return Verdict(Outcome.AGENT_ERROR, reason, Trouble(Kind.CRASHED, "not started"))
-        case Ending.EXITED:
+        case Ending.EXITED | Ending.LINGERED:
             return _judge_exit(report)
         case _:
             assert_never(report.ending)

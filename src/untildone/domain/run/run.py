@@ -7,7 +7,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from untildone.domain.agents.agent import (
-    Kind,
     Permissions,
     Session,
     StandIn,
@@ -17,8 +16,10 @@ from untildone.domain.agents.agent import (
 )
 from untildone.domain.agents.same_failure import Tried
 from untildone.domain.checks.checks import Failing
+from untildone.domain.checks.counted_tests import Counted
+from untildone.domain.checks.terms import Terms
 from untildone.domain.costs.budget import Budget, Reached
-from untildone.domain.costs.ledger import Ledger
+from untildone.domain.costs.ledger import Account, Ledger
 from untildone.domain.stories.parking import Guidance, Parked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
@@ -57,6 +58,7 @@ class Reason(StrEnum):
     STOPPED = "stopped"
     ERROR = "error"
     PARKED = "parked"
+    UNFINISHED = "unfinished"
 
 
 class Done(StrEnum):
@@ -122,7 +124,9 @@ class Plan(Struct, frozen=True):
     agent (`NAME` or `NAME:MODEL`) that steps in while the usual one is at a limit. `verify_found`
     are checks that the project seems to have and that nobody asked for: they are only named.
     `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
-    the first of them.
+    the first of them. `trouble_budgets` is how much work of one story passing trouble may cost
+    before it is a failed attempt. `terms` are what the person wrote about each story before the
+    run; None: the run was begun by a release that did not keep them.
     """
 
     change_id: str
@@ -165,8 +169,10 @@ class Plan(Struct, frozen=True):
     on_fail: str = "stop"
     ladder: tuple[str, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    trouble_budgets: tuple[Budget, ...] = ()
     on_stuck: str = "retry"
     learnings: str = ""
+    terms: tuple[Terms, ...] | None = None
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -243,6 +249,8 @@ class Iteration(Struct, frozen=True):
     model: str = ""
     rung: int = 0
     fatal: bool = False
+    spoke: bool = False
+    trouble_counts: bool = False
 
     @property
     def outcome_class(self) -> str:
@@ -251,12 +259,18 @@ class Iteration(Struct, frozen=True):
             return self.trouble.kind
         if self.question:
             return "question"
-        return Kind.HUNG if self.timed_out else self.outcome or ""
+        return self.outcome or ""
 
     @property
     def limit(self) -> Trouble | None:
         """The limit or passing trouble that makes this call no attempt."""
-        return self.trouble if self.trouble and self.trouble.passing else None
+        passing = self.trouble is not None and self.trouble.passing
+        return self.trouble if passing and not self.trouble_counts else None
+
+    @property
+    def seconds(self) -> float:
+        """How long the call took."""
+        return (self.ended - self.started).total_seconds() if self.ended else 0.0
 
     @property
     def timed_out(self) -> bool:
@@ -268,7 +282,8 @@ class Tally(Struct, frozen=True):
     """Calls made for a story, attempts spent since the last renewal, the reason to pass on.
 
     `tried` are its last failed attempts, oldest first. `learned` are the learnings as its first
-    call was shown them: an attempt without a reason must not change the prompt.
+    call was shown them: an attempt without a reason must not change the prompt. `lost` are its
+    calls that passing trouble has ended after real work, since the last renewal.
     """
 
     calls: int = 0
@@ -276,6 +291,12 @@ class Tally(Struct, frozen=True):
     reason: str = ""
     tried: tuple[Tried, ...] = ()
     learned: str | None = None
+    lost: Account = Account()
+
+    @property
+    def renewed(self) -> "Tally":
+        """The same with all retries left."""
+        return replace(self, spent=0, lost=Account())
 
 
 class Stop(Struct, frozen=True):
@@ -289,7 +310,7 @@ class Lane(Struct, frozen=True):
     """One workspace with at most one open iteration. The first release has a single lane.
 
     `limited` is who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures
-    that the work at hand was let through with.
+    that the work at hand was let through with, `counted` the tests that it was checked by.
     """
 
     id: int = 0
@@ -301,6 +322,7 @@ class Lane(Struct, frozen=True):
     limit_hits: int = 0
     stand_in: StandIn | None = None
     still_failing: tuple[Failing, ...] = ()
+    counted: tuple[Counted, ...] = ()
 
 
 class Run(Struct, frozen=True):
@@ -310,7 +332,8 @@ class Run(Struct, frozen=True):
     `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in
     `order` come first; the person is asked about the one in `undecided`. `trees` are what the
     last two iterations of a plain loop left. `known_failures` are the checks that failed before
-    the first story; None: they were not tried. `over` is the budget that is used up: the run
+    the first story; None: they were not tried. `counted` are the tests of each check at the last
+    checkpoint, as far as they are known. `over` is the budget that is used up: the run
     waits for a higher one, or was stopped there.
     """
 
@@ -346,6 +369,7 @@ class Run(Struct, frozen=True):
     order: tuple[StoryKey, ...] = ()
     undecided: StoryKey | None = None
     guidance: tuple[Guidance, ...] = ()
+    counted: tuple[Counted, ...] = ()
 
     @property
     def ended(self) -> bool:

@@ -35,7 +35,7 @@ def _entered(run: Run, fact: f.Fact, after: Run, at: datetime) -> Ledger:
             unseen = fact.outcome is Outcome.INTERRUPTED and fact.ending is Ending.EXITED
             return ledger.read(at) if unseen else ledger.worked(at, _key(run, fact.lane))
         case f.UsageMeasured():
-            return _with_usage(run, fact, ledger.worked(at, _key(run, fact.lane)))
+            return _with_usage(after, fact, ledger.worked(at, _key(run, fact.lane)))
         case f.Verified():
             return ledger.worked(at, _key(run, fact.lane))
         case f.WaitOver() | f.ChecksTried():
@@ -69,21 +69,15 @@ def _waits(run: Run) -> bool:
 def spent(run: Run, name: str, key: StoryKey | None = None, at: datetime | None = None) -> float:
     """What counts against a budget; a wait that is under way counts up to `at`."""
     of_story = name.startswith(OF_A_STORY)
-    account = run.ledger.story(key or ("", "")) if of_story else run.ledger.total
-    waited = run.ledger.passed(at) if at and _waits(run) and not of_story else 0.0
-    return _amount(account, kind(name), waited)
+    account = _account(run, name, key)
+    if kind(name) == "time" and at and _waits(run) and not of_story:
+        account = replace(account, seconds=account.seconds + run.ledger.passed(at))
+    return account.amount(kind(name))
 
 
-def _amount(account: Account, what: str, waited: float = 0.0) -> float:
-    match what:
-        case "tokens":
-            return float(account.tokens)
-        case "cost":
-            return account.cost_usd or 0.0
-        case "time":
-            return (account.seconds + waited) / 60
-        case _:
-            return float(account.iterations)
+def _account(run: Run, name: str, key: StoryKey | None) -> Account:
+    of_story = name.startswith(OF_A_STORY)
+    return run.ledger.story(key or ("", "")) if of_story else run.ledger.total
 
 
 def reached(
@@ -92,16 +86,20 @@ def reached(
     story: tuple[str, StoryKey] | None = None,
     budgets: tuple[Budget, ...] | None = None,
 ) -> Reached | None:
-    """The first budget that is used up: of the run, or of the story that comes next."""
+    """The first budget that is used up: of the run, or of the story that comes next.
+
+    One of cost also stops the run when nobody knows what a call has cost: it could not be kept.
+    """
     story_id, key = story or ("", None)
     for budget in run.plan.budgets if budgets is None else budgets:
         of_story = budget.name.startswith(OF_A_STORY)
         if of_story and story is None:
             continue
         used = spent(run, budget.name, key, at)
-        if used >= budget.limit:
+        unknown = kind(budget.name) == "cost" and _account(run, budget.name, key).unpriced > 0
+        if used >= budget.limit or unknown:
             whose = (story_id, key) if of_story else ("", None)
-            return Reached(budget.name, used, budget.limit, *whose)
+            return Reached(budget.name, used, budget.limit, *whose, unknown=used < budget.limit)
     return None
 
 

@@ -126,7 +126,7 @@ def release(run: Run, key: StoryKey) -> Run:
     if key in run.finished:
         return run
     tally = run.tally(key)
-    tallies = run.tallies | {key: replace(tally, spent=0)} if key in run.tallies else run.tallies
+    tallies = run.tallies | {key: tally.renewed} if key in run.tallies else run.tallies
     left = {k: v for k, v in run.parked.items() if k != key}
     run = replace(run, parked=left, answered=run.answered | {key}, tallies=tallies)
     run = _with_room(run) if tally.calls else run

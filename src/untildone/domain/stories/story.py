@@ -1,15 +1,18 @@
 """Stories and their tasks: what one agent call should finish."""
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from copy import copy
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from untildone.domain.errors import StoriesError
+from untildone.domain.stories import story_text
 from untildone.domain.stories.schedule import Schedule, wrong
 
 StoryKey = tuple[str, str]
+# Of what cannot be run, so many entries are named.
+NAMED = 10
 
 
 class Task(Struct, frozen=True, gc=False):
@@ -37,7 +40,9 @@ class Story(Struct, frozen=True, gc=False):
     story's own state. `depends_on` holds ids of stories of the same book. A lower `priority` comes
     first; where a format puts stories in order by hand, a lower `rank` comes before that.
     `parallel`: it may be worked on beside others. `path` and `line` are where it came from; an
-    empty `path` is the book's.
+    empty `path` is the book's. `held` says why it cannot start before the person answers. `agent`
+    and `model` are who is to work on it, `touches` the files (as globs) that it will change: where
+    a format has no field for them, from lines of the story's text, as part of `depends_on` may be.
     """
 
     id: str
@@ -51,6 +56,10 @@ class Story(Struct, frozen=True, gc=False):
     parallel: bool = False
     path: str = ""
     rank: float | None = None
+    held: str = ""
+    agent: str = ""
+    model: str = ""
+    touches: tuple[str, ...] = ()
 
     @property
     def key(self) -> StoryKey:
@@ -70,18 +79,22 @@ class Story(Struct, frozen=True, gc=False):
     @property
     def question(self) -> str:
         """What has to be answered before this story can start."""
+        if self.held:
+            return "" if self.done else self.held
         return "\n".join([task.text for task in self.tasks if task.asks and not task.done])
 
 
 class Remark(Struct, frozen=True, gc=False):
     """A line of the story file that the parser passed over, or that is wrong, and why.
 
-    An empty `path` is the book's.
+    An empty `path` is the book's. `unfinished`: it is work that is not done and that no call can be
+    given as it stands there.
     """
 
     line: int
     why: str
     path: str = ""
+    unfinished: bool = False
 
 
 class StoryContext(Struct, frozen=True):
@@ -97,6 +110,8 @@ class StoryBook(Struct, frozen=True):
     `problems` are loud errors: a book that has any cannot be run. A source gives those of its
     format (no tasks, a broken file); equal ids, unknown dependencies and circles are found here,
     for every source. `boxes`: the agent may tick; without boxes only the loop writes the state.
+    While a remark is `unfinished`, the change is not done, whatever its stories are. `records` are
+    kept by a tracker for itself: listed beside the stories, never run and never waited for.
     """
 
     change: str
@@ -106,9 +121,11 @@ class StoryBook(Struct, frozen=True):
     ignored: tuple[Remark, ...] = ()
     problems: tuple[Remark, ...] = ()
     boxes: bool = True
+    records: tuple[Story, ...] = ()
     _schedule: list[Schedule[Story]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        force_setattr(self, "stories", _as_told(self.stories))
         found = (Remark(story.line, why, story.path) for story, why in wrong(self.stories))
         added = tuple(remark for remark in found if remark not in self.problems)
         force_setattr(self, "problems", (*self.problems, *added))
@@ -125,7 +142,18 @@ class StoryBook(Struct, frozen=True):
 
     def _content(self) -> tuple[object, ...]:
         head = (self.change, self.source, self.path, self.boxes)
-        return (*head, self.stories, self.ignored, self.problems)
+        return (*head, self.stories, self.ignored, self.problems, self.records)
+
+    @property
+    def unfinished(self) -> str:
+        """What of the change is not done and can not be run either, in a sentence; mostly empty."""
+        rows = [remark.why for remark in self.ignored if remark.unfinished]
+        if not rows:
+            return ""
+        count = "1 entry is" if len(rows) == 1 else f"{len(rows)} entries are"
+        more = f" And {len(rows) - NAMED} more." if len(rows) > NAMED else ""
+        told = " ".join(rows[:NAMED]) + more
+        return f"The change `{self.change}` is not done: {count} left that cannot be run. {told}"
 
     @property
     def total(self) -> int:
@@ -161,6 +189,13 @@ class StoryBook(Struct, frozen=True):
         force_setattr(book, "_schedule", [schedule.with_finished(pairs) for schedule in known])
         return book
 
+    def restated(self, stories: tuple[Story, ...]) -> "StoryBook":
+        """The book with these stories in the same places, whatever their texts say of them."""
+        book = copy(self)
+        force_setattr(book, "stories", stories)
+        force_setattr(book, "_schedule", [])
+        return book
+
     @property
     def files(self) -> set[str]:
         """The files that hold the stories."""
@@ -183,6 +218,50 @@ class StoryBook(Struct, frozen=True):
     def place(self, story: Story | None) -> str:
         """The file that the story stands in; without one, the book's."""
         return (story.path if story else "") or self.path
+
+
+def _as_told(stories: tuple[Story, ...]) -> tuple[Story, ...]:
+    """The stories with what lines of their own text say of them."""
+    told: dict[int, story_text.Said] = {}
+    for at, story in enumerate(stories):
+        details = [task.detail for task in story.tasks if task.detail]
+        if (story.body or details) and (said := story_text.said([story.body, *details])):
+            told[at] = said
+    if not told:
+        return stories
+    owners = _owners(stories)
+    return tuple(
+        _with_words(story, told[at], owners) if at in told else story
+        for at, story in enumerate(stories)
+    )
+
+
+def _owners(stories: Iterable[Story]) -> dict[str, str]:
+    """The stories by their ids, and by the numbers of tasks that only one of them has."""
+    found: dict[str, str] = {}
+    twice: set[str] = set()
+    for story in stories:
+        for name in {task.id for task in story.tasks}:
+            if found.setdefault(name, story.id) != story.id:
+                twice.add(name)
+    unique = {name: owner for name, owner in found.items() if name not in twice}
+    return unique | {story.id: story.id for story in stories}
+
+
+def _with_words(story: Story, said: story_text.Said, owners: Mapping[str, str]) -> Story:
+    """A field of the format itself comes before a line of the text."""
+    named = [(name, owners.get(name, "")) for name in said.depends]
+    unknown = [name for name, owner in named if not owner]
+    held = f"It depends on what is not in this change: {', '.join(unknown)}" if unknown else ""
+    needed = [owner for _, owner in named if owner and owner != story.id]
+    return replace(
+        story,
+        depends_on=tuple(dict.fromkeys([*story.depends_on, *needed])),
+        held=story.held or held,
+        agent=story.agent or said.agent,
+        model=story.model or said.model,
+        touches=story.touches or said.touches,
+    )
 
 
 def checked(book: StoryBook) -> StoryBook:

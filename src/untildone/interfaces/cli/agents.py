@@ -1,6 +1,5 @@
 """`agents`: what can be driven from here."""
 
-import json
 import os
 import shlex
 from pathlib import Path
@@ -10,6 +9,7 @@ from msgspec import to_builtins
 
 from untildone.commands import agents as found
 from untildone.domain.errors import UserError
+from untildone.interfaces.output import echo, echo_json
 from untildone.settings.load import load
 from untildone.settings.settings import SETTINGS
 from untildone.wiring.repository import here
@@ -37,27 +37,27 @@ def agents(as_json: bool, permissions: str | None) -> int:  # noqa: FBT001 - cli
     rows = found.agents(settings, top or Path.cwd())
     if as_json:
         data = {"agents": [to_builtins(row) for row in rows]}
-        click.echo(json.dumps(data, ensure_ascii=False))
+        echo_json(data)
         return 0
     for row in rows:
         _show(row)
-    click.echo("  command    any other program: `untildone run --agent-cmd 'PROGRAM ARGS'`")
+    echo("  command    any other program: `untildone run --agent-cmd 'PROGRAM ARGS'`")
     return 0
 
 
 def _show(row: found.Found) -> None:
     mark = "→" if row.chosen else " "
     if not row.path:
-        click.echo(f"{mark} {row.name:<10} not installed: {row.install}")
+        echo(f"{mark} {row.name:<10} not installed: {row.install}")
         return
     how = WORDS[row.logged_in]
-    click.echo(f"{mark} {row.name:<10} {row.version or row.why}, {how} ({row.path})")
+    echo(f"{mark} {row.name:<10} {row.version or row.why}, {how} ({row.path})")
     if row.login:
-        click.echo(f"{'':13}to log in{' again' if row.logged_in else ''}: {row.login}")
+        echo(f"{'':13}to log in{' again' if row.logged_in else ''}: {row.login}")
     if row.call:
-        click.echo(f"{'':13}call: {shlex.join(row.call)}")
+        echo(f"{'':13}call: {shlex.join(row.call)}")
     else:
-        click.echo(f"{'':13}cannot be held to `--permissions {row.permissions}`")
+        echo(f"{'':13}cannot be held to `--permissions {row.permissions}`")
     if row.environment:
         given = (f"{name}={shlex.quote(value)}" for name, value in row.environment.items())
-        click.echo(f"{'':13}with: {' '.join(given)}")
+        echo(f"{'':13}with: {' '.join(given)}")

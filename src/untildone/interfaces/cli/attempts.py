@@ -1,6 +1,5 @@
 """`attempts`: failed attempts that were saved."""
 
-import json
 import os
 import sys
 from typing import Any
@@ -8,8 +7,9 @@ from typing import Any
 import click
 
 from untildone.commands import attempts as saved_attempts
-from untildone.domain.plain_text import amount, plain
+from untildone.domain.plain_text import amount
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.worktrees import here_for
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
@@ -60,9 +60,7 @@ def attempts(
         return 0
     if restore:
         stored = saved_attempts.bring_back(repository, change, restore)
-        click.echo(
-            f"The attempt's files are in the working tree; what was there is stored as: {stored}"
-        )
+        echo(f"The attempt's files are in the working tree; what was there is stored as: {stored}")
         return 0
     _list(saved_attempts.attempts(repository, change), change, as_json=as_json)
     return 0
@@ -70,20 +68,20 @@ def attempts(
 
 def _list(rows: list[dict[str, Any]], change: str, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"attempts": rows}, ensure_ascii=False))
+        echo_json({"attempts": rows})
         return
     if not rows:
-        click.echo(f"No attempt of {change} was saved.")
+        echo(f"No attempt of {change} was saved.")
     for row in rows:
         reason = f"  {row['reason']}" if row["reason"] else ""
-        click.echo(f"{row['attempt']}  {row['at']}  {row['outcome']}  {row['files']} files{reason}")
+        echo(f"{row['attempt']}  {row['at']}  {row['outcome']}  {row['files']} files{reason}")
         for kept in row["kept"]:
-            click.echo(f"  kept beside git: {_kept(kept)}")
+            echo(f"  kept beside git: {_kept(kept)}")
 
 
 def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        echo_json(found)
         return
     name = found["attempt"]
     rows = [f"attempt {name} of {change}: {found['outcome']}"]
@@ -99,7 +97,7 @@ def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
     rows += [f"  log: {found['log_file']}"] if found["log_file"] else []
     rows.append(f"  as a patch: untildone attempts {change} --diff {name}")
     rows.append(f"  get it back: untildone attempts {change} --restore {name}")
-    click.echo("\n".join(rows))
+    echo("\n".join(rows))
 
 
 def _kept(row: dict[str, Any]) -> str:
@@ -116,6 +114,5 @@ def _print_patch(patch: bytes) -> None:
         return
     # What an agent wrote must not be obeyed by the terminal; a pipe gets every byte.
     colors = {} if os.environ.get("NO_COLOR") else COLORS
-    for line in plain(patch.decode(errors="replace")).removesuffix("\n").split("\n"):
-        color = colors.get(line[:1])
-        click.echo(click.style(line, fg=color) if color else line)
+    for line in patch.decode(errors="replace").removesuffix("\n").split("\n"):
+        echo(line, color=colors.get(line[:1], ""))

@@ -3,6 +3,7 @@
 import click
 
 from untildone.domain.errors import UntildoneError
+from untildone.interfaces.output import echo
 from untildone.wiring.repository import here
 
 
@@ -23,7 +24,7 @@ def completion(ctx: click.Context, shell: str) -> int:
     assert found is not None
     script = found(ctx.find_root().command, {}, "untildone", "_UNTILDONE_COMPLETE")
     # Not the bash class's own `source`: it starts bash to look at its version.
-    click.echo(ShellComplete.source(script))
+    echo(ShellComplete.source(script))
     return 0
 
 

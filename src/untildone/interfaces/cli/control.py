@@ -9,6 +9,7 @@ from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.view import View, process_for, say_ended
+from untildone.interfaces.output import echo
 from untildone.wiring.worktrees import here_for
 
 
@@ -23,7 +24,7 @@ def stop(change: str, how: str) -> int:
     """Ask a live loop to stop; `untildone resume` goes on later."""
     repository = here_for(change)
     text = control.stop(repository, change, how)
-    click.echo(text)
+    echo(text)
     return 0
 
 
@@ -41,7 +42,7 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
     repository = here_for(change)
     if repository.alive():
         control.send_choice(repository, change, choice)
-        click.echo(f"{choice}: done")
+        echo(f"{choice}: done")
         return 0
     view = View(as_json=as_json)
     process = process_for(repository, view, may_ask=False)
@@ -56,7 +57,7 @@ def done(change: str) -> int:
     repository = here_for(change)
     if repository.alive():
         control.send_done(repository, change)
-        click.echo(f"The loop over {change} was told that it is done.")
+        echo(f"The loop over {change} was told that it is done.")
         return 0
     run = repository.needed(change)
     if not run.plan.plain and run.plan.done != "manual":
@@ -77,5 +78,5 @@ def _finished(ended: Ended, choice: str) -> int:
     plan = ended.run.plan
     stays = choice == "cleanup" or plan.checkpoint == "stash"
     where = "the original branch" if stays else f"ralph/{plan.change_id}"
-    click.echo(f"{choice}: done, the worktree is on {where}.")
+    echo(f"{choice}: done, the worktree is on {where}.")
     return 0

@@ -9,6 +9,7 @@ import click
 from untildone.commands import demo as demo_project
 from untildone.interfaces import render
 from untildone.interfaces.cli.view import View, process_for
+from untildone.interfaces.output import echo
 from untildone.interfaces.windows import terminal
 
 
@@ -31,8 +32,8 @@ def demo(keep: Path | None, fast: bool) -> int:  # noqa: FBT001 - click
     asks = sys.stdin.isatty() and terminal() is not None
     on_complete = "ask" if asks else "cleanup"
     with demo_project.project(keep, fast=fast) as repository:
-        click.echo(f"A throw-away repository, a change of four stories: {repository.place.top}")
-        click.echo(f"$ untildone run {demo_project.CHANGE} --verify '{demo_project.CHECK}'")
+        echo(f"A throw-away repository, a change of four stories: {repository.place.top}")
+        echo(f"$ untildone run {demo_project.CHANGE} --verify '{demo_project.CHECK}'")
         ended = demo_project.play(process_for(repository, View()), on_complete)
         if ended.exit_code or ended.run is None:
             return ended.exit_code
@@ -42,15 +43,15 @@ def demo(keep: Path | None, fast: bool) -> int:  # noqa: FBT001 - click
 
 def _sum_up(summary: demo_project.Summary, choice: str, keep: Path | None) -> None:
     commits = "\n".join(f"  {row}" for row in summary.commits)
-    click.echo(f"\nThe commits it made, one per story (`git log --oneline`):\n{commits}")
-    click.echo("Failed attempts were put back, nothing is lost, each is saved under a ref:")
+    echo(f"\nThe commits it made, one per story (`git log --oneline`):\n{commits}")
+    echo("Failed attempts were put back, nothing is lost, each is saved under a ref:")
     for row in summary.attempts:
-        click.echo(f"  {row}")
+        echo(f"  {row}")
     if choice == "cleanup":
-        click.echo(f"After cleanup, uncommitted on `main`: {len(summary.edits)} files")
-    click.echo(f"Tokens (as the scripted agent tells them): {render.tokens(summary.tokens)}")
+        echo(f"After cleanup, uncommitted on `main`: {len(summary.edits)} files")
+    echo(f"Tokens (as the scripted agent tells them): {render.tokens(summary.tokens)}")
     gone = "The throw-away repository was removed."
-    click.echo(f"The repository is kept in: {keep}" if keep else gone)
+    echo(f"The repository is kept in: {keep}" if keep else gone)
     if keep:
-        click.echo(f"What happened, on one page: cd {keep} && untildone report")
-    click.echo("next: cd your-repo && untildone init")
+        echo(f"What happened, on one page: cd {keep} && untildone report")
+    echo("next: cd your-repo && untildone init")

@@ -1,6 +1,5 @@
 """`doctor`: what would keep a loop from working."""
 
-import json
 import os
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from msgspec import to_builtins
 
 from untildone.commands import doctor as checkup
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
 
 COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
@@ -36,19 +36,18 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
     healthy = all(row.level != "bad" for row in rows)
     if as_json:
         data = {"ok": healthy, "rows": to_builtins(rows), "fixed": done}
-        click.echo(json.dumps(data, ensure_ascii=False))
+        echo_json(data)
         return int(not healthy)
     if fix:
-        click.echo("\n".join(f"fixed  {text}" for text in done) or "There was nothing to fix.")
+        echo("\n".join(f"fixed  {text}" for text in done) or "There was nothing to fix.")
     for row in rows:
         _show(row)
     return int(not healthy)
 
 
 def _show(row: checkup.Row) -> None:
-    plain = bool(os.environ.get("NO_COLOR"))
-    level = f"{row.level:<5}"
-    colored = level if plain else click.style(level, fg=COLORS[row.level])
-    click.echo(f"{colored}  {row.check}: {row.text}")
+    color = "" if os.environ.get("NO_COLOR") else COLORS[row.level]
+    echo(f"{row.level:<5}", color=color, nl=False)
+    echo(f"  {row.check}: {row.text}")
     if row.fix and row.level != "ok":
-        click.echo(f"       fix: {row.fix}")
+        echo(f"       fix: {row.fix}")

@@ -1,6 +1,5 @@
 """`gc`: removing what ended runs have stored."""
 
-import json
 import sys
 
 import click
@@ -9,6 +8,7 @@ from untildone.commands import gc as garbage
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import amount
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.windows import terminal
 from untildone.wiring.repository import here
 
@@ -18,9 +18,8 @@ from untildone.wiring.repository import here
 @click.option("--dry-run", is_flag=True, help="Only list what would go.")
 @click.option(
     "--keep-days",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Keep what is younger than N days.  [default: the setting keep_days, 30]",
+    metavar="DAYS",
+    help="Keep what is younger: 30, 4weeks.  [default: the setting keep_days, 30]",
 )
 @click.option("--all", "everything", is_flag=True, help="Of every ended run, however young.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
@@ -28,7 +27,7 @@ from untildone.wiring.repository import here
 def gc(
     change: str,
     dry_run: bool,  # noqa: FBT001 - click
-    keep_days: int | None,
+    keep_days: str | None,
     everything: bool,  # noqa: FBT001 - click
     yes: bool,  # noqa: FBT001 - click
     as_json: bool,  # noqa: FBT001 - click
@@ -52,7 +51,7 @@ def gc(
             garbage.remove(repository, old)
     if as_json:
         data = {"dry_run": dry_run, "keep_days": None if everything else days} | _data(old)
-        click.echo(json.dumps(data, ensure_ascii=False))
+        echo_json(data)
     else:
         what = "everything of ended runs" if everything else f"what is older than {days} days"
         _tell(old, f"{'Would remove' if dry_run else 'Removed'} {what}")
@@ -67,7 +66,7 @@ def _ask(old: garbage.Old, *, as_json: bool) -> None:
             hint="`untildone gc --all --dry-run` lists it, `untildone gc --all --yes` removes it",
         )
     _list(old)
-    click.echo("`restore`, `finish` and `attempts` will know nothing of these runs any more.")
+    echo("`restore`, `finish` and `attempts` will know nothing of these runs any more.")
     if not click.confirm("Remove all this?", err=True):
         raise UserError("Not confirmed", state="Nothing was changed.")
 
@@ -92,20 +91,20 @@ def _data(old: garbage.Old) -> dict[str, object]:
 
 def _tell(old: garbage.Old, words: str) -> None:
     _list(old)
-    click.echo(
+    echo(
         f"{words}: runs {len(old.runs)} ({amount(old.folder_bytes)}), "
         f"refs {len(old.refs)} ({amount(old.object_bytes)} of objects)"
     )
     if old.refs:
-        click.echo("Git itself frees the space of the objects, at a later `git gc`.")
+        echo("Git itself frees the space of the objects, at a later `git gc`.")
     if not old:
-        click.echo("Runs that can be resumed stay, and so does the newest ended run of a change.")
+        echo("Runs that can be resumed stay, and so does the newest ended run of a change.")
 
 
 def _list(old: garbage.Old) -> None:
     for row in old.runs:
         ended = row.run.last_sign.astimezone().strftime("%Y-%m-%d")
         size = amount(row.bytes)
-        click.echo(f"  run {row.run.run_id} of {row.run.change}, last sign {ended}, {size}")
+        echo(f"  run {row.run.run_id} of {row.run.change}, last sign {ended}, {size}")
     for ref in old.refs:
-        click.echo(f"  {ref.name}")
+        echo(f"  {ref.name}")

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from untildone.domain.errors import UserError
+from untildone.interfaces.output import echo
+from untildone.plain_files import read_text
 from untildone.settings.setting import Setting
 from untildone.settings.settings import FILE_NAME, SETTINGS
 from untildone.wiring.repository import here
@@ -36,7 +38,7 @@ def init(force: bool, to_stdout: bool, schema: bool) -> int:  # noqa: FBT001 - c
     """Write a configuration file with every key, its meaning and its default."""
     if schema or to_stdout:
         text = json.dumps(json_schema(), indent=2) + "\n" if schema else configuration()
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return 0
     top = here().place.top
     path = top / FILE_NAME
@@ -48,8 +50,8 @@ def init(force: bool, to_stdout: bool, schema: bool) -> int:  # noqa: FBT001 - c
         raise UserError(
             f"The file cannot be written: {error}", hint="untildone init --stdout"
         ) from error
-    click.echo(f"Every key is there, commented out, with its default, in: {path}")
-    click.echo("Next: `untildone doctor` checks that everything is in place.")
+    echo(f"Every key is there, commented out, with its default, in: {path}")
+    echo("Next: `untildone doctor` checks that everything is in place.")
     return 0
 
 
@@ -93,6 +95,8 @@ def _rule(setting: Setting) -> dict[str, Any]:
     if setting.table:
         table = {"type": "object", "additionalProperties": TYPES[tuple]}
         rule["anyOf"] = [*rule["anyOf"], table]
+    if setting.amount:
+        rule = {"type": [rule["type"], "string"]}
     if setting.choices:
         rule["enum"] = list(setting.choices)
     if setting.least is not None:
@@ -109,7 +113,7 @@ def _refuse_second_file(path: Path, pyproject: Path) -> None:
             state="Nothing was changed.",
             hint="`untildone init --force` replaces it, `untildone init --stdout` prints it",
         )
-    if pyproject.is_file() and "[tool.untildone" in pyproject.read_text(errors="replace"):
+    if pyproject.is_file() and "[tool.untildone" in read_text(pyproject, errors="replace"):
         raise UserError(
             f"The table [tool.untildone] of pyproject.toml would no longer count beside: {path}",
             state="Nothing was changed.",

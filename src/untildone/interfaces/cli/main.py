@@ -12,6 +12,7 @@ import click
 from untildone import __version__
 from untildone.domain.errors import UntildoneError, UserError
 from untildone.interfaces.cli.command_table import COMMANDS, overview
+from untildone.interfaces.output import echo
 
 # The state of things at every UserError that does not say otherwise: see its class.
 NOTHING_CHANGED = "Nothing was changed."
@@ -113,12 +114,12 @@ def _open_streams() -> None:
 def show(error: UntildoneError) -> None:
     """What happened, what state things are in, what to type next."""
     with contextlib.suppress(OSError):  # nobody hears it; the exit code still says it
-        click.echo(f"error: {error.message}", err=True)
+        echo(f"error: {error.message}", err=True)
         state = error.state or (NOTHING_CHANGED if isinstance(error, UserError) else "")
         if state:
-            click.echo(f"  {state}", err=True)
+            echo(f"  {state}", err=True)
         if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+            echo(f"hint: {error.hint}", err=True)
 
 
 def _outside_trouble(error: OSError) -> UntildoneError:
@@ -140,12 +141,10 @@ def _report(argv: Sequence[str] | None) -> int:
     ) as file:
         python = sys.version.partition(" ")[0]
         file.write(f"untildone {__version__}, Python {python}\ncommand: {args}\n\n{text}")
-    click.echo("error: something went wrong inside untildone", err=True)
-    click.echo(
-        "  `untildone status` shows where a run stands, `git for-each-ref refs/ralph`", err=True
-    )
-    click.echo("  what is stored.", err=True)
-    click.echo(f"hint: a report for the developers is in: {file.name}", err=True)
+    echo("error: something went wrong inside untildone", err=True)
+    echo("  `untildone status` shows where a run stands, `git for-each-ref refs/ralph`", err=True)
+    echo("  what is stored.", err=True)
+    echo(f"hint: a report for the developers is in: {file.name}", err=True)
     return 1
 
 

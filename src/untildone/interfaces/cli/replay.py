@@ -1,6 +1,5 @@
 """`replay`: a recorded run, read once more."""
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from untildone.commands import bug_report as reports
 from untildone.commands import replay as replays
 from untildone.commands.run_account import newest
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.output import echo, echo_json
 
 
 @click.command(
@@ -31,11 +31,11 @@ def replay(run: str, as_json: bool) -> int:  # noqa: FBT001 - click
         repository, run_id = newest(run)
         again = replays.play(repository.folder(run_id).path)
     if as_json:
-        click.echo(json.dumps(_data(again), ensure_ascii=False, default=str))
+        echo_json(to_builtins(_data(again)))
     else:
         for call in again.calls:
-            click.echo(_row(call))
-        click.echo(
+            echo(_row(call))
+        echo(
             f"{len(again.calls)} calls, "
             + ("the same state is reached" if again.same else "ANOTHER STATE IS REACHED")
         )

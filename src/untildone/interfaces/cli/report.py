@@ -1,6 +1,5 @@
 """`report`: what happened in a run, on one page or in a file."""
 
-import json
 from pathlib import Path
 
 import click
@@ -9,6 +8,7 @@ from untildone.commands import bug_report as reports
 from untildone.commands.run_account import newest, run_account
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.report.data import data
 from untildone.interfaces.report.html import html as as_html
 from untildone.interfaces.report.markdown import markdown
@@ -54,13 +54,13 @@ def _page(change: str, md: Path | None, html: Path | None, *, as_json: bool) -> 
     found = run_account(*newest(change))
     made = page(found)
     if as_json:
-        click.echo(json.dumps(data(found), ensure_ascii=False))
+        echo_json(data(found))
     elif not (md or html):
-        click.echo(markdown(made), nl=False)
+        echo(markdown(made), nl=False)
     for path, text in ((md, markdown), (html, as_html)):
         if path:
             _write(path, text(made))
-            click.echo(f"The report is in: {path}", err=True)
+            echo(f"The report is in: {path}", err=True)
 
 
 def _write(path: Path, text: str) -> None:
@@ -79,7 +79,7 @@ def _bundle(change: str, bundle: Path) -> None:
     if not bundle.name.endswith(".tar.gz"):
         bundle = bundle.with_name(f"{bundle.name}.tar.gz")
     for row in reports.bundle(repository, run_id, bundle):
-        click.echo(f"  {row}")
-    click.echo(f"The bundle is in: {bundle}")
-    click.echo("It holds your prompts and what the agent said. Look into it before you send it:")
-    click.echo(f"  tar -tzf {bundle}")
+        echo(f"  {row}")
+    echo(f"The bundle is in: {bundle}")
+    echo("It holds your prompts and what the agent said. Look into it before you send it:")
+    echo(f"  tar -tzf {bundle}")

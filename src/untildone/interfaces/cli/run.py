@@ -1,6 +1,5 @@
 """`run` and `resume`."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import given, setting_flags
 from untildone.interfaces.cli.view import View, interactive, process_for, say_ended, view_flags
+from untildone.interfaces.output import echo, echo_json
 from untildone.settings.load import load
 from untildone.settings.settings import Settings
 from untildone.wiring.repository import Repository, here
@@ -137,9 +137,9 @@ def _dry_run(
 
     dry = dry_run(repository, settings, flags, wanted)
     if view.as_json:
-        click.echo(json.dumps(dry_run_page.data(dry), ensure_ascii=False))
+        echo_json(dry_run_page.data(dry))
     else:
-        click.echo(dry_run_page.page(dry))
+        echo(dry_run_page.page(dry))
     if dry.refusal:
         raise dry.refusal
     return 0
@@ -147,6 +147,6 @@ def _dry_run(
 
 def _ask_which(names: list[str]) -> str:
     for k, name in enumerate(names, 1):
-        click.echo(f"  {k}  {name}", err=True)
+        echo(f"  {k}  {name}", err=True)
     answer = click.prompt("Which change", err=True, type=click.IntRange(1, len(names)))
     return names[answer - 1]

@@ -11,6 +11,7 @@ from untildone.settings.settings import SETTINGS
 
 F = TypeVar("F", bound=Callable[..., Any])
 OFF = "no_"
+UNITS = {"minutes": "m", "MiB": "M"}
 
 
 def setting_flags(*keys: str) -> Callable[[F], F]:
@@ -73,7 +74,7 @@ def _shown_default(setting: Setting) -> str:
         case bool():
             return "yes" if setting.default else "no"
         case float():
-            return f"{setting.default:g}"
+            return f"{setting.default:g}{UNITS.get(setting.amount, '')}"
         case _:
             return str(setting.default)
 
@@ -84,9 +85,8 @@ def _type(setting: Setting) -> click.ParamType[Any] | None:
     match setting.default:
         case bool():
             return None
-        case float():
-            least = setting.least if setting.above is None else setting.above
-            return click.FloatRange(min=least, min_open=no_zero or setting.above is not None)
+        case _ if setting.amount:
+            return None  # `30m` is for `load`
         case int():
             return click.IntRange(min=1 if no_zero else setting.least)
         case str() if setting.words and not setting.metavar:

@@ -1,6 +1,5 @@
 """`status` and `logs`: where loops stand, what agents said and did."""
 
-import json
 import sys
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ from untildone.commands import status as loop_status
 from untildone.domain.plain_text import amount
 from untildone.interfaces import render
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for
 
@@ -21,19 +21,19 @@ from untildone.wiring.worktrees import here_for
 def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - click
     """Where every loop of this repository stands, in all worktrees."""
     if schema:
-        click.echo(loop_status.schema())
+        echo(loop_status.schema())
         return 0
     repository = here()
     loops = loop_status.loops(repository)
     if weigh or not as_json:
         loop_status.weigh(repository, loops)
     if as_json:
-        click.echo(json.dumps({"loops": loops}, ensure_ascii=False))
+        echo_json({"loops": loops})
         return 0
     if not loops:
-        click.echo("No loop has run in this repository yet. Start one: `untildone run`")
+        echo("No loop has run in this repository yet. Start one: `untildone run`")
     for loop in loops:
-        click.echo(_loop_text(loop))
+        echo(_loop_text(loop))
     return 0
 
 
@@ -111,20 +111,20 @@ def logs(change: str, iteration: int | None, follow: bool, raw: bool, as_json: b
     repository = here_for(change)
     if raw:
         for text in loop_status.raw_output(repository, change, iteration):
-            click.echo(text, nl=False)
+            echo(text, nl=False)
         return 0
     for event in loop_status.events(repository, change, iteration, follow=follow):
         if as_json:
-            click.echo(json.dumps(event, ensure_ascii=False))
+            echo_json(event)
         else:
-            text = _log_line(event)
+            text = _log_line(render.safe(event))
             if text:
-                click.echo(text)
+                echo(text)
         sys.stdout.flush()
     return 0
 
 
-def _log_line(event: dict[str, object]) -> str:
+def _log_line(event: render.EventObject) -> str:
     if event["event"] == "agent_text":
         return str(event["text"]).rstrip("\n")
     text = render.complaint(event) or render.line(event)

@@ -1,6 +1,5 @@
 """`guide`, `skip`, `retry` and `reorder`: what the person decides about stories, at any time."""
 
-import json
 import sys
 
 import click
@@ -10,6 +9,7 @@ from untildone.commands.steer import Heard
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Run
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.render import first_line
 from untildone.wiring.worktrees import here_for
 
@@ -99,26 +99,26 @@ def _tell(heard: Heard, text: str, *, as_json: bool, goes_on: bool = True) -> in
             "order": [key[0] for key in heard.after.order],
             "guidance": _guidance(heard.after),
         }
-        click.echo(json.dumps(data, ensure_ascii=False))
+        echo_json(data)
         return 0
-    click.echo(text)
+    echo(text)
     if heard.released:
-        click.echo(f"Retried: {', '.join(heard.released)}.")
+        echo(f"Retried: {', '.join(heard.released)}.")
     if not heard.live and goes_on:
-        click.echo(f"Next: `untildone resume {heard.change}`")
+        echo(f"Next: `untildone resume {heard.change}`")
     return 0
 
 
 def _list(run: Run, *, as_json: bool) -> None:
     rows = _guidance(run)
     if as_json:
-        click.echo(json.dumps({"change_id": run.plan.change_id, "guidance": rows}))
+        echo_json({"change_id": run.plan.change_id, "guidance": rows})
         return
     for row in rows:
         about = f"story {row['story_id']}" if row["story_id"] else "every story"
-        click.echo(f"{about}: {first_line(row['text'], 400)}")
+        echo(f"{about}: {first_line(row['text'], 400)}")
     if not rows:
-        click.echo("No guidance is in force.")
+        echo("No guidance is in force.")
 
 
 def _guidance(run: Run) -> list[dict[str, object]]:

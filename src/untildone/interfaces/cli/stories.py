@@ -1,6 +1,5 @@
 """`stories`: what there is to do, as the loop sees it."""
 
-import json
 import os
 
 import click
@@ -13,6 +12,7 @@ from untildone.domain.stories.story import StoryBook
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import setting_flags
 from untildone.interfaces.mermaid import flowchart
+from untildone.interfaces.output import echo, echo_json
 from untildone.settings.load import load
 from untildone.wiring.repository import here
 from untildone.wiring.sources import options_of
@@ -45,12 +45,12 @@ def stories(
         return 0
     book = status.stories(repository, name, settings.source, options_of(settings))
     if graph:
-        click.echo(flowchart(book), nl=False)
+        echo(flowchart(book), nl=False)
     elif as_json:
         listed = {} if change else {"changes": status.changes_json(repository, settings.source)}
-        click.echo(json.dumps(status.book_json(book) | listed, ensure_ascii=False))
+        echo_json(status.book_json(book) | listed)
     else:
-        click.echo(_table(book))
+        echo(_table(book))
     if book.problems:
         first = book.problems[0]
         raise StoriesError(
@@ -62,7 +62,7 @@ def stories(
 
 def _list(rows: list[dict[str, object]], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"changes": rows}, ensure_ascii=False))
+        echo_json({"changes": rows})
         return
     width = max(len(str(row["name"])) for row in rows)
     marks = {"open": "○", "done": "✓", "broken": "!"}
@@ -71,8 +71,8 @@ def _list(rows: list[dict[str, object]], *, as_json: bool) -> None:
         assert isinstance(counts, dict)
         what = plain(str(row["why"])) or f"{counts['complete']} of {counts['total']} tasks done"
         name = f"{plain(str(row['name'])):<{width}}"
-        click.echo(f"{marks[str(row['state'])]} {name}  {row['source']}  {what}")
-    click.echo("Run one of them: `untildone run CHANGE`")
+        echo(f"{marks[str(row['state'])]} {name}  {row['source']}  {what}")
+    echo("Run one of them: `untildone run CHANGE`")
 
 
 def _table(book: StoryBook) -> str:

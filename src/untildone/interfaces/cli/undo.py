@@ -1,7 +1,5 @@
 """`undo` and `restore`: back to before the last change, or before the run."""
 
-import json
-
 import click
 from msgspec import to_builtins
 
@@ -10,6 +8,7 @@ from untildone.commands.undo import operations
 from untildone.commands.undo import undo as take_back
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.view import View, process_for
+from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for
 
@@ -25,9 +24,9 @@ def restore(change: str) -> int:
     process = process_for(repository, View(), may_ask=False)
     with process.corrects_error_state():
         stored = finish.restore(process, repository.needed(change))
-    click.echo("Everything is as it was before the run. What was there is stored as:")
+    echo("Everything is as it was before the run. What was there is stored as:")
     for ref in stored:
-        click.echo(f"  {ref}")
+        echo(f"  {ref}")
     return 0
 
 
@@ -46,15 +45,13 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
     if listed:
         rows = [to_builtins(operation) for operation in operations(repository)]
         if as_json:
-            click.echo(json.dumps({"operations": rows}, ensure_ascii=False))
+            echo_json({"operations": rows})
         for row in rows if not as_json else ():
-            click.echo(f"{row['name']}  {row['change']}  {row['run_id']}")
+            echo(f"{row['name']}  {row['change']}  {row['run_id']}")
         return 0
     taken = take_back(repository)
     if as_json:
-        click.echo(json.dumps({"undone": to_builtins(taken)}, ensure_ascii=False))
+        echo_json({"undone": to_builtins(taken)})
     else:
-        click.echo(
-            f"Taken back: {taken.name} of {taken.change}. A second `untildone undo` redoes it."
-        )
+        echo(f"Taken back: {taken.name} of {taken.change}. A second `untildone undo` redoes it.")
     return 0

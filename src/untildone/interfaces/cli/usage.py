@@ -1,12 +1,12 @@
 """`usage`: tokens and cost from the agents' own records and from the runs of this repository."""
 
-import json
 from typing import Any
 
 import click
 
 from untildone.commands.usage import span
 from untildone.commands.usage import usage as report
+from untildone.interfaces.output import echo, echo_json
 
 BY = ("day", "change", "agent", "model")
 _HEADS = ("input", "output", "cache read", "cache write", "tokens", "cost")
@@ -41,12 +41,12 @@ def usage(since: str, until: str, by: str | None, timezone: str, as_json: bool) 
     """Tokens and cost of the agents on this machine and of the runs in this repository."""
     found = report(span(since, until, timezone), by or "")
     if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        echo_json(found)
         return 0
     for line in _lines(found):
-        click.echo(line)
+        echo(line)
     for why in found["unread"]:
-        click.echo(f"warning: not read: {why}", err=True)
+        echo(f"warning: not read: {why}", err=True)
     return 0
 
 

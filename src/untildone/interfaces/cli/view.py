@@ -12,6 +12,7 @@ from msgspec import Struct
 from untildone.app.bus import Observer
 from untildone.commands.run import Ended, LoopProcess
 from untildone.domain.run.run import Run
+from untildone.interfaces.output import echo
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
 from untildone.wiring.repository import Repository
 
@@ -74,7 +75,7 @@ def _windows(view: View, *, asks: bool, at_terminal: bool) -> Iterator[Observer]
 
 
 def _warn(text: str) -> None:
-    click.echo(f"warning: {text}", err=True)
+    echo(f"warning: {text}", err=True)
 
 
 def say_ended(ended: Ended, view: View) -> int:
@@ -82,9 +83,9 @@ def say_ended(ended: Ended, view: View) -> int:
     run = ended.run
     with contextlib.suppress(OSError):
         if ended.message:
-            click.echo(ended.message, err=view.as_json)
+            echo(ended.message, err=view.as_json)
         elif run and not view.as_json and not view.quiet:
-            click.echo(_next_command(run, ended.exit_code))
+            echo(_next_command(run, ended.exit_code))
     return ended.exit_code
 
 

@@ -27,6 +27,7 @@ def data(summary: RunAccount) -> dict[str, object]:
         "wasted": _totals(total(call for call in found.calls if call.wasted)),
         "per_verified_story": _totals(share) if share else None,
         "pauses": [as_data(pause) for pause in found.pauses],
+        "remarks": [as_data(remark) for remark in found.remarks],
         "calls": [_call(summary, call) for call in found.calls],
         "stored": as_data(summary.stored),
         "plan": as_data(run.plan),

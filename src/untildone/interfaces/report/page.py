@@ -29,7 +29,7 @@ def page(summary: RunAccount) -> Page:
         blocks += [Heading("Time, tokens and cost"), Legend(plots.LEGEND), *drawn]
     blocks += [Heading("Iterations" if summary.run.plan.plain else "Stories"), _stories(summary)]
     blocks += [*_parked(summary), Heading("Attempts"), _attempts(summary)]
-    blocks += [*_checks(summary), *_pauses(summary)]
+    blocks += [*_checks(summary), *_pauses(summary), *_remarks(summary)]
     blocks += [Heading("What was saved where"), _stored(summary)]
     blocks += [Heading("Settings of the run"), _settings(summary)]
     return Page(f"Report: {summary.run.plan.change_id}", tuple(blocks))
@@ -218,6 +218,15 @@ def _pauses(summary: RunAccount) -> Iterator[Block]:
             for p in pauses
         ]
         yield bounded(("since", "for", "why"), rows, frozenset((1,)))
+
+
+def _remarks(summary: RunAccount) -> Iterator[Block]:
+    if remarks := summary.account.remarks:
+        yield Heading("Remarks")
+        rows: list[tuple[Cell, ...]] = [
+            (r.at.isoformat(sep=" ", timespec="seconds"), r.text) for r in remarks
+        ]
+        yield bounded(("at", "what"), rows)
 
 
 def _stored(summary: RunAccount) -> Table:

@@ -43,12 +43,15 @@ _LOAD = re.compile(
     r"overloaded|high demand|service (?:is )?(?:currently )?unavailable|internal server error"
     r"|bad gateway|gateway time"
     r"|connection|socket|econn\w+|etimedout|epipe|network error|fetch failed|terminated$"
-    r"|stream (?:disconnected|ended|closed|idle)|timed? ?out|error sending request|server error"
-    r"|try again in a moment|malformed response|in json at position",
+    r"|stream (?:disconnected|ended(?! with empty)|closed|idle)|timed? ?out|error sending request"
+    r"|server error|try again in a moment|malformed response|in json at position",
     re.IGNORECASE,
 )
 _REFUSAL = re.compile(
-    r"refus(?:al|ed to)|content.(?:filter|policy)|usage policy|safety settings", re.IGNORECASE
+    r"refus(?:al|ed to)|content.(?:filter|policy)|usage policy|safety settings"
+    # What is left of an answer that a filter has taken away: the next one costs as much again.
+    r"|empty response",
+    re.IGNORECASE,
 )
 _STATUS = re.compile(
     r"(?:^|status(?: code)?:? |error:? |\(|\[api error: )(4\d\d|5\d\d)\b", re.IGNORECASE

@@ -18,7 +18,9 @@ class EventReader(ABC):
     """Hands each event to `_on_event` as it comes and asks `_reading` when the output is over.
 
     Lines that begin with one of `_skipped` are not even parsed. `separates_tool_output`
-    says that the agent's own words do not come mixed with what its tools print.
+    says that the agent's own words do not come mixed with what its tools print. `over` is true
+    while the last event that was read is the one with which the program ends a call: what it says
+    of the call is all there will be, also if the process lives on.
     """
 
     separates_tool_output = True
@@ -29,6 +31,7 @@ class EventReader(ABC):
         self._messages = Messages()
         self._lines = Lines()
         self._exit_code: int | None = None
+        self.over = False
 
     def feed(self, chunk: bytes) -> list[Notice]:
         """Take the next bytes of standard output; memory stays bounded whatever comes."""
@@ -43,7 +46,10 @@ class EventReader(ABC):
         return replace(reading, question=reading.question or self._asked())
 
     def _read(self, line: bytes) -> list[Notice]:
-        return [] if line.startswith(self._skipped) else self._on_event(parsed(line))
+        if line.startswith(self._skipped):
+            self.over = False  # a piece of a message: the agent goes on
+            return []
+        return self._on_event(parsed(line))
 
     def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         """What this event makes the agent say or do; in plain text there are none."""

@@ -88,6 +88,7 @@ class StreamReader(EventReader):
 
     def _on_event(self, event: Mapping[str, object]) -> list[Notice]:
         self._session_id = self._session_id or string(event.get("session_id"))
+        self.over = self.over and event.get("type") not in ("assistant", "user")
         match event.get("type"):
             case "assistant" if event.get("parent_tool_use_id") is None:
                 return self._on_message(event)
@@ -100,7 +101,7 @@ class StreamReader(EventReader):
             case "rate_limit_event":
                 self._rejected = _rejection(table(event.get("rate_limit_info")))
             case "result":
-                self._result = event
+                self._result, self.over = event, True
                 self._used = self._count(event)
             case _:
                 pass

@@ -101,13 +101,13 @@ def unfiltered(git: Git, flags: Sequence[Flag]) -> tuple[Flag, ...]:
     return tuple(flag for flag in flags if flag.path not in taken)
 
 
-def filtered(git: Git, paths: Iterable[str]) -> set[str]:
-    """Which of these files an active filter takes, such as git-lfs or git-crypt."""
+def filtered(git: Git, paths: Iterable[str]) -> dict[str, str]:
+    """Which of these files an active filter takes, such as git-lfs or git-crypt, and its name."""
     rows = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     out = os.fsdecode(git.do("check-attr", "-z", "--stdin", "filter", stdin=rows)).split("\0")
     named = dict(zip(out[::3], out[2::3], strict=False))
     active = {name for name in set(named.values()) - NO_FILTER if _is_active(git, name)}
-    return {path for path, name in named.items() if name in active}
+    return {path: name for path, name in named.items() if name in active}
 
 
 def _is_active(git: Git, name: str) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.domain.plain_text import amount, plain
+from untildone.plain_files import opened
 
 HEAD_BYTES = 64 * 1024
 MIB = 1024 * 1024
@@ -86,7 +87,7 @@ class Guard(Struct, frozen=True):
                 return None
             if found.st_size > self.limit:
                 return Flag(path, found.st_size, self.too_large)
-            with open(name, "rb") as file:  # noqa: PTH123 - one per new file and story
+            with opened(name) as file:
                 head = file.read(HEAD_BYTES)
         except OSError:
             return None

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import replace_file, shared_draft
+from untildone.plain_files import opened, read_bytes
 
 HOOKS = "hooks"
 FOLDERS = (HOOKS, "info")
@@ -48,8 +49,7 @@ def file_state(path: Path | str) -> FileState:
         if link:
             mode = os.stat(path).st_mode  # noqa: PTH116 - asked before every agent call
         if stat.S_ISREG(mode):
-            with open(path, "rb") as file:  # noqa: PTH123 - as above
-                return FileState(link, mode, file.read())
+            return FileState(link, mode, read_bytes(path))
     return FileState(link, stat.S_IFMT(mode))
 
 
@@ -120,7 +120,9 @@ class GitSettings:
         """Store what an attempt left there; all but a plain file, which is replaced, goes away."""
         if now.data is not None and now.link == before.link:
             copy = self._free_name(name)
-            copy.write_bytes(now.data)
+            # It may hold a token, whatever the mode it is kept under in the git folder.
+            with opened(copy, "wb", private=True) as file:
+                file.write(now.data)
             return copy
         return self._move_aside(name) if now.exists else None
 

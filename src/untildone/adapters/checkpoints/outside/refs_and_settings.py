@@ -18,6 +18,7 @@ from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import git_folder_gone, is_here, move_stale_locks
 from untildone.adapters.records.durable import replace_file, shared_draft
+from untildone.plain_files import read_text
 
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
@@ -69,7 +70,7 @@ class RefsAndSettings:
         )
         if text != self._written:
             self._hold_stashes(refs)
-            replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"))
+            replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"), 0o600)
             self._written = text
         os.utime(self._note)
 
@@ -213,7 +214,7 @@ class RefsAndSettings:
 
     def _read_note(self) -> None:
         if self._note.exists():
-            noted = json.loads(self._note.read_text())
+            noted = json.loads(read_text(self._note))
             self._refs = {name: Ref(*pair) for name, pair in noted["refs"].items()}
             self._settings.noted = from_json(noted["settings"])
             log = noted["stashes"]

@@ -87,6 +87,7 @@ class Snapshots:
     @staticmethod
     def of_run(git: Git, place: Place, folder: Path, guard: Guard = DEFAULT) -> "Snapshots":
         """With the rules and the identity that hold for a whole run."""
+        git.use_disk(place)
         try:
             tracked = has_path(entries(git, git.index_of(place)), STATE_FILE)
         except (StepError, OSError):

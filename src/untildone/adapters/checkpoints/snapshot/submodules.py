@@ -8,8 +8,10 @@ from pathlib import Path
 
 from untildone.adapters.git.environment import FALLBACK_IDENTITY
 from untildone.adapters.git.git import Git, git_failed
+from untildone.adapters.git.object_files import head_text
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
+from untildone.plain_files import read_text
 
 Note = dict[str, str]
 
@@ -55,7 +57,10 @@ class Submodules:
                 self._do(path, "update-ref", branch, before["commit"])
             else:
                 self._do(path, "update-ref", "--no-deref", "HEAD", before["commit"])
-            shutil.copy2(before["index"], Path(before["git_dir"]) / "index")
+            index = Path(before["git_dir"]) / "index"
+            mode = index.stat().st_mode
+            shutil.copy2(before["index"], index)
+            index.chmod(mode)  # that of the copy is private
 
     def _paths(self) -> list[str]:
         if not (self._top / ".gitmodules").exists():
@@ -78,7 +83,7 @@ class Submodules:
         self._do(path, "add", "-A", "--sparse", "--", ":/")
         return {
             "git_dir": git_dir,
-            "head": (Path(git_dir) / "HEAD").read_text().strip(),
+            "head": os.fsdecode(head_text(Path(git_dir))).strip(),
             "commit": self._line(path, "rev-parse", "--verify", "HEAD"),
             "tree": self._line(path, "write-tree"),
         }
@@ -93,7 +98,7 @@ class Submodules:
         self._do(path, "update-ref", ref, commit)
 
     def _notes(self) -> dict[str, Note]:
-        notes: dict[str, Note] = json.loads(self._file.read_text()) if self._file.exists() else {}
+        notes: dict[str, Note] = json.loads(read_text(self._file)) if self._file.exists() else {}
         return notes
 
     def _ask(self, path: str, *args: str, env: Mapping[str, str] | None = None) -> Captured:

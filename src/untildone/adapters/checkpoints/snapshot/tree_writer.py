@@ -10,6 +10,7 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import entries_of_tree, loose_object, object_name
 from untildone.adapters.git.trees import Changes, Entry, NewTrees, UnlikeTree, rebuilt
 from untildone.domain.errors import StepError
+from untildone.plain_files import read_bytes
 
 _SAID = re.compile(rb"(add|remove) '([^\n]+)'")
 _LARGEST = 256 * 1024
@@ -66,8 +67,7 @@ class TreeWriter:
         mode = os.lstat(target).st_mode
         if not stat.S_ISREG(mode):
             raise _NotSimple
-        with open(target, "rb") as file:  # noqa: PTH123 - bytes: a name need not be text
-            name = object_name("blob", file.read(), digits)
+        name = object_name("blob", read_bytes(target), digits)
         if not os.path.lexists(f"{self._drafted}/{name[:2]}/{name[2:]}"):
             raise _NotSimple  # converted, changed since, or the repository had it before
         return (b"100755" if mode & stat.S_IXUSR else b"100644"), bytes.fromhex(name)

@@ -1,13 +1,15 @@
-"""The bytes of files that git would not give back: its conversions of line ends and such lose them.
+"""The bytes of files that git would not give back: conversions and filters of it lose them.
 
 Git stores such a file converted, and a checkout writes it as git would write it, or not at all if
 it takes what is there for the same. So the bytes on disk are kept beside a commit, and put back
 after a checkout of it.
 """
 
+import filecmp
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,12 +19,15 @@ from untildone.adapters.git.index import entries
 from untildone.adapters.git.object_files import file_name, is_plain_file
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import replace_file
+from untildone.plain_files import read_bytes, read_text
 
 DiskBlobs = Mapping[str, str]
 
 NAMES = "on-disk.json"
 RUN = "Untildone-Run: "
 CONVERTS = ("true", "input")
+# Its blobs name the bytes by their hash: what it takes comes back, and trying may take hours.
+LFS = "lfs"
 ATTRIBUTES = re.compile(rb"[\t/]\.gitattributes\0")
 
 
@@ -75,15 +80,43 @@ class UnconvertedBytes:
             if not comes_back(info, writes_crlf=writes_crlf)
         ]
         marked = git.do("ls-files", "-z", "--", ":(top,attr:ident)", index=index)
-        return self._stored(list(dict.fromkeys([*paths, *_rows(marked)])))
+        paths += [*_rows(marked), *self._not_given_back(self._recoded(index), index)]
+        return self._stored(list(dict.fromkeys(paths)))
+
+    def _recoded(self, index: Path | None) -> list[str]:
+        """Files that go through a filter or another encoding."""
+        found: list[str] = []
+        for name in ("filter", "working-tree-encoding"):
+            specs = (":(top)", f":(top,exclude,attr:!{name})")
+            found += _rows(self._git.do("ls-files", "-z", "--", *specs, index=index))
+        taken = filtered(self._git, found) if found else {}
+        return [path for path in dict.fromkeys(found) if taken.get(path) != LFS]
+
+    def _not_given_back(self, paths: Sequence[str], index: Path | None = None) -> list[str]:
+        """Those of which git would write other bytes than are on disk: it is made to, elsewhere.
+
+        A filter may take away what nobody wants to commit, as `nbstripout` does.
+        """
+        files = [path for path in paths if is_plain_file(self._place.top / path)]
+        if not files:
+            return []
+        trial = self._file.with_name("trial")
+        shutil.rmtree(trial, ignore_errors=True)
+        listed = "".join(f"{path}\0" for path in files).encode("utf-8", "surrogateescape")
+        words = ("--ignore-skip-worktree-bits", f"--prefix={trial}/", "-z", "--stdin")
+        answer = self._git.ask("checkout-index", *words, stdin=listed, index=index)
+        other = [path for path in files if not _same(trial / path, self._place.top / path)]
+        shutil.rmtree(trial, ignore_errors=True)
+        return other if answer.ok else files
 
     def stored_from_disk(self, paths: Sequence[str]) -> dict[str, str]:
-        """These files as they are on disk, but for those that a filter takes: it gives them back.
+        """These files as they are on disk, but for those that a filter takes and gives back.
 
         What a filter is for (encryption, large files) is not for git's own objects.
         """
-        taken = filtered(self._git, paths) if paths else set()
-        return self._stored([path for path in paths if path not in taken])
+        taken = filtered(self._git, paths) if paths else {}
+        lossy = self._not_given_back([path for path, name in taken.items() if name != LFS])
+        return self._stored([path for path in paths if path not in taken or path in lossy])
 
     def with_attempt(self, attempt: str, now: str, made: Iterable[Change]) -> DiskBlobs:
         """The bytes on disk now, and over them those that an attempt of some run wrote."""
@@ -143,9 +176,12 @@ class UnconvertedBytes:
 
     def _converts(self, index: Path | None) -> bool:
         git = self._git
-        own = git.config("core.attributesfile") or "~/.config/git/attributes"
+        config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+        own = git.config("core.attributesfile") or f"{config}/git/attributes"
         files = (Path(own).expanduser(), self._place.common_dir / "info" / "attributes")
         if any(file.exists() for file in files) or git.config("core.autocrlf") in CONVERTS:
+            return True
+        if git.config("attr.tree"):  # attributes of a commit, whatever is on disk
             return True
         return bool(ATTRIBUTES.search(entries(git, index or git.index_of(self._place))))
 
@@ -160,7 +196,7 @@ class UnconvertedBytes:
         return tree
 
     def _trees(self) -> dict[str, str]:
-        text = self._file.read_text() if self._file.exists() else "{}"
+        text = read_text(self._file) if self._file.exists() else "{}"
         known: dict[str, str] = json.loads(text)
         return known
 
@@ -177,7 +213,7 @@ class UnconvertedBytes:
         out = self._git.do(*words, stdin=listed) if plain else b""
         found = dict(zip(plain, os.fsdecode(out).split(), strict=True))
         for path in (path for path in files if "\n" in path):
-            data = (self._place.top / path).read_bytes()
+            data = read_bytes(self._place.top / path)
             found[path] = os.fsdecode(
                 self._git.do("hash-object", "-w", "--stdin", stdin=data)
             ).strip()
@@ -197,6 +233,10 @@ def comes_back(info: str, *, writes_crlf: bool) -> bool:
     words = attributes.split()
     crlf = "eol=crlf" in words or (writes_crlf and "eol=lf" not in words and "-text" not in words)
     return on_disk == ("crlf" if stored == "lf" and crlf else stored)
+
+
+def _same(one: Path, other: Path) -> bool:
+    return is_plain_file(one) and filecmp.cmp(one, other, shallow=False)
 
 
 def _writes_crlf(autocrlf: str, eol: str) -> bool:

@@ -42,20 +42,23 @@ def keep(top: Path, flags: Iterable[Flag], folder: Path, obstacles: Obstacles) -
             move_file(top / flag.path, folder / flag.path)
 
 
-def give_back(top: Path, folder: Path, obstacles: Obstacles, replaced: Path | None = None) -> None:
-    """Copies into the worktree; what is in the way goes to the folder `replaced`, or aside."""
-    for path in kept_files(folder):
-        if not _same(folder / path, top / path):
-            put_copy(top, path, folder / path, obstacles, replaced)
+def put_beside(top: Path, runs: Path, before: Files, after: Files, obstacles: Obstacles) -> None:
+    """Files that stay out of git as they are named in `after`; what is there now is kept.
+
+    It goes where `before` says that it is, or aside. Named are files below the folder of all runs.
+    """
+    for path, name in after.items():
+        if not is_same_as(top / path, runs, name):
+            held = runs / before[path] if before.get(path) else None
+            _put_copy(top, path, runs / name if name else None, obstacles, held)
 
 
-def put_copy(
-    top: Path, path: str, source: Path | None, obstacles: Obstacles, replaced: Path | None = None
+def _put_copy(
+    top: Path, path: str, source: Path | None, obstacles: Obstacles, held: Path | None
 ) -> None:
-    """A copy of the source into the worktree, or nothing there; what is in the way is moved."""
     obstacle, target = obstacles.at(path), top / path
-    if replaced and _is_file(target):
-        move_file(target, replaced / path)
+    if held and not os.path.lexists(held) and _is_file(target):
+        move_file(target, held)
     elif obstacle:
         obstacles.move_aside(top / obstacle)
     if source:
@@ -67,18 +70,14 @@ def put_copy(
 
 
 def plan_give_back(top: Path, folder: Path, replaced: Path, runs: Path) -> tuple[Files, Files]:
-    """What `give_back` is about to do, for the log: which file is where before and after.
-
-    Named are the files that hold the bytes, seen from the folder of all runs.
-    """
+    """The files of an attempt that stay out of git, for `put_beside`: before and after."""
     before, after = Files(), Files()
     for path in kept_files(folder):
         target = top / path
-        there = os.path.lexists(target)
-        if _same(folder / path, target) or (there and not _is_file(target)):
-            continue
-        before[path] = str((replaced / path).relative_to(runs)) if there else ""
-        after[path] = str((folder / path).relative_to(runs))
+        if not _same(folder / path, target):
+            is_file = _is_file(target)
+            before[path] = str((replaced / path).relative_to(runs)) if is_file else ""
+            after[path] = str((folder / path).relative_to(runs))
     return before, after
 
 

@@ -6,9 +6,11 @@ A tick that an agent made is not believed until the loop has checked it (decisio
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import naming
 from untildone.domain.errors import StoriesError, StoryLost
+from untildone.domain.stories.same_story import same_story
 from untildone.domain.stories.story import Story, StoryBook, Task
 
 _NAMED_AT_MOST = 10
@@ -22,16 +24,29 @@ class ChangedTask(Struct, frozen=True):
     was: Task
 
 
-def found_again(story: Story, now: StoryBook) -> Story:
-    """The story as it is now; by number and text, nothing else is sure enough."""
-    current = now.find(story.key)
+def found_again(story: Story, before: StoryBook, now: StoryBook) -> tuple[Story, StoryBook]:
+    """The story as it is now, and `before` as if it had been called so then already."""
+    current = same_story(story, before, now)
     if current is None:
         raise StoryLost(
             f"Story {story.id} can no longer be found by its number and text in: {now.path}",
             state="The file was left as it is.",
             hint=f"Look at what changed with `git diff -- {now.path}`.",
         )
-    return current
+    if current.key == story.key:
+        return current, before
+    called = (
+        replace(other, id=current.id, title=current.title) if other.key == story.key else other
+        for other in before.stories
+    )
+    return current, replace(before, stories=tuple(called))
+
+
+def renamed_message(story: Story, current: Story) -> tuple[str, ...]:
+    """What to tell about a story that has got another title."""
+    if current.key == story.key:
+        return ()
+    return (f"Story {story.id} is called “{current.id}: {current.title}” now",)
 
 
 def to_finish(story: Story, before: StoryBook) -> list[Task]:

@@ -180,7 +180,7 @@ def _visible(lines: Sequence[str], hidden: Sequence[bool]) -> tuple[list[TaskLin
         elif why := _HIDDEN if task else task_lines.why_not_counted(line):
             ignored.append(Remark(number, why))
         if "\r" in line and task_lines.second_task(line):
-            ignored.append(Remark(number, _BEHIND_RETURN))
+            ignored.append(Remark(number, _BEHIND_RETURN, unfinished=True))
     return tasks, ignored
 
 

@@ -41,14 +41,15 @@ class ChecklistFile(Struct, frozen=True):
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
         """Tick the story's open boxes; elsewhere every box gets back what it held in `before`."""
         now, data = self._now()
-        current = changed_tasks.found_again(story, now)
+        current, before = changed_tasks.found_again(story, before, now)
         changes = BookChanges(before, now)
         changes.refuse_lost(current)
         ticked = changes.ticked_in_others(current)
         unticked = changes.unticked_in_others(current)
         boxes = [(current, task) for task in changed_tasks.to_finish(current, before)]
         self._flip(data, [*boxes, *((each.story, each.task) for each in unticked)], ticked)
-        return tuple(changes.messages(current, [*ticked, *unticked]))
+        renamed = changed_tasks.renamed_message(story, current)
+        return (*renamed, *changes.messages(current, [*ticked, *unticked]))
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Untick every box that was open in `before`; matters for a file that git ignores."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from functools import partial
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from untildone.adapters.stories.checklists import headings, naming
 from untildone.adapters.stories.checklists.headings import Heading, Item
 from untildone.adapters.stories.checklists.task_lines import BLANKS, TaskLine, indent_of
 from untildone.domain.checks import checks
+from untildone.domain.stories import story_text
 from untildone.domain.stories.story import Story, Task
 
 BODY_LIMIT = 4000
@@ -88,7 +90,20 @@ def by_granularity(
     indents = {line.line: line.indent for line in lines}
     seen: Counter[str] = Counter()
     found = [single for group in groups for single in _single_tasks(group, indents, seen)]
-    return tuple(_with_group_ids(found, seen))
+    return _depending_on_tasks(groups, found, list(_with_group_ids(found, seen)))
+
+
+def _depending_on_tasks(
+    groups: Sequence[Story], found: Sequence[tuple[Story, Story, bool]], singles: Sequence[Story]
+) -> tuple[Story, ...]:
+    """What waits for a group waits for all its tasks, where each of them is a story."""
+    if not any("Depends" in group.body for group in groups):
+        return tuple(singles)
+    members: dict[str, list[str]] = {group.id: [] for group in groups}
+    for (_, group, _), single in zip(found, singles, strict=True):
+        members[group.id].append(single.id)
+    named = partial(story_text.with_dependencies, members=members)
+    return tuple(replace(single, body=named(single.body)) for single in singles)
 
 
 def whole_change(groups: Sequence[Story], change: str) -> tuple[Story, ...]:

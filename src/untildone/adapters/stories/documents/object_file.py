@@ -16,6 +16,7 @@ from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import StoryBook
+from untildone.plain_files import read_bytes
 
 
 class Format(Struct, frozen=True):
@@ -55,7 +56,7 @@ class Format(Struct, frozen=True):
         if self.signature is None or path not in self.shared:
             return True
         try:
-            return bool(self.signature.search((root / path).read_bytes()))
+            return bool(self.signature.search(read_bytes(root / path)))
         except OSError:
             return True  # that it cannot be read is told when it is opened
 

@@ -59,7 +59,7 @@ class StatefulSource(ABC):
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
         """Write the story as done; take back what was marked done for others since `before`."""
         document = self.open()
-        current = changed_tasks.found_again(story, document.book)
+        current, before = changed_tasks.found_again(story, before, document.book)
         changes = BookChanges(before, document.book)
         taken = changes.ticked_in_others(current)
         finished = [task for task in current.tasks if not task.done]
@@ -71,7 +71,8 @@ class StatefulSource(ABC):
         states = [*done, *map(_taken_back, taken)]
         if states:
             document.write(states)
-        return tuple(changes.messages(current, taken))
+        renamed = changed_tasks.renamed_message(story, current)
+        return (*renamed, *changes.messages(current, taken))
 
     def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Write as open again what was open in `before`."""

@@ -243,7 +243,8 @@ class StoryObjects:
             return
         for key in filled[1:]:
             line = self._tree.line(members[key].start)
-            self.ignored.append(Remark(line, f"`{filled[0]}` holds the stories; not `{key}`."))
+            why = f"`{filled[0]}` holds the stories; not `{key}`."
+            self.ignored.append(Remark(line, why, unfinished=_holds_open_work(members[key].value)))
         if filled[:1] == [PHASES]:
             yield from self._phased(members[PHASES])
         elif filled:
@@ -276,7 +277,7 @@ class StoryObjects:
                 yield Entry(item, item.value, line, phase, name, after)
             else:
                 why = "An entry that is no object cannot hold a state, so it is not a story."
-                self.ignored.append(Remark(line, why))
+                self.ignored.append(Remark(line, why, unfinished=True))
 
     def _named(self, place: Place) -> Iterator[tuple[str, Place]]:
         """The members of an object; of each, its own are looked at for a key that is twice."""
@@ -338,6 +339,7 @@ class StoryObjects:
             acceptance=next((a for key in ACCEPTANCE if (a := fields.texts(value.get(key)))), ()),
             priority=_priority(entry, group, grouped=grouped),
             parallel=group > 0 or value.get("parallel") is True,
+            touches=fields.texts(value.get("touches")),
         )
 
 
@@ -357,10 +359,16 @@ def _needed(entry: Entry, known: Known) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _objects(value: Json) -> bool:
-    """There are entries that can be stories."""
-    inside = value.values() if isinstance(value, dict) else value
-    return isinstance(inside, Iterable) and any(isinstance(item, dict) for item in inside)
+def _objects(value: Json) -> list[dict[str, Json]]:
+    """The entries that can be stories."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [item for item in inside if isinstance(item, dict)]
+
+
+def _holds_open_work(value: Json) -> bool:
+    """Whether an entry says of itself that it is not done; lists of other things do not."""
+    states = map(state_of, _objects(value))
+    return any(state.raw and not state.done for state in states)
 
 
 def _raw_id(entry: Entry) -> str:

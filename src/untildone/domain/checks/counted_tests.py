@@ -1,0 +1,201 @@
+"""How many tests a check ran, by the words of its runner; fewer than before prove less."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+
+class Counts(Struct, frozen=True):
+    """How the tests of one check ended. A test that is expected to fail proves nothing: skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    @property
+    def collected(self) -> int:
+        """All of them."""
+        return self.passed + self.failed + self.skipped
+
+    @property
+    def said(self) -> str:
+        """In words."""
+        more = f", {self.failed} failed" if self.failed else ""
+        return f"{self.passed} passed{more}, {self.skipped} skipped"
+
+
+class Counted(Struct, frozen=True):
+    """The tests of one check at a checkpoint."""
+
+    command: str
+    tests: Counts
+
+
+# What a runner calls the ways a test can end. What it leaves out on purpose (deselected, todo,
+# filtered out) is not counted: where it was a test before, there is one less that passes.
+_WAYS = {
+    "passed": ("passed", "passing", "pass", "ok", "xpassed"),
+    "failed": (
+        *("failed", "failing", "fail", "failures", "failure", "error", "errors", "cancelled"),
+        *("unexpected successes",),
+    ),
+    "skipped": ("skipped", "pending", "ignored", "xfailed", "expected failures", "incomplete"),
+}
+_WAY_OF = {word: way for way, words in _WAYS.items() for word in words}
+_NUMBER_FIRST = re.compile(r"(\d+) ([a-z]+)")
+_NUMBER_LAST = re.compile(r"([a-z][a-z ]*?)(?:=|: )(\d+)")
+
+_PYTEST = re.compile(r"(?:=+ )?((?:\d+ [a-z ]+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))?(?: =+)?")
+_UNITTEST = re.compile(r"Ran (\d+) tests? in [\d.]+s")
+_UNITTEST_END = re.compile(r"(?:OK|FAILED)(?: \((.*)\))?")
+_JEST = re.compile(r"Tests:\s+((?:\d+ [a-z]+, )*\d+ total)")
+_VITEST = re.compile(r"\s*Tests\s+(\d+ [a-z]+(?: \| \d+ [a-z]+)*) \(\d+\)")
+_NODE = re.compile(r"[#\u2139] (pass|fail|cancelled|skipped) (\d+)")
+_CARGO = re.compile(r"test result: \w+\. (\d+ passed; \d+ failed; \d+ ignored).*")
+_NEXTEST = re.compile(r"\s*Summary \[.*\] +\d+ tests? run: (.*)")
+_GO_TEST = re.compile(r"\s*--- (PASS|FAIL|SKIP): .*")
+_GO_PACKAGE = re.compile(r"(ok|FAIL) *\t\S+\t(?!.*\[no tests to run\]).*")
+_GO_WAYS = {"PASS": "passed", "ok": "passed", "FAIL": "failed", "SKIP": "skipped"}
+_MOCHA = re.compile(r"\s*(\d+ (?:passing|pending|failing))(?: \(.*\))?")
+_RSPEC = re.compile(r"(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?.*")
+_PHPUNIT = re.compile(r"OK \((\d+) tests?, \d+ assertions?\)")
+_PHPUNIT_ISSUES = re.compile(r"Tests: (\d+), Assertions: \d+(.*?)\.?")
+
+_XML = re.compile(r"[^\s'\"=:]+\.xml\b")
+_CASE, _SKIPPED = re.compile(r"<testcase\b"), re.compile(r"<skipped\b")
+_FAILED = re.compile(r"<(?:failure|error)\b")
+# With these a runner picks tests by what was changed, or failed last: their number says nothing.
+_SELECTS = frozenset(
+    (
+        *("--lf", "--last-failed", "--sw", "--stepwise", "--testmon", "--picked"),
+        *("--onlyChanged", "--changed", "--changedSince", "--only-failures", "affected"),
+    )
+)
+_LIKE_A_TEST = re.compile(r"(?i)test|spec")
+
+
+def count(output: str) -> Counts | None:
+    """What the runners in this output counted, all together; None if no number was found."""
+    rows = [row.rstrip() for row in output.splitlines()]
+    found = [c for read in _READERS for c in read(rows)]
+    return _sum(found) if found else None
+
+
+def count_junit(text: str) -> Counts | None:
+    """The tests of a JUnit file."""
+    cases, failed = len(_CASE.findall(text)), len(_FAILED.findall(text))
+    skipped = len(_SKIPPED.findall(text))
+    return Counts(max(0, cases - failed - skipped), failed, skipped) if cases else None
+
+
+def junit_file(command: str) -> str:
+    """The JUnit file that a command writes, by its name; empty if it names none."""
+    found = _XML.search(command) if "junit" in command.lower() else None
+    return found[0] if found else ""
+
+
+def shrunk(command: str, now: Counts | None, known: Iterable[Counted]) -> str:
+    """Why this run of a check proves less than that of the last checkpoint; empty if it does not.
+
+    Fewer tests that pass, fewer tests at all, more that are skipped, or no number any more.
+    """
+    was = next((each.tests for each in known if each.command == command), None)
+    if was is None or not was.collected or not _SELECTS.isdisjoint(command.split()):
+        return ""
+    if now is None:
+        return f"no number of tests was printed, at the last checkpoint {was.said}"
+    worse = now.passed < was.passed or now.collected < was.collected or now.skipped > was.skipped
+    return f"{now.said}, at the last checkpoint {was.said}" if worse else ""
+
+
+def merged(known: Iterable[Counted], more: Iterable[Counted]) -> tuple[Counted, ...]:
+    """The newer number of each check."""
+    return tuple({each.command: each for each in (*known, *more)}.values())
+
+
+def files_of_tests(paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths that look like tests; all of them if none does."""
+    every = tuple(paths)
+    return tuple(path for path in every if _LIKE_A_TEST.search(path)) or every
+
+
+def _sum(found: Iterable[Counts]) -> Counts:
+    every = tuple(found)
+    return Counts(
+        sum(c.passed for c in every), sum(c.failed for c in every), sum(c.skipped for c in every)
+    )
+
+
+def _of(pairs: Iterable[tuple[str, int]]) -> Counts:
+    """By how often each way of ending was named."""
+    numbers = {"passed": 0, "failed": 0, "skipped": 0}
+    for word, number in pairs:
+        if way := _WAY_OF.get(word.strip()):
+            numbers[way] += number
+    return Counts(**numbers)
+
+
+def _phrase(text: str) -> Counts:
+    return _of((word, int(number)) for number, word in _NUMBER_FIRST.findall(text))
+
+
+def _phrases(rows: list[str]) -> Iterator[Counts]:
+    """Runners whose last line is `5 passed, 1 skipped` in one dress or another."""
+    for row in rows:
+        found = next(filter(None, (p.fullmatch(row) for p in _PHRASES)), None)
+        if found:
+            yield _phrase(found[1])
+
+
+_PHRASES = (_PYTEST, _JEST, _VITEST, _CARGO, _NEXTEST, _MOCHA)
+
+
+def _unittest(rows: list[str]) -> Iterator[Counts]:
+    ran = 0
+    for row in rows:
+        if begun := _UNITTEST.fullmatch(row):
+            ran = int(begun[1])
+        elif ran and (end := _UNITTEST_END.fullmatch(row)):
+            yield _rest_passed(ran, end[1] or "")
+            ran = 0
+
+
+def _rest_passed(total: int, others: str) -> Counts:
+    """A runner that counts all tests and those that did not pass."""
+    told = _of((word, int(number)) for word, number in _NUMBER_LAST.findall(others.lower()))
+    return Counts(max(0, total - told.failed - told.skipped), told.failed, told.skipped)
+
+
+def _node(rows: list[str]) -> Iterator[Counts]:
+    told = [(found[1], int(found[2])) for row in rows if (found := _NODE.fullmatch(row))]
+    if told:
+        yield _of(told)
+
+
+def _go(rows: list[str]) -> Iterator[Counts]:
+    """By test where the output is verbose, else by package."""
+    tests = [found[1] for row in rows if (found := _GO_TEST.fullmatch(row))]
+    packages = [found[1] for row in rows if (found := _GO_PACKAGE.fullmatch(row))]
+    verbose = "PASS" in tests or "SKIP" in tests
+    ends = [_GO_WAYS[word] for word in (tests if verbose else packages)]
+    if ends:
+        yield Counts(*(ends.count(way) for way in ("passed", "failed", "skipped")))
+
+
+def _rspec(rows: list[str]) -> Iterator[Counts]:
+    for row in rows:
+        if found := _RSPEC.fullmatch(row):
+            total, failed, pending = (int(number or 0) for number in found.groups())
+            yield Counts(max(0, total - failed - pending), failed, pending)
+
+
+def _phpunit(rows: list[str]) -> Iterator[Counts]:
+    for row in rows:
+        if found := _PHPUNIT.fullmatch(row):
+            yield Counts(int(found[1]))
+        elif found := _PHPUNIT_ISSUES.fullmatch(row):
+            yield _rest_passed(int(found[1]), found[2])
+
+
+_READERS = (_phrases, _unittest, _node, _go, _rspec, _phpunit)

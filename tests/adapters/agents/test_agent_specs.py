@@ -1,0 +1,70 @@
+"""What holds for the specs and the readers of all agents."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.adapters.agents.events import EVENTS
+from tests.adapters.agents.streams import DONE, INTENT, lines
+from untildone.adapters.agents.reading.event_reader import EventReader
+from untildone.domain.agents.agent import Permissions
+from untildone.settings.settings import PROGRAMS
+from untildone.wiring.agents import known_program
+
+
+def printed(events: list[object]) -> bytes:
+    said = (e.encode() + b"\n" if isinstance(e, str) else lines(e) for e in events)
+    return b"".join(said)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_last_event_says_that_the_call_is_over(name: str) -> None:
+    reader = known_program(name).reader(INTENT)
+    assert isinstance(reader, EventReader)
+    *said, last = EVENTS[name](f"Well.\n{DONE}")
+    seen = []
+    for piece in (printed(said), printed([last]), b"some noise\n"):
+        reader.feed(piece)
+        seen.append(reader.over)
+    assert seen == [False, True, True]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "qwen", "goose", "pi"])
+def test_an_agent_that_goes_on_after_its_last_event_is_not_over(name: str) -> None:
+    reader = known_program(name).reader(INTENT)
+    assert isinstance(reader, EventReader)
+    reader.feed(printed(EVENTS[name](f"Well.\n{DONE}")))
+    reader.feed(printed(EVENTS[name]("Something is left.")[:1]))
+    assert not reader.over
+
+
+def test_every_agent_says_what_edits_really_holds() -> None:
+    specs = [known_program(name).spec for name in PROGRAMS]
+    edits = {s.name: s.grants.get(Permissions.EDITS) for s in specs}
+    assert [name for name, grant in edits.items() if grant and not grant.holds] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("claude", "CLAUDE_CODE_USE_BEDROCK"),
+        ("claude", "CLAUDE_CODE_USE_VERTEX"),
+        ("gemini", "GOOGLE_GENAI_USE_VERTEXAI"),
+        ("goose", "GOOSE_PROVIDER"),
+    ],
+)
+def test_logins_by_provider(name: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    assert known_program(name).logged_in() is False
+    monkeypatch.setenv(variable, "1")
+    assert known_program(name).logged_in() is True
+
+
+def test_a_custom_provider_is_a_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    settings = tmp_path / "config.toml"
+    settings.write_text('model = "gpt-5"\n')
+    assert known_program("codex").logged_in() is False
+    settings.write_text('model_provider = "mine"\n')
+    assert known_program("codex").logged_in() is True

@@ -1,0 +1,113 @@
+"""How many tests a check ran, as each runner says it, and when there are fewer."""
+
+import pytest
+
+from untildone.domain.checks.counted_tests import (
+    Counted,
+    Counts,
+    count,
+    count_junit,
+    files_of_tests,
+    junit_file,
+    merged,
+    shrunk,
+)
+
+OUTPUTS = {
+    "pytest": ("===== 1 failed, 3 passed, 2 skipped, 1 warning in 3.16s =====", Counts(3, 1, 2)),
+    "pytest -q": ("..s\n3 passed, 1 skipped, 4 deselected in 0.01s", Counts(3, 0, 1)),
+    "pytest, long": ("== 2 passed, 1 xfailed, 1 xpassed in 61.20s (0:01:01) ==", Counts(3, 0, 1)),
+    "pytest, broken": ("1 error in 0.10s", Counts(0, 1)),
+    "pytest, nothing": ("no tests ran in 0.01s", None),
+    "unittest": ("Ran 3 tests in 0.008s\n\nOK (skipped=1, expected failures=1)", Counts(1, 0, 2)),
+    "unittest, all": ("Ran 1 test in 0.0s\n\nOK", Counts(1)),
+    "unittest, red": ("Ran 4 tests in 1.0s\n\nFAILED (failures=1, errors=1)", Counts(2, 2)),
+    "jest": ("Tests:       1 failed, 2 skipped, 5 passed, 8 total", Counts(5, 1, 2)),
+    "vitest": ("      Tests  1 failed | 5 passed | 1 skipped (7)", Counts(5, 1, 1)),
+    "node, tap": ("# tests 3\n# pass 1\n# fail 0\n# skipped 1\n# todo 1", Counts(1, 0, 1)),
+    "node": ("ℹ tests 3\nℹ pass 2\nℹ fail 1\nℹ cancelled 0", Counts(2, 1)),
+    "cargo": (
+        "test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n"
+        "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; done",
+        Counts(3, 0, 1),
+    ),
+    "nextest": (
+        "  Summary [ 0.1s] 5 tests run: 4 passed, 1 failed, 1 skipped",
+        Counts(4, 1, 1),
+    ),
+    "go -v": (
+        "--- PASS: TestA (0s)\n    --- PASS: TestA/b (0s)\n--- SKIP: TestC (0s)\nok  \ta\t0s",
+        Counts(2, 0, 1),
+    ),
+    "go": ("ok  \ta\t0.01s\n?   \tb\t[no test files]\nok  \tc\t(cached)", Counts(2)),
+    "go, none": ("ok  \ta\t0.01s [no tests to run]", None),
+    "mocha": ("  3 passing (10ms)\n  1 pending\n  2 failing", Counts(3, 2, 1)),
+    "rspec": ("10 examples, 1 failure, 2 pending", Counts(7, 1, 2)),
+    "rspec, all": ("1 example, 0 failures", Counts(1)),
+    "phpunit": ("OK (5 tests, 7 assertions)", Counts(5)),
+    "phpunit, issues": (
+        "Tests: 6, Assertions: 5, Failures: 1, Skipped: 2, Incomplete: 1.",
+        Counts(2, 1, 3),
+    ),
+    "two runners": ("2 passed in 1.00s\nTests:  3 passed, 3 total", Counts(5)),
+    "no runner": ("all is well\nRan away", None),
+}
+
+
+@pytest.mark.parametrize("runner", OUTPUTS)
+def test_a4_the_tests_that_a_runner_counts(runner: str) -> None:
+    output, counts = OUTPUTS[runner]
+    assert count(f"some words\n{output}\n") == counts
+
+
+def test_a4_the_tests_of_a_junit_file() -> None:
+    text = "<testsuite><testcase/><testcase><failure/></testcase><testcase><skipped /></testcase>"
+    assert count_junit(text) == Counts(1, 1, 1)
+    assert count_junit("<testsuites/>") is None
+
+
+FILES = {
+    "pytest --junitxml=out/report.xml -q": "out/report.xml",
+    "pytest --junit-xml 'r.xml'": "r.xml",
+    "phpunit --log-junit build/junit.xml": "build/junit.xml",
+    "vitest --reporter=junit --outputFile=r.xml": "r.xml",
+    "cat notes.xml": "",
+}
+
+
+@pytest.mark.parametrize("command", FILES)
+def test_a4_the_junit_file_that_a_command_names(command: str) -> None:
+    assert junit_file(command) == FILES[command]
+
+
+WAS = (Counted("other", Counts(9)), Counted("pytest", Counts(5, 0, 1)))
+SAID = "5 passed, 1 skipped"
+SHRUNK = {
+    Counts(5, 0, 1): "",
+    Counts(7, 0, 0): "",
+    Counts(4, 0, 1): f"4 passed, 1 skipped, at the last checkpoint {SAID}",
+    Counts(5, 0, 0): f"5 passed, 0 skipped, at the last checkpoint {SAID}",
+    Counts(5, 0, 2): f"5 passed, 2 skipped, at the last checkpoint {SAID}",
+    Counts(4, 1, 1): f"4 passed, 1 failed, 1 skipped, at the last checkpoint {SAID}",
+    None: f"no number of tests was printed, at the last checkpoint {SAID}",
+}
+
+
+@pytest.mark.parametrize("now", SHRUNK)
+def test_a4_fewer_tests_than_at_the_last_checkpoint(now: Counts | None) -> None:
+    assert shrunk("pytest", now, WAS) == SHRUNK[now]
+
+
+def test_a4_where_a_number_says_nothing() -> None:
+    assert shrunk("npm test", Counts(), WAS) == ""
+    assert shrunk("pytest", None, (Counted("pytest", Counts()),)) == ""
+    assert shrunk("pytest --lf", Counts(1), (Counted("pytest --lf", Counts(5)),)) == ""
+
+
+def test_the_newer_number_counts() -> None:
+    assert merged(WAS, (Counted("pytest", Counts(6)),)) == (WAS[0], Counted("pytest", Counts(6)))
+
+
+def test_files_that_look_like_tests_are_named_first() -> None:
+    assert files_of_tests(["a.py", "test_a.py"]) == ("test_a.py",)
+    assert files_of_tests(["a.py"]) == ("a.py",)

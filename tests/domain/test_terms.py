@@ -1,0 +1,82 @@
+"""What decides about a story: read once, kept against every later edit."""
+
+from msgspec.structs import replace
+
+from tests.fakes.plans import ONE, TWO, book
+from untildone.domain.checks.terms import (
+    Terms,
+    all_written,
+    as_written,
+    changes,
+    differing,
+    in_force,
+    own_checks,
+    written,
+)
+
+BODY = "Verify: `test`\nAllow empty: yes\nTests: may shrink\n"
+FULL = replace(TWO, body=BODY, depends_on=("1",), acceptance=("it works",))
+KEPT = Terms(
+    *("2", "Story 2", ("test",), ()),
+    may_be_empty=True,
+    tests_may_shrink=True,
+    depends_on=("1",),
+    acceptance=("it works",),
+    at="tasks:2",
+)
+
+
+def test_open_stories_that_say_anything_are_read() -> None:
+    done = replace(FULL, id="3", tasks=(replace(FULL.tasks[0], done=True),))
+    assert all_written(book(ONE, FULL, done)) == (KEPT,)
+    assert written(FULL, book()).key == FULL.key
+
+
+def test_the_terms_of_the_start_are_in_force_whatever_the_text_says_now() -> None:
+    edited = replace(FULL, body="Verify: `true`\n")
+    assert in_force(edited, (KEPT,)) == KEPT
+    assert in_force(edited, None).checks == ("true",)
+    assert own_checks(edited, (KEPT,), ("2=more",)) == ("test", "more")
+    assert own_checks(None, (), ("2=more",)) == ()
+
+
+def test_a_renamed_story_keeps_its_checks_and_is_allowed_nothing() -> None:
+    for renamed in (replace(FULL, title="Other"), replace(FULL, id="7")):
+        found = in_force(renamed, (KEPT,))
+        assert (found.checks, found.may_be_empty, found.tests_may_shrink) == (
+            ("test",),
+            False,
+            False,
+        )
+
+
+def test_a_story_that_came_later_has_no_terms_but_its_dependencies() -> None:
+    late = replace(FULL, id="9", title="Late")
+    assert in_force(late, (KEPT,)) == Terms(
+        "9", "Late", depends_on=("1",), acceptance=("it works",)
+    )
+
+
+def test_dependencies_and_acceptance_are_put_back() -> None:
+    edited = replace(FULL, depends_on=(), acceptance=())
+    assert as_written(book(ONE, edited), (KEPT, Terms("1", "Story 1"))) == book(ONE, FULL)
+    same = book(ONE, FULL)
+    assert as_written(same, (KEPT,)) is same
+    assert as_written(same, None) is same
+
+
+def test_only_open_stories_that_are_other_objects_differ() -> None:
+    other = replace(FULL)
+    assert list(differing(book(ONE, FULL), book(ONE, other))) == [other]
+    assert list(differing(None, book(ONE, replace(TWO, tasks=(replace(TWO.tasks[0], done=True),)))))
+    assert list(differing(None, book(ONE))) == [ONE]
+
+
+def test_what_changed_is_told_in_words() -> None:
+    now = replace(KEPT, checks=("true",), may_be_empty=False, depends_on=())
+    assert changes(replace(KEPT, checks=(), not_run=("test",)), now) == (
+        "Verify: `true`, was `test`",
+        "Allow empty: nothing, was yes",
+        "dependencies nothing, was 1",
+    )
+    assert changes(KEPT, KEPT) == ()

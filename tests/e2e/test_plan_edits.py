@@ -1,0 +1,85 @@
+"""The person edits the plan while the loop runs: what was written is kept, or named and stored."""
+
+import shutil
+
+import pytest
+
+from tests.e2e.agent_calls import COMPLETE, Actions, failed
+from tests.e2e.bench import Bench
+from tests.e2e.change import TASKS
+
+pytestmark = pytest.mark.e2e
+
+# The agent does with a shell what a person does with an editor at the same time: the loop sees
+# no difference.
+NEW_STORY = r"printf '\n## 4. Delta greeting\n\n- [ ] 4.1 Write the delta file\n' >> " + TASKS
+
+
+def fails_after(*commands: str) -> Actions:
+    return [*(["sh", command] for command in commands), ["say", failed("no luck")]]
+
+
+def said(events: list[dict[str, object]]) -> str:
+    return "\n".join(str(event["message"]) for event in events)
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
+def test_a6_a_story_added_during_a_failed_attempt_is_kept_and_run(
+    bench: Bench, checkpoint: str
+) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["tick", "1"], *fails_after(NEW_STORY, "echo x > mess.txt")]})
+    args = ("--checkpoint", checkpoint, "--json", "--agent-cmd", bench.agent)
+    done = bench.run("run", "demo", *args, "--on-complete", "cleanup").ok()
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["1", "1", "4"]
+    assert not bench.path("mess.txt").exists()
+    assert "- [x] 4.1 Write the delta file" in bench.read(TASKS)
+    assert "the new story 4 (Delta greeting)" in said(done.named("warning"))
+    assert "the new story 4 (Delta greeting)" in bench.run("report", "demo").stdout
+
+
+def test_a6_an_edit_that_cannot_be_kept_is_named_and_stored(bench: Bench) -> None:
+    bench.only_stories(1, 2)
+    edit = f"sed -i 's/2.1 Write the bravo file/2.1 Write a bravo page/; /2.2 Check/d' {TASKS}"
+    bench.plan({1: fails_after(edit, NEW_STORY)})
+    done = bench.run("run", "demo", "--json", "--agent-cmd", bench.agent).ok()
+    warned = said(done.named("warning"))
+    assert "tasks of story 2 would be gone" in warned
+    assert "the new story 4" in warned
+    ref = "refs/ralph/attempts/demo/1/1"
+    assert f"git show {ref}:{TASKS}" in warned
+    assert "2.1 Write a bravo page" in bench.blob(ref, TASKS)
+    assert "- [x] 2.2 Check the bravo file" in bench.read(TASKS)
+
+
+def test_a6_a_renamed_title_fails_no_good_attempt(bench: Bench) -> None:
+    bench.only_stories(1)
+    rename = f"sed -i 's/Alpha greeting/Alpha welcome/' {TASKS}"
+    bench.plan({1: [["sh", rename], ["write", "a.txt", "a\n"], ["say", COMPLETE]]})
+    bench.run("run", "demo", "--json", "--agent-cmd", bench.agent).ok()
+    assert len(bench.calls()) == 1
+    assert "## 1. Alpha welcome\n\n- [x] 1.1" in bench.read(TASKS)
+
+
+def test_a6_a_file_of_a_new_task_is_kept(bench: Bench) -> None:
+    shutil.rmtree(bench.path("openspec"))
+    task = "---\nid: TASK-{n}\ntitle: Task {n}\nstatus: To Do\n---\n"
+    bench.write("backlog/tasks/task-1.md", task.format(n=1))
+    bench.commit("backlog")
+    added = task.format(n=2).replace("\n", r"\n")
+    bench.plan({1: fails_after(f"printf -- '{added}' > backlog/tasks/task-2.md")})
+    bench.run("run", "backlog", "--json", "--agent-cmd", bench.agent).ok()
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == [
+        *("TASK-1", "TASK-1", "TASK-2"),
+    ]
+
+
+def test_a6_what_an_agent_gains_by_is_not_kept(bench: Bench) -> None:
+    bench.write(TASKS, "## 1. A\n- [ ] 1.1 a\n\n## 2. B\nVerify: `false`\n- [ ] 2.1 b\n")
+    bench.commit("plan")
+    bench.plan({1: [["sh", f"sed -i 's/`false`/`true`/' {TASKS}"], ["say", failed("x")]]})
+    args = ("--max-retries", "1", "--json", "--agent-cmd", bench.agent)
+    stuck = bench.run("run", "demo", *args)
+    assert stuck.code == 3
+    assert "it changes what decides about story 2" in said(stuck.named("warning"))
+    assert "Verify: `false`" in bench.read(TASKS)

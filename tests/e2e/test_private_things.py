@@ -1,0 +1,131 @@
+"""What a run keeps is for its owner's eyes, and what others wrote is not obeyed."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.agent_calls import DONE, failed
+from tests.e2e.change import TASKS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31mred\u202etxt\x08"
+# All that a terminal obeys; the colours and cursor moves of our own live view come with them.
+OBEYED = re.compile("\x1b\\]0;owned|\x1b\\[2J|[\x80-\x9f\u202e\x08]")
+
+
+def below(folder: Path) -> list[Path]:
+    """Everything in a folder, the folder too."""
+    return [folder, *folder.rglob("*")]
+
+
+def too_open(folder: Path) -> list[str]:
+    """Folders that are not 0700 and files that are not 0600."""
+    modes = {p: stat.S_IMODE(p.lstat().st_mode) for p in below(folder)}
+    return [
+        f"{mode:o} {path}"
+        for path, mode in modes.items()
+        if mode != (0o700 if path.is_dir() else 0o600)
+    ]
+
+
+def test_run_folders_are_0700_and_their_files_0600(bench: Bench) -> None:
+    changes_config = ["sh", "git config user.token s3cr3t"]
+    gate = ["wait", bench.gate("go")]
+    bench.plan({1: [changes_config, ["say", failed("no")]], 2: [gate, *DONE]})
+    index = bench.path(".git/index").stat().st_mode
+    live = bench.begin("--on-complete", "cleanup")
+    bench.wait_call(2)
+    runs = bench.path(".git/untildone/runs")
+    (run,) = runs.iterdir()
+    assert stat.S_IMODE(run.stat().st_mode) == 0o700
+    named = [run / "journal.jsonl", *run.glob("changed-config*"), *run.glob("logs/*")]
+    assert {f"{stat.S_IMODE(path.stat().st_mode):o}" for path in named} == {"600"}
+    bench.open_gate("go")
+    live.wait().ok()
+    assert too_open(runs) == []
+    assert bench.path(".git/index").stat().st_mode == index
+
+
+def test_run_folders_that_exist_already_are_made_private(bench: Bench) -> None:
+    bench.loop("--on-complete", "cleanup").ok()
+    runs = bench.path(".git/untildone/runs")
+    for path in below(runs):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    bench.loop("--task", "Another", "--done", "promise").ok()
+    assert too_open(runs) == []
+
+
+@pytest.mark.parametrize("where", ["plain", "terminal"])
+def test_no_text_of_others_reaches_the_terminal_with_escapes(bench: Bench, where: str) -> None:
+    bench.write(TASKS, f"## 1. Title {EVIL}\n\n- [ ] 1.1 Task {EVIL}\n")
+    bench.commit("evil")
+    bench.plan({1: [["say", f"words {EVIL}\n{failed('reason ' + EVIL)}"]]})
+    args = ("run", "demo", "--agent-cmd", bench.agent, "--max-retries", "0", "--on-complete")
+    if where == "terminal":
+        screen = bench.terminal(*args, "keep")
+        assert screen.wait() == 3
+        shown = [screen.raw.decode()]
+    else:
+        ended = bench.run(*args, "keep")
+        shown = [ended.stdout, ended.stderr]
+    for more in ("logs demo", "logs demo --json", "status", "stories demo", "attempts demo"):
+        ended = bench.run(*more.split())
+        shown += [ended.stdout, ended.stderr]
+    shown += [bench.run("attempts", "demo", "--show", "1/1").ok().stdout]
+    assert [text for text in shown if OBEYED.search(text)] == []
+    told = bench.run("logs", "demo", "--json").events
+    title = next(e for e in told if e["event"] == "iteration_started")["title"]
+    assert "\x1b[2J" in title  # for scripts it is data as it was
+
+
+def test_a_bundle_holds_no_password_and_no_key(bench: Bench) -> None:
+    aws = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzQ9s1xKEY"
+    said = f"password=hunter2 then\naws_secret_access_key = {aws}\nDB_PASS='letmein'"
+    bench.plan({1: [["say", said], *DONE]})
+    bench.loop("--on-complete", "keep").ok()
+    bench.run("report", "demo", "--bundle", "run.tar.gz").ok()
+    import tarfile
+
+    with tarfile.open(bench.path("run.tar.gz")) as tar:
+        files = [tar.extractfile(member) for member in tar]
+        whole = b"".join(file.read() for file in files if file)
+    assert b"hunter2" not in whole
+    assert aws.encode() not in whole
+    assert b"letmein" not in whole
+
+
+OUTSIDE = {
+    "prompt_template": '"../../etc/passwd"',
+    "source_file": '"../stories.md"',
+    "script": '"/etc/passwd"',
+    "learnings": '"~/.bashrc"',
+    "sandbox_writable": '["~/.ssh"]',
+}
+
+
+@pytest.mark.parametrize("key", OUTSIDE)
+def test_a_repositorys_configuration_names_only_files_inside_of_it(bench: Bench, key: str) -> None:
+    bench.write("untildone.toml", f"{key} = {OUTSIDE[key]}\n")
+    bench.commit("a clone's configuration")
+    refused = bench.loop().ok(2)
+    assert f"untildone.toml:1: `{key}` " in refused.stderr
+    assert "inside the repository" in refused.stderr
+    assert bench.calls() == []
+
+
+def test_a_link_does_not_lead_the_prompt_template_out(bench: Bench) -> None:
+    os.symlink("/etc/passwd", bench.path("prompt.md"))
+    bench.write("untildone.toml", 'prompt_template = "prompt.md"\n')
+    bench.commit("a link")
+    assert "inside the repository" in bench.loop().ok(2).stderr
