@@ -111,7 +111,7 @@ def test_a_marked_task_parks_its_story_until_it_is_answered(bench: Bench) -> Non
     assert ended.one("complete")["reason"] == "parked"
     assert errors(ended) == ["1: Story 1 is marked as one that waits for an answer"]
     assert parked(bench) == [("1", "marked", "1.1 Write the alpha file")]
-    assert "parked: story 1 (marked): 1.1 Write the alpha file" in bench.run("status").stdout
+    assert "story 1 is marked as one that waits for an answer: 1.1 Wr" in bench.run("status").stdout
     refused = bench.run("resume", "demo").ok(2)
     assert 'untildone guide demo --story 1 "your answer"' in refused.stderr
     assert bench.run("guide", "demo", "In UTF-8.", "--json").ok().json()["released"] == ["1"]

@@ -282,6 +282,7 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         undecided=None,
         commitless=0,
         book=None,
+        undone=False,
         stop=None,
         choice=None,
         closed=False,
@@ -324,5 +325,6 @@ def taken_back(now: Run, then: Run) -> Run:
         order=now.order,
         guidance=now.guidance,
         book=None,
+        undone=True,
         stop=None,
     )
