@@ -335,8 +335,8 @@ class Run(Struct, frozen=True):
     the first story; None: they were not tried. `counted` are the tests of each check at the last
     checkpoint, as far as they are known. `over` is the budget that is used up: the run
     waits for a higher one, or was stopped there. `undone`: an undo took it back to before its end,
-    and nobody has gone on since. `died`, only for show, is the last sign of life of a loop that is
-    gone without a word.
+    and nobody has gone on since. `listed`: the stories were told since it began or went on.
+    `died`, only for show, is the last sign of life of a loop that is gone without a word.
     """
 
     plan: Plan
@@ -373,6 +373,7 @@ class Run(Struct, frozen=True):
     guidance: tuple[Guidance, ...] = ()
     counted: tuple[Counted, ...] = ()
     undone: bool = False
+    listed: bool = False
     died: datetime | None = None
 
     @property
