@@ -33,14 +33,29 @@ def cost(totals: Totals) -> str:
 
 def tokens(usage: Usage | None) -> str:
     """Input and output, marked if it is a guess."""
-    if usage is None:
+    if usage is None or not usage.told:
         return UNKNOWN
     return f"{'≈' if usage.estimated else ''}{render.tokens(usage.total)}"
 
 
-def cached(usage: Usage | None) -> str:
-    """Tokens read from a cache and written to it."""
-    return render.tokens(usage.cache_read_tokens + usage.cache_write_tokens) if usage else UNKNOWN
+def kinds(usage: Usage) -> tuple[str, str, str]:
+    """Tokens of input, of output, and read from a cache or written to it."""
+    if not usage.told:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    counts = usage.input_tokens, usage.output_tokens
+    cache = usage.cache_read_tokens + usage.cache_write_tokens
+    return render.tokens(counts[0]), render.tokens(counts[1]), render.tokens(cache)
+
+
+def all_tokens(totals: Totals) -> str:
+    """What is known of the tokens of some calls."""
+    if not totals.counted:
+        return UNKNOWN
+    into, out, cache = kinds(totals.usage)
+    part = f" (known of {totals.counted} of {count_of(totals.calls, 'call')})"
+    return f"{into} input, {out} output, {cache} cache" + (
+        part if totals.counted < totals.calls else ""
+    )
 
 
 def size(found: Size | None) -> str:
