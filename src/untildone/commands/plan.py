@@ -114,7 +114,8 @@ def _nothing_open(source: str) -> UserError:
     return UserError(
         "No open change was found in this repository",
         state=f"Nothing was changed. {looked_for(looked)}",
-        hint='untildone run --task "what should be done"',
+        hint="Write stories as `- [ ]` lines into tasks.md, or without stories: "
+        'untildone run --task "what should be done" --done promise',
     )
 
 
@@ -235,7 +236,7 @@ def known_change(top: Path, change: str) -> None:
     elif names:
         hint = f"Changes here: {', '.join(names)}"
     else:
-        hint = f'untildone run {change} --task "what should be done"'
+        hint = f'untildone run {change} --task "what should be done" --done promise'
     raise UserError(f"Unknown change: {change}", state="Nothing was changed.", hint=hint)
 
 

@@ -112,7 +112,7 @@ def run_of_branch(repo: Repository, newest: Run | None, change: str, task: str) 
             f"This is the run of `{change}`, and its task is another one: {_short(run.plan.task)}",
             state="Nothing was changed.",
             hint=f"`untildone resume {change}` goes on with it; for the new task `git checkout "
-            f"{back}`, or give it a name of its own: `untildone run NAME --task …`",
+            f"{back}`, or give it a name of its own: `untildone run NAME --task … --done promise`",
         )
     return run
 

@@ -47,11 +47,11 @@ def attempts(  # noqa: PLR0913 - click
     """Failed attempts of CHANGE that were saved: list, show, compare, bring back.
 
     \b
-    untildone attempts add-login                       those of the newest run
-    untildone attempts add-login --all                 those of all runs, newest run first
-    untildone attempts add-login --show 2/1            the first attempt at story 2
+    untildone attempts add-login                  those of the newest run
+    untildone attempts add-login --all            those of all runs
+    untildone attempts add-login --show 2/1       the first attempt at story 2
     untildone attempts add-login --diff 2/1 | git apply
-    untildone attempts add-login --diff 2/1 2/2        from the first to the second
+    untildone attempts add-login --diff 2/1 2/2   from the first to the second
 
     CHANGE can be left out if only one could be meant (but not before a second attempt).
     """

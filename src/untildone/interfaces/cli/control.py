@@ -18,7 +18,7 @@ CHOICES = tuple(Choice)
 
 def changes_and_choices(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
     """What a shell completes for `finish`."""
-    words = [word for word in CHOICES if word.startswith(typed)]
+    words = [str(word) for word in CHOICES if word.startswith(typed)]
     return words if ctx.params.get("words") else [*change_names(ctx, param, typed), *words]
 
 
@@ -45,8 +45,10 @@ def stop(change: str, how: str) -> int:
 def finish(words: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
     """Carry out the completion choice, for a waiting loop or after the fact.
 
-    cleanup: back to the original branch, all changes as uncommitted edits.
-    keep: stay on ralph/CHANGE with one commit per story.
+    \b
+    cleanup  back to the original branch, all changes as uncommitted edits
+    keep     stay on ralph/CHANGE with one commit per story
+
     After a run with `--checkpoint stash` both leave all changes as uncommitted edits.
     CHANGE can be left out if only one run is there to be finished.
     """

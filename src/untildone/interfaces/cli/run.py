@@ -36,7 +36,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("change", required=False, shell_complete=change_names)
-@click.option("--task", help="A run without stories: the plain loop over this text.")
+@click.option("--task", help="A run without stories: this text again and again.")
 @click.option(
     "--task-file", type=click.Path(path_type=Path), metavar="FILE", help="Task from a file."
 )
@@ -60,7 +60,10 @@ def run(
 ) -> int:
     """Start the loop over CHANGE, or go on with it after a crash.
 
-    Without CHANGE: the only open change, or a question when there are several.
+    CHANGE is a named list of stories, such as an OpenSpec change; `untildone stories` lists what is
+    found here. Without it: the only open change, or a question when there are several. The work
+    happens on the branch ralph/CHANGE, one commit per story; at the end you choose what becomes
+    of it. `untildone restore` brings back everything as it was.
     """
     if task_file:
         if task is not None:
