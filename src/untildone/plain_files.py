@@ -31,8 +31,9 @@ def _opener(path: Name, flags: int, permissions: int = 0o666) -> int:
     if stat.S_ISREG(mode):
         return fd
     os.close(fd)
-    number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
-    raise OSError(number, "It is a folder" if number == errno.EISDIR else "Not a file", path)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
 def new_file(path: Name) -> IO[bytes]:
