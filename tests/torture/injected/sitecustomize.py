@@ -166,5 +166,5 @@ if ROOT and (LOG or AT):
     io.open = builtins.open = opened
     os.write = written  # type: ignore[assignment]
     shutil._USE_CP_SENDFILE = False  # type: ignore[attr-defined]  # copies through `write`
-    for _kind in ("replace", "rename", "unlink", "mkdir", "rmdir"):
+    for _kind in ("replace", "rename", "link", "unlink", "mkdir", "rmdir"):
         setattr(os, _kind, watched(_kind, getattr(os, _kind)))
