@@ -134,6 +134,8 @@ def watched(kind: str, act: Callable[..., Any]) -> Callable[..., Any]:
         # Python tries a folder first and its parents on failure.
         parent = os.path.dirname(os.path.abspath(paths[0]))
         nothing_to_do = kind == "mkdir" and (os.path.isdir(paths[0]) or not os.path.isdir(parent))
+        # How many of these a run makes is a matter of chance, and an empty one means nothing.
+        nothing_to_do |= kind == "mkdir" and len(os.path.basename(paths[0])) == 2
         nothing_to_do |= kind == "unlink" and not os.path.lexists(paths[0])
         if nothing_to_do or not any(map(ours, paths)):
             return act(*paths, **options)
