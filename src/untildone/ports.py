@@ -207,8 +207,8 @@ class Mail(Protocol):
 class Human(Protocol):
     """The person who runs the loop."""
 
-    def choose(self) -> Choice | None:
-        """The completion choice; None when a request in the mail comes first."""
+    def choose(self) -> Choice | StopRequested | None:
+        """The completion choice, or a stop before it; None when a request in the mail is first."""
 
     def present(self) -> bool:
         """Whether somebody at a terminal can be asked."""

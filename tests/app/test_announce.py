@@ -233,6 +233,24 @@ EVENTS: dict[str, Told] = {
             ),
         ),
     ),
+    "but for the first after a resume": (
+        PLAN,
+        (OPENED, loaded(), *won(), STOP, f.Resumed(PLAN)),
+        loaded(book(ONE, story(2, done=True))),
+        (
+            Event(
+                "stories_loaded",
+                {
+                    "total": 2,
+                    "complete": 1,
+                    "next": None,
+                    "stories": STORIES,
+                    "ignored": [],
+                    "forecast": Forecast(1, 0, None, 0.03),
+                },
+            ),
+        ),
+    ),
     "only the person's word is missing": (
         replace(PLAN, done=Done.MANUAL),
         (OPENED, loaded(), *won()),

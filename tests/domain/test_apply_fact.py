@@ -605,6 +605,7 @@ def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:
         stop=None,
         choice=None,
         closed=False,
+        listed=False,
     )
 
 

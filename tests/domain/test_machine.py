@@ -383,6 +383,7 @@ def test_a_whole_story_loop() -> None:
         story_count=2,
         finished_count=2,
         ledger=run.ledger,
+        listed=True,
     )
 
 

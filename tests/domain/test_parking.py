@@ -362,7 +362,7 @@ def test_guidance_answers_a_question(of: Story | None) -> None:
 
 
 def test_guidance_for_all_answers_no_one_of_two_questions() -> None:
-    mark = replace(loaded(), marked=((TWO.key, "which?"),))
+    mark = replace(loaded(), marked=((TWO.key, "where?"),))
     run = told(OPENED, loaded(), *ASKED, mark, guided())
     assert set(run.parked) == {ONE.key, TWO.key}
     assert words(run.guidance, ONE.key) == "Tabs."
@@ -494,3 +494,11 @@ def test_a_soft_stop_does_not_wait_for_the_decision() -> None:
     assert run.status is Status.STOPPED
     again = apply(run, f.Resumed(ASKS), at(9))
     assert (again.undecided, again.parked) == (None, {})
+
+
+def test_guidance_for_all_answers_all_who_ask_the_same() -> None:
+    mark = replace(loaded(), marked=((TWO.key, " WHICH? "),))
+    run = told(OPENED, loaded(), *ASKED, mark, guided("That one."))
+    assert (run.parked, run.answered) == ({}, frozenset({ONE.key, TWO.key}))
+    said = "An earlier attempt asked: Which?\nThe answer: That one."
+    assert (words(run.guidance, ONE.key), words(run.guidance, TWO.key)) == (said, said)

@@ -82,7 +82,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield _run_started(after, resumed=True)
             yield Event("complete", {"reason": after.reason, "options": ["cleanup", "keep"]})
         case f.StoriesLoaded():
-            yield _stories_loaded(after, fact)
+            yield _stories_loaded(before, after, fact)
             if awaits_person(after):
                 why = f"all stories are finished; say `untildone done {after.plan.change_id}`"
                 yield Event("waiting", {"why": why, "until": None})
@@ -181,12 +181,12 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
     )
 
 
-def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
+def _stories_loaded(before: Run, run: Run, fact: f.StoriesLoaded) -> Event:
     data: dict[str, object] = {"total": fact.total, "complete": fact.complete}
     if run.book and not run.plan.plain:
         story = run.next_story
         data["next"] = story.id if story else None
-        if not run.iterations:
+        if not (run.iterations and before.listed):
             data["stories"] = [
                 {"id": s.id, "title": s.title, "state": "done" if s.done else "open"}
                 for s in run.book.stories

@@ -17,6 +17,8 @@ from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories.source_kind import Found as FoundChange
+from untildone.app import views
+from untildone.app.wording import last_sign
 from untildone.commands import gc
 from untildone.commands.agents import Found, look
 from untildone.commands.leftovers import (
@@ -265,8 +267,9 @@ def _unfinished_runs(repository: Repository) -> Iterator[Row]:
     for change in sorted(changes - {""}):
         run = repository.latest(change)
         if run and run.resumable:
-            word = run.status if run.ended else "cut short"
-            text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
+            shown = views.left_behind(run, repository.last_sign(run))
+            how = f"died ({last_sign(shown.died)})" if shown.died else f"is {shown.status}"
+            text = f"The run of `{change}` {how}; it can be resumed and is left alone."
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
 
 
@@ -293,7 +296,7 @@ def _state_is_right(repository: Repository) -> bool:
 def _rewrite_state(repository: Repository) -> Iterator[str]:
     run = repository.latest()
     if run and not _state_is_right(repository):
-        repository.write_dead(run, repository.clock.now())
+        repository.write_dead(run)
         yield f"The state file was written again from the journal: {STATE_FILE}"
 
 

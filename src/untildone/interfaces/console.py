@@ -171,7 +171,10 @@ class LiveView:
     def _question(self) -> None:
         self._console.print("  cleanup  back to your branch, all changes as uncommitted edits")
         self._console.print("  keep     stay on the ralph branch with one commit per story")
-        self._prompt("cleanup or keep? ")
+        self._console.print(
+            "  later    leave everything as it is; `finish` or `resume` go on from here"
+        )
+        self._prompt("cleanup, keep or later? ")
 
     def _prompt(self, text: str) -> None:
         self._console.print(text, end="")

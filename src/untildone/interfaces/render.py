@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from untildone.domain.costs.budget import said
-from untildone.domain.plain_text import plain
+from untildone.domain.plain_text import count_of, plain
 
 EventObject = Mapping[str, object]
 
@@ -67,6 +67,16 @@ def clock_time(at: object) -> str:
     return datetime.fromisoformat(str(at)).astimezone().strftime("%H:%M:%S")
 
 
+def when(at: object, now: datetime) -> str:
+    """A stamp as local time, with the day unless it is today, and how long ago it was."""
+    local = datetime.fromisoformat(str(at)).astimezone()
+    today = local.date() == now.astimezone().date()
+    shown = local.strftime("%H:%M:%S" if today else "%b %d %H:%M")
+    seconds = (now - local).total_seconds()
+    span = duration(abs(seconds))
+    return f"{shown} ({span} ago)" if seconds >= 0 else f"{shown} (in {span})"
+
+
 def moment(at: object) -> float | None:
     """A stamp as seconds since 1970; None for no stamp."""
     return datetime.fromisoformat(str(at)).timestamp() if at else None
@@ -87,6 +97,11 @@ def tokens(count: object) -> str:
     return f"{number / 1000:.1f}k" if number >= 10_000 else str(number)
 
 
+def tokens_used(count: object) -> str:
+    """What a call took: none at all means that nobody has told."""
+    return f"{tokens(count)} tokens" if count else "tokens unknown"
+
+
 def budgets(rows: object) -> list[str]:
     """Each budget as spent and limit."""
     if not isinstance(rows, list):
@@ -105,14 +120,10 @@ def forecast(rest: object) -> str:
     parts = [f"{said('tokens', rest['tokens'])} tokens"] if rest["tokens"] else []
     parts += [said("cost", cost)] if cost is not None else []
     parts.append(said("time", rest["minutes"]))
-    text = f"{_stories(left)} left, about {', '.join(parts)}"
+    text = f"{count_of(left, 'story', 'stories')} left, about {', '.join(parts)}"
     if short is not None:
         text += f"; the budget of {rest['budget']} is enough for about {short} of {left}"
     return text
-
-
-def _stories(count: object) -> str:
-    return "1 story" if count == 1 else f"{count} stories"
 
 
 def first_line(text: object, width: int = TEXT_WIDTH) -> str:

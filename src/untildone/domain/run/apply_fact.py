@@ -34,7 +34,8 @@ def opened(run: Run, fact: f.Opened) -> Run:
 
 def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
     """Done, stuck at the cap or at parked stories, stalled, stopped, or on to the next story."""
-    run = replace(run, book=fact.book, story_count=fact.stories, finished_count=fact.finished)
+    counts = {"story_count": fact.stories, "finished_count": fact.finished}
+    run = replace(run, book=fact.book, listed=True, **counts)
     run = user_requests.looked(run, fact, at)
     if fact.done and run.iterations:
         last = replace(run.iterations[-1], done_check=True)
@@ -282,6 +283,8 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         undecided=None,
         commitless=0,
         book=None,
+        undone=False,
+        listed=False,
         stop=None,
         choice=None,
         closed=False,
@@ -324,5 +327,6 @@ def taken_back(now: Run, then: Run) -> Run:
         order=now.order,
         guidance=now.guidance,
         book=None,
+        undone=True,
         stop=None,
     )

@@ -334,7 +334,9 @@ class Run(Struct, frozen=True):
     last two iterations of a plain loop left. `known_failures` are the checks that failed before
     the first story; None: they were not tried. `counted` are the tests of each check at the last
     checkpoint, as far as they are known. `over` is the budget that is used up: the run
-    waits for a higher one, or was stopped there.
+    waits for a higher one, or was stopped there. `undone`: an undo took it back to before its end,
+    and nobody has gone on since. `listed`: the stories were told since it began or went on.
+    `died`, only for show, is the last sign of life of a loop that is gone without a word.
     """
 
     plan: Plan
@@ -370,6 +372,9 @@ class Run(Struct, frozen=True):
     undecided: StoryKey | None = None
     guidance: tuple[Guidance, ...] = ()
     counted: tuple[Counted, ...] = ()
+    undone: bool = False
+    listed: bool = False
+    died: datetime | None = None
 
     @property
     def ended(self) -> bool:
