@@ -40,6 +40,20 @@ def head_text(git_dir: Path) -> bytes:
     return content(path)
 
 
+def files_below(folder: str) -> list[str]:
+    """All that is no folder; text, because `os.walk` and paths cost more than the listing."""
+    found: list[str] = []
+    folders = [folder]
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            (folders if entry.is_dir(follow_symlinks=False) else found).append(entry.path)
+    return found
+
+
 def stamp(path: Path | str) -> Stamp | None:
     """What tells a file from one that was put in its place or written to."""
     try:
