@@ -38,8 +38,9 @@ def _measured(path: Name, flags: int, permissions: int = 0o666) -> tuple[int, in
     if stat.S_ISREG(found.st_mode):
         return fd, found.st_size
     os.close(fd)
-    number = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
-    raise OSError(number, "It is a folder" if number == errno.EISDIR else "Not a file", path)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "Not a regular file", path)
 
 
 def new_file(path: Name) -> IO[bytes]:

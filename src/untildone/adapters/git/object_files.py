@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.records.durable import write_out
+from untildone.domain.regex import regex
 from untildone.plain_files import opened, read_bytes
 
 Stamp = tuple[int, int, int]
 
-_COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
+_COMMIT = regex(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
 _FASTEST = 1
 _PART = 1024 * 1024
 _HASHES = {40: "sha1", 64: "sha256"}

@@ -16,6 +16,7 @@ from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.records.durable import replace_file, shared_draft
 from untildone.domain.errors import StepError, UserError
+from untildone.domain.regex import regex
 from untildone.domain.run.run import Origin
 from untildone.plain_files import read_bytes
 
@@ -23,7 +24,7 @@ STATE_FILE = ".claude/loop-state.json"
 EXCLUDE_LINE = f"/{STATE_FILE}*"
 LONGEST_NAME = 120
 # Names of which git's rules need not be asked.
-_PLAIN_NAME = re.compile(r"\w(?:[\w-]|\.(?!\.))*", re.ASCII)
+_PLAIN_NAME = regex(r"\w(?:[\w-]|\.(?!\.))*", re.ASCII)
 LOCK_WAIT_S = 1.0
 SHARED_LOCKS = ("packed-refs.lock", "config.lock", "shallow.lock")
 INDEX_WAIT_S = 3.0
