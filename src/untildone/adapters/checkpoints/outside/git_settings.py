@@ -79,15 +79,18 @@ class GitSettings:
     def put_back(self) -> Iterator[str]:
         """Undo what was changed since; a sentence for each."""
         self.removed_lines = {}
-        if not self.noted:
-            return
-        if self._now() == self.noted:
-            return
+        if self.noted and self._now() != self.noted:
+            yield from self._folders_back()
+            yield from self._files_back()
+
+    def _folders_back(self) -> Iterator[str]:
         for folder in FOLDERS:
             before, now = self.noted.get(folder, NOTHING), file_state(self._path(folder))
             if (before.link, before.mode) != (now.link, now.mode) and (before.exists or now.link):
                 yield self._remark(folder, self._move_aside(folder) if now.exists else None)
                 self._make_folder(folder, before)
+
+    def _files_back(self) -> Iterator[str]:
         for name in self._names():
             before, now = self.noted.get(name, NOTHING), file_state(self._path(name))
             if name not in FOLDERS and before != now:
