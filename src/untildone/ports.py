@@ -136,7 +136,10 @@ class Checkpoint(Protocol):
         """The agent's own commits since the checkpoint, oldest first."""
 
     def diverged(self, checkpoint: str) -> str:
-        """Returns why HEAD no longer descends from the checkpoint; empty if it does."""
+        """Returns why HEAD no longer descends from the checkpoint; empty if it does.
+
+        Asked right after `commits`, which has looked at the refs.
+        """
 
     def pending(self, checkpoint: str) -> Pending:
         """What `save` would keep now; nothing is kept or put back."""

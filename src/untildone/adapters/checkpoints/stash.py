@@ -111,7 +111,7 @@ class StashCheckpoint(Workspace):
         """Why saving this work would drop what was there, or nothing."""
         if self._left_in_conflict():
             return MERGE_LEFT_OPEN
-        head = self._head_commit(self._refs.now())
+        head = self._head_commit(self._refs.last())  # `commits` or `save` has just looked
         if self._git.is_ancestor(self._origin.commit, head):
             return WIPED if self._is_wiped(checkpoint) else ""
         return (
