@@ -14,6 +14,7 @@ from untildone.commands.start_checks import (
     branch_of_run,
     cut_short_closing,
     goes_on,
+    installed_agents,
     nothing_open,
     plan_to_go_on,
     ready,
@@ -30,7 +31,7 @@ from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.stories.story import StoryBook
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import agent_program, check_agents
+from untildone.wiring.agents import agent_program
 from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
@@ -86,7 +87,8 @@ def dry_run(
 
 def _starting(repo: Repository, settings: Settings, wanted: Wanted, change: str) -> DryRun:
     # Nobody is asked, and a message in the inbox is for the loop that is alive.
-    found = ready(repo, settings, wanted, change, Asking(at_terminal=False, signalled=_never))
+    asking = Asking(at_terminal=False, signalled=_never, dry_run=True)
+    found = ready(repo, settings, wanted, change, asking)
     plan = found.prepared.plan
     dry = DryRun(plan, found.origin, warnings=found.prepared.warnings, idle=found.idle)
     now = repo.clock.now()
@@ -106,10 +108,10 @@ def _going_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, o
     if run.status is Status.DONE and not run.closed:
         plan = replace(plan, limits=run.plan.limits)
         return _rehearsed(repo, replace(dry, plan=plan), apply(run, AskedAgain(plan), now), now)
-    check_agents(plan, top)
+    missing = installed_agents(plan, top, run.finished, dry_run=True)
     plan, warnings = settled(plan, repo.processes, top)
     run = apply(interrupted(run, now), Resumed(plan), now)
-    dry = replace(dry, plan=plan, warnings=(*warnings, *unchecked))
+    dry = replace(dry, plan=plan, warnings=(*missing, *warnings, *unchecked))
     return _rehearsed(repo, dry, run, now)
 
 

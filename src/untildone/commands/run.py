@@ -32,6 +32,7 @@ from untildone.commands.start_checks import (
     branch_of_run,
     cut_short_closing,
     goes_on,
+    installed_agents,
     nothing_open,
     plan_to_go_on,
     ready,
@@ -46,7 +47,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents, leftover_files
+from untildone.wiring.agents import leftover_files
 from untildone.wiring.build import build_checkpoint, build_ports
 from untildone.wiring.repository import Repository, read_state, this_process
 from untildone.wiring.sandbox import settled
@@ -339,7 +340,7 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
         loop = process.loop(run, origin, plan, missing=missing)
         loop.record(f.AskedAgain(replace(plan, limits=run.plan.limits)))
         return process.drive(loop)
-    check_agents(plan, top)
+    installed_agents(plan, top, known.finished)
     plan, warnings = settled(plan, repo.processes, top)
     process.guard(plan)
     loop = process.loop(run, origin, plan, missing=missing)

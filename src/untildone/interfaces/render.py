@@ -156,7 +156,9 @@ def _iteration_started(event: EventObject) -> str:
     attempt = f"attempt {event['attempt']} of {event['attempts_allowed']}"
     story = f"story {event['story_id']} {event.get('title', '')}".rstrip()
     what = f"{story}, {attempt}" if event["story_id"] else "plain loop"
-    return f"▶ iteration {event['n']}: {what}"
+    agent, model = event.get("agent"), event.get("model")
+    by = f", by {agent}:{model}" if model else f", by {agent}"
+    return f"▶ iteration {event['n']}: {what}{by if event.get('instead_of') else ''}"
 
 
 def _iteration_ended(event: EventObject) -> str:

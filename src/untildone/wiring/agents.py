@@ -1,5 +1,6 @@
 """Agent programs by name."""
 
+from collections.abc import Set
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ from untildone.domain.agents.agent import Intent
 from untildone.domain.costs.budget import kind
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.domain.run.run import Plan, Run, label
+from untildone.domain.stories.story import StoryKey
 from untildone.ports import AgentProgram
 from untildone.settings.settings import AGENTS, PROGRAMS
 
@@ -66,38 +68,66 @@ def leftover_files(plan: Plan) -> tuple[str, ...]:
     return tuple(pattern for found in programs for pattern in found.spec.leftover_files)
 
 
-def check_agents(plan: Plan, top: Path) -> None:
-    """Every agent that the plan may call can be started, as it is to be called."""
-    usual = "--agents" if plan.ladder else "--agent"
-    own = {agent for agent, _ in plan.rungs}
-    for name in plan.agents:
-        flag = usual if name in own else "--fallback"
-        agent = agent_program(name, plan.agent_cmd, plan.script, top)
+def check_agents(
+    plan: Plan, top: Path, finished: Set[StoryKey] = frozenset()
+) -> list[AgentMissing]:
+    """Every agent that may still be called can be called as it is to be; which are not installed.
+
+    An error says who names the agent, if that is a story.
+    """
+    missing: dict[str, AgentMissing] = {}
+    for (name, model), where in _named(plan, finished).items():
+        story = "" if where.startswith("--") else f"{where} names its agent: "
         try:
-            agent.check()
-        except AgentMissing as missing:
-            others = [n for n in installed() if n not in plan.agents]
-            take = ", ".join(f"`{flag} {other}`" for other in others)
-            found = f"Choose what is installed: {take}. " if take else ""
-            raise AgentMissing(missing.message, hint=f"{found}{missing.hint}") from missing
-        agent.invocation(Intent("", "", "", permissions=plan.permissions))
-    _refuse_unpriced(plan)
+            _check(plan, name, model, top)
+        except AgentMissing as error:
+            hint = _instead(plan, "`Agent:" if story else f"`{where}") + error.hint
+            missing.setdefault(name, AgentMissing(f"{story}{error.message}", hint=hint))
+        except UserError as error:
+            error.message = f"{story}{error.message}"
+            raise
+    return list(missing.values())
 
 
-def _refuse_unpriced(plan: Plan) -> None:
+def _instead(plan: Plan, before: str) -> str:
+    take = ", ".join(f"{before} {name}`" for name in installed() if name not in plan.agents)
+    return f"Choose what is installed: {take}. " if take else ""
+
+
+def _named(plan: Plan, finished: Set[StoryKey]) -> dict[tuple[str, str], str]:
+    """Every agent with its model that may be called, and the flag or the story that names it."""
+    found = dict.fromkeys(plan.rungs, "--agents" if plan.ladder else "--agent")
+    for terms in plan.terms or ():
+        if (terms.agent or terms.model) and terms.key not in finished:
+            first = plan.rungs_from(terms.agent, terms.model)[0]
+            found.setdefault(first, f"Story {terms.id} ({terms.at})")
+    if plan.fallback:
+        found.setdefault(plan.stand_in, "--fallback")
+    return found
+
+
+def _check(plan: Plan, name: str, model: str, top: Path) -> None:
+    agent = agent_program(name, plan.agent_cmd, plan.script, top)
+    if model.startswith("-"):
+        raise UserError(
+            f"`{model}` is no model but an option of the agent", state="Nothing was changed."
+        )
+    agent.invocation(Intent("", "", "", permissions=plan.permissions))
+    _refuse_unpriced(plan, name, model)
+    agent.check()
+
+
+def _refuse_unpriced(plan: Plan, name: str, model: str) -> None:
     """A budget of money is kept only for calls whose cost somebody tells."""
     money = next((budget for budget in plan.budgets if kind(budget.name) == "cost"), None)
-    if money is None:
-        return
-    for name, model in (*plan.rungs, plan.stand_in):
-        if name and not _is_priced(name, model):
-            raise UserError(
-                f"What a call of {label(name, model)} costs is not known, so `--budget "
-                f"{money.written}` could not be kept",
-                state="Nothing was changed.",
-                hint=f"Take another budget: `--budget {money.name.replace('cost', 'tokens')}=2M`, "
-                f"`time=8h` or `iterations=20`; `--budget {money.name}=off` takes this one away.",
-            )
+    if money and not _is_priced(name, model):
+        raise UserError(
+            f"What a call of {label(name, model)} costs is not known, so `--budget "
+            f"{money.written}` could not be kept",
+            state="Nothing was changed.",
+            hint=f"Take another budget: `--budget {money.name.replace('cost', 'tokens')}=2M`, "
+            f"`time=8h` or `iterations=20`; `--budget {money.name}=off` takes this one away.",
+        )
 
 
 def _is_priced(name: str, model: str) -> bool:

@@ -43,7 +43,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
     marks |= dict([own_mark()])
     environment = RunEnvironment(marks, sandbox_of(plan, repo.place))
-    sessions = SessionWatch(plan.agents, top, repo.clock.now)
+    sessions = SessionWatch(top, repo.clock.now)
     return Ports(
         agent=AgentCaller(
             repo.processes,
