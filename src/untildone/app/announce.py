@@ -177,7 +177,10 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "backup_ref": run.backup_ref,
             "resumed": resumed,
             "budgets": standing(run),
-        },
+        }
+        | ({"agent_args": plan.agent_args} if plan.agent_args else {})
+        | ({"agent_env": plan.agent_env} if plan.agent_env else {})
+        | ({"permissions_hold": plan.permissions_hold} if plan.permissions_hold else {}),
     )
 
 

@@ -27,7 +27,7 @@ from untildone.domain.stories.parking import NAMED, Aside, Why
 from untildone.domain.stories.story import StoryBook, StoryKey
 from untildone.ports import StorySource
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents
+from untildone.wiring.agents import agent_options_of, check_agents, with_holds
 from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
@@ -69,8 +69,8 @@ def ready(
     if idle:
         return Ready(prepared, origin, idle)
     terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
-    plan = replace(prepared.plan, terms=terms)
-    missing = installed_agents(plan, repo.place.top, dry_run=asking.dry_run)
+    plan = with_holds(replace(prepared.plan, terms=terms))
+    missing = installed_agents(plan, repo.place.top, settings, dry_run=asking.dry_run)
     if not wanted.include_flagged:
         refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, asking)
     store = store_of(settings.learnings, repo.place, change)
@@ -83,10 +83,15 @@ def ready(
 
 
 def installed_agents(
-    plan: Plan, top: Path, finished: Set[StoryKey] = frozenset(), *, dry_run: bool = False
+    plan: Plan,
+    top: Path,
+    settings: Settings,
+    finished: Set[StoryKey] = frozenset(),
+    *,
+    dry_run: bool = False,
 ) -> tuple[str, ...]:
     """Refuse a plan whose agents are not all there; a dry run only says which are not."""
-    missing = check_agents(plan, top, finished)
+    missing = check_agents(plan, top, agent_options_of(settings).env, finished)
     if missing and not dry_run:
         raise missing[0]
     return tuple(f"{error.message}. {error.hint}" for error in missing)
@@ -182,7 +187,7 @@ def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[st
         plan = replace(plan, learnings=store)
     if book and flags.get("trust_story_checks"):
         plan = replace(plan, terms=all_written(book))
-    return with_files(plan, flags, repo.place.top)
+    return with_files(with_holds(plan), flags, repo.place.top)
 
 
 def _refuse_waiting(run: Run, book: StoryBook) -> None:

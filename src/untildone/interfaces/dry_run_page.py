@@ -6,6 +6,7 @@ from msgspec import to_builtins
 
 from untildone.app.rehearsal import Rehearsed
 from untildone.commands.dry_run import DryRun
+from untildone.commands.redaction import shown
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Status, label
 from untildone.domain.stories.story import Story
@@ -54,7 +55,7 @@ def data(dry: DryRun) -> dict[str, object]:
             "name": dry.intent.agent,
             "model": dry.intent.model,
             "argv": list(dry.invocation.argv),
-            "env": dict(dry.invocation.env),
+            "env": shown(dry.invocation.env),
         }
         if dry.intent and dry.invocation
         else None,
@@ -91,7 +92,9 @@ def _what(dry: DryRun) -> list[tuple[str, str]]:
     if dry.plan.plain:
         rows.append(("task", dry.plan.task.strip()))
     if dry.intent and dry.invocation:
-        given = [f"{name}={shlex.quote(value)}" for name, value in dry.invocation.env.items()]
+        given = [
+            f"{name}={shlex.quote(value)}" for name, value in shown(dry.invocation.env).items()
+        ]
         rows.append(("call", " ".join([*given, shlex.join(dry.invocation.argv)])))
         rows.append(("", "with the prompt on its standard input"))
     return rows

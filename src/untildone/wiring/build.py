@@ -31,7 +31,14 @@ from untildone.wiring.user_files import template_of
 from untildone.wiring.worktrees import user_place
 
 
-def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Person) -> Ports:
+def build_ports(
+    repo: Repository,
+    run: Run,
+    origin: Origin,
+    bus: Bus,
+    person: Person,
+    agent_env: tuple[str, ...] = (),
+) -> Ports:
     """Everything a loop over this run reaches the world through."""
     plan, top = run.plan, repo.place.top
     folder = repo.folder(plan.run_id)
@@ -47,7 +54,7 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     return Ports(
         agent=AgentCaller(
             repo.processes,
-            agent_programs(run, top),
+            agent_programs(run, top, agent_env),
             environment,
             repo.home / AGENT,
             repo.inbox.ends_call,

@@ -16,7 +16,13 @@ ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
     "ChecksTried": {"counted": []},
     "Verified": {"counted": []},
-    "Plan": {"trouble_budgets": [], "terms": None},
+    "Plan": {
+        "trouble_budgets": [],
+        "terms": None,
+        "agent_args": [],
+        "agent_env": [],
+        "permissions_hold": [],
+    },
     "Reached": {"unknown": False},
 }
 # Where a fact holds such a class.

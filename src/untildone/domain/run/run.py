@@ -126,7 +126,10 @@ class Plan(Struct, frozen=True):
     `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
     the first of them. `trouble_budgets` is how much work of one story passing trouble may cost
     before it is a failed attempt. `terms` are what the person wrote about each story before the
-    run; None: the run was begun by a release that did not keep them.
+    run; None: the run was begun by a release that did not keep them. `agent_args` are the person's
+    own arguments for agents, each `NAME=ARG`, and `agent_env` the variables that the configuration
+    sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
+    `permissions_hold` says of each agent what its permissions really keep it from.
     """
 
     change_id: str
@@ -173,6 +176,9 @@ class Plan(Struct, frozen=True):
     on_stuck: str = "retry"
     learnings: str = ""
     terms: tuple[Terms, ...] | None = None
+    agent_args: tuple[str, ...] = ()
+    agent_env: tuple[str, ...] = ()
+    permissions_hold: tuple[str, ...] = ()
 
     @property
     def stand_in(self) -> tuple[str, str]:
