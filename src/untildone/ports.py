@@ -187,8 +187,8 @@ class ProtectedFiles(Protocol):
 class Meter(Protocol):
     """What an agent call costs."""
 
-    def start(self) -> None:
-        """Take the first reading, before the agent starts."""
+    def start(self, agent: str) -> None:
+        """Take the first reading, before this agent starts."""
 
     def measure(self, reported: Usage | None, session_id: str) -> tuple[Usage | None, list[str]]:
         """Usage since `start`, and warnings."""

@@ -9,11 +9,12 @@ from untildone.adapters.agents.program import KnownProgram
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
+from untildone.commands.redaction import shown
 from untildone.domain.agents.agent import Ending, Intent, Permissions
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.settings.settings import PROGRAMS, Settings
-from untildone.wiring.agents import known_program
+from untildone.wiring.agents import agent_options_of, known_program
 
 VERSION_WAIT_S = 10
 
@@ -22,7 +23,8 @@ class Found(Struct, frozen=True):
     """One agent. `version` is empty if it gave none, `why` says then why not.
 
     `logged_in` is None where that cannot be told from outside. `call` and `environment` are how it
-    will be called; empty if the wanted permissions cannot be had from it.
+    will be called; empty if it cannot be, and `refused` says why. `holds` is what the permissions
+    really keep it from.
     """
 
     name: str
@@ -36,13 +38,15 @@ class Found(Struct, frozen=True):
     call: tuple[str, ...]
     environment: dict[str, str]
     chosen: bool
+    holds: str = ""
+    refused: str = ""
 
 
 def agents(settings: Settings, folder: Path) -> Iterator[Found]:
     """Every agent that is a program, one by one as the versions come in."""
     processes = Processes(WakePipe().fd)
     for name in PROGRAMS:
-        yield look(processes, known_program(name), settings, folder)
+        yield look(processes, known_program(name, agent_options_of(settings)), settings, folder)
 
 
 def look(processes: Processes, agent: KnownProgram, settings: Settings, folder: Path) -> Found:
@@ -57,10 +61,11 @@ def look(processes: Processes, agent: KnownProgram, settings: Settings, folder: 
         model=settings.model if chosen else "",
         permissions=Permissions(settings.permissions),
     )
+    refused = ""
     try:
         call = agent.invocation(intent)
-    except UserError:
-        call = None
+    except UserError as error:
+        call, refused = None, error.message
     return Found(
         name=spec.name,
         path=path,
@@ -71,8 +76,10 @@ def look(processes: Processes, agent: KnownProgram, settings: Settings, folder: 
         install=spec.install,
         permissions=settings.permissions,
         call=call.argv if call else (),
-        environment=dict(call.env) if call else {},
+        environment=shown(call.env) if call else {},
         chosen=chosen,
+        holds=spec.holds(Permissions(settings.permissions)) if call else "",
+        refused=refused,
     )
 
 

@@ -39,7 +39,7 @@ from untildone.domain.plain_text import amount
 from untildone.domain.run.run import Run, Status
 from untildone.settings.load import load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings
-from untildone.wiring.agents import agent_program, installed, known_program
+from untildone.wiring.agents import agent_options_of, agent_program, installed, known_program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.sandbox import INSTALL
 from untildone.wiring.sources import changes, kind, looked_for
@@ -141,12 +141,13 @@ def _worktree(repository: Repository) -> Row:
 def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row]:
     wanted = settings.agent
     for name in PROGRAMS:
-        agent = known_program(name)
+        agent = known_program(name, agent_options_of(settings))
         if agent.path() or name == wanted:
             yield _agent(look(processes, agent, settings, top))
     if wanted not in PROGRAMS:
         try:
-            agent_program(wanted, settings.agent_cmd, settings.script, top).check()
+            options = agent_options_of(settings)
+            agent_program(wanted, settings.agent_cmd, settings.script, top, options).check()
             yield Row(f"agent {wanted}", OK, "The configured agent was found.")
         except UserError as error:
             yield _complaint(f"agent {wanted}", error)
@@ -161,7 +162,11 @@ def _agent(found: Found) -> Row:
         return Row(check, WARN, f"The program `{found.name}` was not found on PATH.", fix)
     if not found.version:
         return Row(check, WARN, f"{found.why}.", f"{found.path} --version")
+    if found.refused and found.chosen:
+        return Row(check, BAD, f"{found.refused}.", "untildone agents")
     text = f"The program {found.path} gives its version as: {found.version}"
+    if found.chosen and found.holds:
+        text += f". Permissions `{found.permissions}`: {found.holds.rstrip('.')}"
     if found.logged_in is False and found.chosen:
         return Row(check, WARN, f"{text}. No login was found", found.login)
     return Row(check, OK, text)

@@ -13,7 +13,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import (
     session_name,
     sum_of,
@@ -379,4 +389,14 @@ AIDER = AgentSpec(
         (HomePath("~/.aider.conf.yml"),),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("-m", "--message", "--msg", "-f", "--load", "--apply"), PROMPT),
+        **dict.fromkeys(("--stream", "--pretty", "--analytics", "--gui", "--browser"), OUTPUT),
+        **dict.fromkeys(("--auto-commits", "--dirty-commits", "--commit"), OUTPUT),
+        **dict.fromkeys(("--chat-history-file", "--input-history-file"), SESSION),
+        "--restore-chat-history": SESSION,
+        "--suggest-shell-commands": GRANTS,
+        **dict.fromkeys(("--exit", "--show-prompts", "-h", "--help", "--version"), ENDS),
+    },
+    widening=("--auto-lint", "--auto-test", "--lint-cmd", "--test-cmd", "--test", "--lint"),
 )

@@ -3,8 +3,10 @@
 import codecs
 import shlex
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
+from untildone.adapters.agents.program import refuse_variables
 from untildone.domain.agents.agent import AgentText, Intent, Invocation, Notice, Reading
 from untildone.domain.agents.promise import PromiseScanner
 from untildone.domain.errors import AgentMissing, UserError
@@ -17,7 +19,7 @@ PIECE_LINES = 40
 class CommandProgram:
     """The program of `--agent-cmd`, split into words as a shell would, but run without one."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, env: Mapping[str, str] | None = None) -> None:
         try:
             words = shlex.split(command)
         except ValueError as error:
@@ -35,6 +37,7 @@ class CommandProgram:
             # The agent starts in the worktree, which need not be where the command was typed.
             program = str(Path(program).expanduser().absolute())
         self._argv = (program, *words[1:])
+        self._env = env or {}
 
     @property
     def name(self) -> str:
@@ -56,7 +59,9 @@ class CommandProgram:
 
     def invocation(self, intent: Intent) -> Invocation:
         """The program call; a model is the command's own business."""
-        return Invocation(argv=self._argv, stdin=intent.prompt.encode("utf-8", "replace"))
+        refuse_variables(self.name, self._env, ())
+        prompt = intent.prompt.encode("utf-8", "replace")
+        return Invocation(argv=self._argv, stdin=prompt, env=self._env)
 
     def reader(self, intent: Intent) -> "PlainReader":
         return PlainReader()

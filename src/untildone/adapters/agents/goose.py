@@ -4,7 +4,17 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    MODEL,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import (
     Fragments,
     call_share,
@@ -205,4 +215,13 @@ GOOSE = AgentSpec(
         (HomePath("~/.config/goose/config.yaml", "XDG_CONFIG_HOME", "goose/config.yaml"),),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("--instructions", "-t", "--text", "--recipe", "--system"), PROMPT),
+        **dict.fromkeys(("--sub-recipe", "--params"), PROMPT),
+        **dict.fromkeys(("--quiet", "-s", "--interactive", "--stats", "--debug"), OUTPUT),
+        **dict.fromkeys(("-n", "--name", "--session-id", "--path", "--no-session"), SESSION),
+        **dict.fromkeys(("-r", "--resume"), SESSION),
+        **dict.fromkeys(("--model", "--provider"), MODEL),
+        **dict.fromkeys(("--explain", "--render-recipe", "-h", "--help"), ENDS),
+    },
 )

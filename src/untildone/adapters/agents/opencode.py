@@ -6,7 +6,18 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    MODEL,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import sum_of, without_zero_cost
 from untildone.adapters.agents.reading.error_kinds import classify_error, seconds_of
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
@@ -173,4 +184,13 @@ OPENCODE = AgentSpec(
         ),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("--attach", "--dir", "--share", "--command"), OUTPUT),
+        **dict.fromkeys(("-f", "--file", "--title"), PROMPT),
+        **dict.fromkeys(("-c", "--continue", "-s", "--fork"), SESSION),
+        "-m": MODEL,
+        "--dangerously-skip-permissions": GRANTS,
+        **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
+    },
+    widening=("--auto", "--agent"),
 )

@@ -113,7 +113,7 @@ def _tried(iteration: Iteration, fact: Reverted) -> Tried:
 def _decided(run: Run, iteration: Iteration, tally: Tally, saved_ref: str) -> Run:
     if iteration.question:
         return _parked(run, iteration, Why.QUESTION, saved_ref)
-    rungs = len(run.plan.rungs)
+    rungs = len(run.plan.rungs_of(iteration.story_key))
     if run.plan.on_stuck == "park" and gives_up(tally.tried, rungs, since_renewal=tally.spent):
         return _parked(run, iteration, Why.STUCK, saved_ref)
     if tally.spent <= run.plan.limits.max_retries:

@@ -70,7 +70,7 @@ def _idle_step(run: Run, lane: Lane) -> s.Step:
     tally = run.tally(story.key)
     allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
     last = tally.calls + 1 == allowed
-    rung = next_rung(tally.tried, len(run.plan.rungs), last=last)
+    rung = next_rung(tally.tried, len(run.plan.rungs_of(story.key)), last=last)
     return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, tally.reason, rung)
 
 

@@ -17,7 +17,7 @@ from untildone.domain.agents.agent import (
 from untildone.domain.agents.same_failure import Tried
 from untildone.domain.checks.checks import Failing
 from untildone.domain.checks.counted_tests import Counted
-from untildone.domain.checks.terms import Terms
+from untildone.domain.checks.terms import Terms, named_agent
 from untildone.domain.costs.budget import Budget, Reached
 from untildone.domain.costs.ledger import Account, Ledger
 from untildone.domain.stories.parking import Guidance, Parked
@@ -126,7 +126,10 @@ class Plan(Struct, frozen=True):
     `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
     the first of them. `trouble_budgets` is how much work of one story passing trouble may cost
     before it is a failed attempt. `terms` are what the person wrote about each story before the
-    run; None: the run was begun by a release that did not keep them.
+    run; None: the run was begun by a release that did not keep them. `agent_args` are the person's
+    own arguments for agents, each `NAME=ARG`, and `agent_env` the variables that the configuration
+    sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
+    `permissions_hold` says of each agent what its permissions really keep it from.
     """
 
     change_id: str
@@ -173,6 +176,9 @@ class Plan(Struct, frozen=True):
     on_stuck: str = "retry"
     learnings: str = ""
     terms: tuple[Terms, ...] | None = None
+    agent_args: tuple[str, ...] = ()
+    agent_env: tuple[str, ...] = ()
+    permissions_hold: tuple[str, ...] = ()
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -198,8 +204,28 @@ class Plan(Struct, frozen=True):
     @property
     def agents(self) -> tuple[str, ...]:
         """Every agent that may be called, once each."""
-        names = [*(agent for agent, _ in self.rungs), self.stand_in[0]]
-        return tuple(dict.fromkeys(name for name in names if name))
+        return tuple(dict.fromkeys(agent for agent, _ in self.workers))
+
+    @property
+    def workers(self) -> tuple[tuple[str, str], ...]:
+        """Every agent with its model that may be called, once each."""
+        told = (t for t in self.terms or () if t.agent or t.model)
+        named = [self.rungs_from(terms.agent, terms.model)[0] for terms in told]
+        found = dict.fromkeys([*self.rungs, *named, self.stand_in])
+        return tuple(worker for worker in found if worker[0])
+
+    def rungs_of(self, key: StoryKey) -> tuple[tuple[str, str], ...]:
+        """Those of one story: it begins with whom it names."""
+        return self.rungs_from(*named_agent(key, self.terms))
+
+    def rungs_from(self, agent: str, model: str) -> tuple[tuple[str, str], ...]:
+        """On from the rung that a story names; another agent takes the place of the first one."""
+        rungs = self.rungs
+        wanted = agent or rungs[0][0], model
+        for at, rung in enumerate(rungs):
+            if rung == wanted or (rung[0] == wanted[0] and not model):
+                return rungs[at:]
+        return wanted, *rungs[1:]
 
     def _rung(self, text: str) -> tuple[str, str]:
         agent, _, model = text.partition(":")

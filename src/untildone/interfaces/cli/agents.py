@@ -57,7 +57,9 @@ def _show(row: found.Found) -> None:
     if row.call:
         echo(f"{'':13}call: {shlex.join(row.call)}")
     else:
-        echo(f"{'':13}cannot be held to `--permissions {row.permissions}`")
+        echo(f"{'':13}{row.refused}")
+    if row.holds:
+        echo(f"{'':13}permissions {row.permissions}: {row.holds}")
     if row.environment:
         given = (f"{name}={shlex.quote(value)}" for name, value in row.environment.items())
         echo(f"{'':13}with: {' '.join(given)}")
