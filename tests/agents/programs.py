@@ -209,5 +209,19 @@ PROGRAMS = {
             turns=1,
             tells_cache=False,
         ),
+        Program(
+            "copilot",
+            env={
+                "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
+                "COPILOT_PROVIDER_API_KEY": KEY,
+                "COPILOT_MODEL": "scripted-1",
+                "COPILOT_OFFLINE": "true",
+            },
+            tries={
+                **dict.fromkeys((Day.RATE_LIMIT, *LOADS, *IN_STREAM), 6),
+                Day.BAD_KEY: 3,
+            },
+            sits_out=(Day.USAGE_LIMIT, Day.QUOTA),
+        ),
     )
 }

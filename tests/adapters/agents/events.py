@@ -60,6 +60,11 @@ def _aider_events(text: str) -> list[object]:
     ]
 
 
+def _copilot_events(text: str) -> list[object]:
+    said = {"messageId": "m", "content": text, "toolRequests": []}
+    return [{"type": "assistant.message", "data": said}, {"type": "result", "exitCode": 0}]
+
+
 # The last one is how it ends; those before it are how it says the text.
 EVENTS: dict[str, Callable[[str], list[object]]] = {
     "claude": _claude_events,
@@ -70,4 +75,5 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "pi": _pi_events,
     "opencode": _opencode_events,
     "aider": _aider_events,
+    "copilot": _copilot_events,
 }
