@@ -16,7 +16,9 @@ ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
     "ChecksTried": {"counted": []},
     "Verified": {"counted": []},
-    "Plan": {"trouble_budgets": [], "terms": None},
+    "Plan": {"trouble_budgets": [], "terms": None, "lanes": 1, "optimistic": False},
+    "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},
+    "StepFailed": {"lane": 0},
     "Reached": {"unknown": False},
 }
 # Where a fact holds such a class.

@@ -93,6 +93,10 @@ class Stage(StrEnum):
     JUDGED = "judged"
 
 
+# As many as anybody may ask for.
+MOST_LANES = 64
+
+
 def label(agent: str, model: str) -> str:
     """An agent and its model as NAME or NAME:MODEL."""
     return f"{agent}:{model}" if model else agent
@@ -126,7 +130,8 @@ class Plan(Struct, frozen=True):
     `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
     the first of them. `trouble_budgets` is how much work of one story passing trouble may cost
     before it is a failed attempt. `terms` are what the person wrote about each story before the
-    run; None: the run was begun by a release that did not keep them.
+    run; None: the run was begun by a release that did not keep them. `lanes` is how many stories
+    may be worked on at once; `optimistic` ones may share files that nobody can predict.
     """
 
     change_id: str
@@ -173,6 +178,8 @@ class Plan(Struct, frozen=True):
     on_stuck: str = "retry"
     learnings: str = ""
     terms: tuple[Terms, ...] | None = None
+    lanes: int = 1
+    optimistic: bool = False
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -223,8 +230,18 @@ class Origin(Struct, frozen=True):
         return f"refs/heads/{self.branch}" if self.branch else self.commit
 
 
+class Reserved(Struct, frozen=True):
+    """What a call may cost before it is over: kept free of the budgets while it runs."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
 class Iteration(Struct, frozen=True):
-    """One agent call: open while its stage moves on, then an entry of the history."""
+    """One agent call: open while its stage moves on, then an entry of the history.
+
+    `requeued`: it was complete and could not be brought together with what landed before it.
+    """
 
     n: int
     started: datetime
@@ -251,6 +268,8 @@ class Iteration(Struct, frozen=True):
     fatal: bool = False
     spoke: bool = False
     trouble_counts: bool = False
+    requeued: bool = False
+    reserved: Reserved = Reserved()
 
     @property
     def outcome_class(self) -> str:
@@ -283,7 +302,8 @@ class Tally(Struct, frozen=True):
 
     `tried` are its last failed attempts, oldest first. `learned` are the learnings as its first
     call was shown them: an attempt without a reason must not change the prompt. `lost` are its
-    calls that passing trouble has ended after real work, since the last renewal.
+    calls that passing trouble has ended after real work, since the last renewal. `requeues` is how
+    often finished work of it could not land.
     """
 
     calls: int = 0
@@ -292,11 +312,12 @@ class Tally(Struct, frozen=True):
     tried: tuple[Tried, ...] = ()
     learned: str | None = None
     lost: Account = Account()
+    requeues: int = 0
 
     @property
     def renewed(self) -> "Tally":
         """The same with all retries left."""
-        return replace(self, spent=0, lost=Account())
+        return replace(self, spent=0, lost=Account(), requeues=0)
 
 
 class Stop(Struct, frozen=True):
@@ -306,11 +327,21 @@ class Stop(Struct, frozen=True):
     signal: int = 0
 
 
-class Lane(Struct, frozen=True):
-    """One workspace with at most one open iteration. The first release has a single lane.
+class Landing(Struct, frozen=True):
+    """The run branch is about to go from `tip` to `candidate`."""
 
-    `limited` is who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures
-    that the work at hand was let through with, `counted` the tests that it was checked by.
+    tip: str
+    candidate: str
+
+
+class Lane(Struct, frozen=True):
+    """One workspace with at most one open iteration.
+
+    `checkpoint` is where its work began, and where a failed attempt is put back to. `limited` is
+    who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures that the work
+    at hand was let through with, `counted` the tests that it was checked by. Beside others a lane
+    has a `slot` (a path), a `ticket` while its finished work waits to land (0: it does not), and
+    the `landing` that is under way. `broken`: a step failed there, and only `resume` settles it.
     """
 
     id: int = 0
@@ -323,6 +354,27 @@ class Lane(Struct, frozen=True):
     stand_in: StandIn | None = None
     still_failing: tuple[Failing, ...] = ()
     counted: tuple[Counted, ...] = ()
+    slot: str = ""
+    ticket: int = 0
+    landing: Landing | None = None
+    broken: bool = False
+
+
+class Gate(Struct, frozen=True):
+    """An account that is or was at a limit; `lane` is the one that waits, for all.
+
+    `allowed` is how many calls it may get at once: one to try, one more with each that works.
+    """
+
+    lane: int
+    allowed: int = 1
+
+
+class Ending(Struct, frozen=True):
+    """How the run ends once no lane has an open iteration any more."""
+
+    status: Status
+    reason: Reason
 
 
 class Run(Struct, frozen=True):
@@ -334,7 +386,8 @@ class Run(Struct, frozen=True):
     last two iterations of a plain loop left. `known_failures` are the checks that failed before
     the first story; None: they were not tried. `counted` are the tests of each check at the last
     checkpoint, as far as they are known. `over` is the budget that is used up: the run
-    waits for a higher one, or was stopped there.
+    waits for a higher one, or was stopped there. `tip` is the last checkpoint of the run branch.
+    `ending` is decided while lanes still have work to settle. `gates` are by agent.
     """
 
     plan: Plan
@@ -370,6 +423,10 @@ class Run(Struct, frozen=True):
     undecided: StoryKey | None = None
     guidance: tuple[Guidance, ...] = ()
     counted: tuple[Counted, ...] = ()
+    tip: str = ""
+    tickets: int = 0
+    ending: Ending | None = None
+    gates: dict[str, Gate] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -391,7 +448,13 @@ class Run(Struct, frozen=True):
     def current_iteration(self) -> int:
         """The running iteration, or the last one."""
         open_n = max((lane.iteration.n for lane in self.lanes if lane.iteration), default=0)
-        return max(open_n, self.iterations[-1].n if self.iterations else 0)
+        # Calls end in another order than they begin, but none is overtaken by more than the lanes.
+        return max([open_n, *(iteration.n for iteration in self.iterations[-MOST_LANES:])])
+
+    @property
+    def open_iterations(self) -> tuple[Iteration, ...]:
+        """Those of all lanes."""
+        return tuple(lane.iteration for lane in self.lanes if lane.iteration)
 
     @property
     def next_story(self) -> Story | None:
@@ -412,6 +475,10 @@ class Run(Struct, frozen=True):
     def with_iteration(self, lane: int, **changes: object) -> "Run":
         """The run with the open iteration of a lane changed."""
         return self.with_lane(lane, iteration=replace(self.open_iteration(lane), **changes))
+
+    def with_entry(self, iteration: Iteration) -> "Run":
+        """The run with one more iteration in its history."""
+        return replace(self, iterations=(*self.iterations, iteration))
 
     def tally(self, key: StoryKey) -> Tally:
         """Calls and spent attempts of a story."""
