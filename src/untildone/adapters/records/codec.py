@@ -22,7 +22,11 @@ ADDED: dict[str, dict[str, object]] = {
         "agent_args": [],
         "agent_env": [],
         "permissions_hold": [],
+        "lanes": 1,
+        "optimistic": False,
     },
+    "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},
+    "StepFailed": {"lane": 0},
     "Reached": {"unknown": False},
 }
 _AS_IS = frozenset({str, int, float, bool, type(None)})  # nearly all: not worth a call
