@@ -56,7 +56,6 @@ from untildone.wiring.worktrees import move_out, remove_worktree, worktree_runni
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 PAUSED = "waiting_budget"
 ANSWER_WAIT_S = 15.0
-HELD_S = 3600.0
 Flags = dict[str, object]
 
 
@@ -225,10 +224,9 @@ class LoopProcess(Struct):
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
 
     def _let_go_of_objects(self, run: Run) -> None:
-        """All that was stored is there; who began to tidy up before that has ended long since."""
         git = self.repository.git()
         git.hold_objects(self.repository.folder(run.plan.run_id).path)
-        git.store.let_go(self.repository.clock.now().timestamp() - HELD_S)
+        git.store.let_go(git.do)
 
     def remove_worktree(self, run: Run) -> None:
         """Remove the worktree that was made for a run which is over."""
