@@ -55,6 +55,7 @@ from untildone.wiring.worktrees import move_out, remove_worktree, worktree_runni
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 PAUSED = "waiting_budget"
 ANSWER_WAIT_S = 15.0
+HELD_S = 3600.0
 Flags = dict[str, object]
 
 
@@ -207,10 +208,17 @@ class LoopProcess(Struct):
                 self._watchdog.stop()
                 self._watchdog = None
         make_private(repo.home, run.plan.run_id)
+        self._let_go_of_objects(run)
         self.remove_worktree(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
+
+    def _let_go_of_objects(self, run: Run) -> None:
+        """All that was stored is there; who began to tidy up before that has ended long since."""
+        git = self.repository.git()
+        git.hold_objects(self.repository.folder(run.plan.run_id).path)
+        git.store.let_go(self.repository.clock.now().timestamp() - HELD_S)
 
     def remove_worktree(self, run: Run) -> None:
         """Remove the worktree that was made for a run which is over."""

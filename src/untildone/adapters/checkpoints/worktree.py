@@ -35,6 +35,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
         self._users_files = Snapshots.of_run(
             users, user, self._folder, closing.snapshots.new_files.guard
         )
+        users.store = git.store  # whichever of them moves a ref looks after what both have stored
         self._opening = Opening(users, user, self._users_files, self._folder, change)
 
     def open(self, origin: Origin, stamp: str) -> Opened:
