@@ -33,7 +33,6 @@ OTHERWISE = {
     (Day.REFUSAL, "goose"): "agent_error",
     (Day.REFUSAL, "qwen"): "overloaded",
     (Day.REFUSAL, "aider"): "no_promise",
-    (Day.CONTEXT, "goose"): "no_promise",
     (Day.EARLY_END, "goose"): "no_promise",
     (Day.EARLY_END, "pi"): "no_promise",
 }
