@@ -34,7 +34,6 @@ OTHERWISE = {
     (Day.REFUSAL, "qwen"): "overloaded",
     (Day.REFUSAL, "aider"): "no_promise",
     (Day.REFUSAL, "copilot"): "no_promise",
-    (Day.CONTEXT, "goose"): "no_promise",
     (Day.EARLY_END, "goose"): "no_promise",
     (Day.EARLY_END, "pi"): "no_promise",
 }

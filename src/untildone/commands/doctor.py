@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from untildone.adapters.stories.source_kind import Found as FoundChange
 from untildone.app import views
 from untildone.app.wording import last_sign
 from untildone.commands import gc
-from untildone.commands.agents import Found, look
+from untildone.commands.agents import Found, agents
 from untildone.commands.leftovers import (
     end_processes,
     end_processes_in_worktrees,
@@ -59,8 +59,8 @@ class Row(Struct, frozen=True):
     fix: str = ""
 
 
-def examine(folder: Path) -> list[Row]:
-    """Everything worth knowing, changing nothing."""
+def examine(folder: Path, tell: Callable[[str], None] = lambda text: None) -> list[Row]:
+    """Everything worth knowing, changing nothing; `tell` hears what takes its time."""
     processes = Processes(WakePipe().fd)
     git = Git(processes, folder)
     rows = [_git_version(git), _identity(git)]
@@ -76,7 +76,7 @@ def examine(folder: Path) -> list[Row]:
         rows.append(Row("configuration", OK, "Every key is known and its value fits."))
     except UserError as error:
         rows.append(_complaint("configuration", error))
-    rows += _agents(processes, settings, top or folder)
+    rows += _agents(settings, top or folder, tell)
     rows.append(_sandbox(processes, settings, top or folder))
     if repository:
         rows += [*_stories(repository.place.top), *_leftovers(repository)]
@@ -138,12 +138,10 @@ def _worktree(repository: Repository) -> Row:
     return Row("repository", OK, text)
 
 
-def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row]:
+def _agents(settings: Settings, top: Path, tell: Callable[[str], None]) -> Iterator[Row]:
     wanted = settings.agent
-    for name in PROGRAMS:
-        agent = known_program(name, agent_options_of(settings))
-        if agent.path() or name == wanted:
-            yield _agent(look(processes, agent, settings, top))
+    names = [name for name in PROGRAMS if known_program(name).path() or name == wanted]
+    yield from map(_agent, agents(settings, top, names, tell))
     if wanted not in PROGRAMS:
         try:
             options = agent_options_of(settings)

@@ -4,6 +4,8 @@ Titles, reasons and file names come from repositories and agents. Colours are ou
 """
 
 import json
+import os
+import sys
 
 import click
 
@@ -14,6 +16,12 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True, color: str = "")
     """Print a text."""
     text = plain(text)
     click.echo(click.style(text, fg=color) if color else text, err=err, nl=nl)
+
+
+def progress(text: str) -> None:
+    """Say at a terminal what is waited for; a script hears nothing of it."""
+    if sys.stderr.isatty():
+        echo(f"{text} …", err=True, color="" if os.environ.get("NO_COLOR") else "bright_black")
 
 
 def echo_json(value: object) -> None:

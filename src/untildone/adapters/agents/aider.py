@@ -63,6 +63,9 @@ _MISSED = "The LLM did not conform to the edit format."
 _GAVE_UP = re.compile(
     r"^(?:Only \d+ reflections allowed, stopping\.|Model \S+ has hit a token limit!)", re.MULTILINE
 )
+# What aider itself says where an answer should be; it is no word of the model.
+_EMPTY = "Empty response received from LLM"
+_OWN_QUESTION = re.compile(r"\(Y\)es/\(N\)o")
 _LITELLM = re.compile(r"litellm\.(\w+): ")
 _ADVICE = "The API provider"
 # The HTTP status that stands for litellm's name of an error.
@@ -175,6 +178,10 @@ class AiderReader(EventReader):
         elif not self._user and (tokens := _TOKENS.fullmatch(line.rstrip())):
             self._accept(answer, _estimated(tokens))
             self._answer = _Answer()
+        elif line.startswith(_EMPTY):
+            self._failure = error_text(line)
+        elif _OWN_QUESTION.search(line):
+            pass  # asked by aider, and answered by `--yes-always`
         elif answer.take(line):
             self._said += line + "\n"
 

@@ -37,6 +37,7 @@ from untildone.domain.agents.agent import (
 )
 
 _TURNS = "I've reached the maximum number of actions"
+_GAVE_UP = "Unable to continue: "
 _RAN_INTO = "Ran into this error: "
 _ADVICE = "\n\nPlease "
 # How goose begins what it says in the model's place: the only sign in a version that does not mark
@@ -142,8 +143,11 @@ def _complaint(block: Mapping[str, object]) -> str:
     """An error that goose marks as one."""
     if block.get("type") == "error":
         return error_text(string(block.get("message")))
+    said = string(block.get("msg"))
+    if block.get("type") == "systemNotification" and said.startswith(_GAVE_UP):
+        return said.removeprefix(_GAVE_UP)
     if block.get("notificationType") == "creditsExhausted":
-        return f"Credits exhausted: {string(block.get('msg'))}"
+        return f"Credits exhausted: {said}"
     return ""
 
 
