@@ -28,6 +28,7 @@ PROGRAMS = (
     "opencode",
     "aider",
     "copilot",
+    "droid",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
 
