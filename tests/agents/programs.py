@@ -125,6 +125,18 @@ OPENCODE = {
         }
     },
 }
+DROID = {
+    "customModels": [
+        {
+            "model": "scripted-1",
+            "displayName": "Scripted",
+            "baseUrl": "{url}/v1",
+            "apiKey": KEY,
+            "provider": "generic-chat-completion-api",
+            "maxOutputTokens": 8000,
+        }
+    ]
+}
 
 PROGRAMS = {
     program.name: program
@@ -222,6 +234,15 @@ PROGRAMS = {
                 Day.BAD_KEY: 3,
             },
             sits_out=(Day.USAGE_LIMIT, Day.QUOTA),
+        ),
+        Program(
+            "droid",
+            env={"FACTORY_API_KEY": "fk-scripted"},
+            files={".factory/settings.json": json.dumps(DROID)},
+            model="custom:scripted-1",
+            tries={Day.CONTEXT: 2, Day.REFUSAL: 2},
+            sits_out=(*LIMITS, *LOADS, Day.CUT, Day.MALFORMED),
+            silence_s=15,
         ),
     )
 }

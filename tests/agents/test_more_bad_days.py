@@ -34,8 +34,8 @@ OTHERWISE = {
     (Day.REFUSAL, "qwen"): "overloaded",
     (Day.REFUSAL, "aider"): "no_promise",
     (Day.REFUSAL, "copilot"): "no_promise",
+    (Day.EARLY_END, "droid"): "no_promise",
     (Day.EARLY_END, "goose"): "no_promise",
-    (Day.EARLY_END, "pi"): "no_promise",
 }
 ROWS = [
     pytest.param(day, name, id=f"{day.name}-{name}")

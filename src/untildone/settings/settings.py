@@ -29,6 +29,7 @@ PROGRAMS = (
     "opencode",
     "aider",
     "copilot",
+    "droid",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
 

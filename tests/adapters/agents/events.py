@@ -65,6 +65,11 @@ def _copilot_events(text: str) -> list[object]:
     return [{"type": "assistant.message", "data": said}, {"type": "result", "exitCode": 0}]
 
 
+def _droid_events(text: str) -> list[object]:
+    said = {"type": "message", "role": "assistant", "id": "m", "text": text}
+    return [said, {"type": "completion", "finalText": text}]
+
+
 # The last one is how it ends; those before it are how it says the text.
 EVENTS: dict[str, Callable[[str], list[object]]] = {
     "claude": _claude_events,
@@ -76,4 +81,5 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "opencode": _opencode_events,
     "aider": _aider_events,
     "copilot": _copilot_events,
+    "droid": _droid_events,
 }
