@@ -150,7 +150,7 @@ STORIES = [
     {"id": "1", "title": "Story 1", "state": "open"},
     {"id": "2", "title": "Story 2", "state": "done"},
 ]
-CAP = "The cap of 1 iterations is reached"
+CAP = "The cap of 1 iteration is reached"
 
 # The plan, what happened before, the fact, and its events.
 Told = tuple[Plan, tuple[f.Fact, ...], f.Fact, tuple[Event, ...]]

@@ -11,6 +11,7 @@ from untildone.app.wording import (
 )
 from untildone.domain.agents.agent import Kind, Waiting
 from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, error, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
@@ -312,7 +313,8 @@ def _ending(run: Run) -> Iterator[Event]:
     if run.status is Status.STOPPED and run.stop and run.stop.signal:
         return
     if run.reason is Reason.MAX_ITERATIONS:
-        text = f"The cap of {run.plan.limits.max_iterations} iterations is reached"
+        cap = count_of(run.plan.limits.max_iterations, "iteration")
+        text = f"The cap of {cap} is reached"
         yield error(text, text, f"`untildone resume {run.plan.change_id}` goes on with a new cap")
     if run.reason is Reason.STALLED:
         yield _stalled(run)

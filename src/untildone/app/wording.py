@@ -51,6 +51,11 @@ REASON_WORDS: dict[str, str] = {
 }
 
 
+def parked_words(why: object) -> str:
+    """What a parked story waits for, for people."""
+    return STATE_OF[Why(str(why))] if str(why) in set(Why) else f"is parked ({why})"
+
+
 def outcome_words(outcome: object) -> str:
     """How a call went, for people; what is not known is shown without its underscores."""
     return OUTCOME_WORDS.get(str(outcome), str(outcome).replace("_", " "))

@@ -35,7 +35,7 @@ from untildone.commands.leftovers import (
 )
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
-from untildone.domain.plain_text import amount
+from untildone.domain.plain_text import amount, count_of
 from untildone.domain.run.run import Run, Status
 from untildone.settings.load import load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings
@@ -198,7 +198,9 @@ def _stories(top: Path) -> Iterator[Row]:
 
 
 def _changes(title: str, found: list[FoundChange]) -> Iterator[Row]:
-    listed = [f"{f.name} ({f.complete} of {f.total} tasks done)" for f in found if not f.why]
+    listed = [
+        f"{f.name} ({f.complete} of {count_of(f.total, 'task')} done)" for f in found if not f.why
+    ]
     if listed:
         yield Row("stories", OK, f"{title}: {', '.join(listed)}")
     for change in (f for f in found if f.why):
@@ -233,8 +235,8 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     yield Row("saved work", WARN, text, "untildone gc") if much else Row("saved work", OK, text)
     old = gc.find(repository, gc.rule(repository, days), gc.busy_homes(repository))
     if old:
-        count = f"{len(old.refs)} refs, {len(old.runs)} run folders"
-        text = f"Work of ended runs that is older than {days} days: {count}"
+        count = f"{count_of(len(old.refs), 'ref')}, {count_of(len(old.runs), 'run folder')}"
+        text = f"Work of ended runs that is older than {count_of(days, 'day')}: {count}"
         yield Row("old work", WARN, text, "untildone gc")
 
 

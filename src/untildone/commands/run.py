@@ -42,6 +42,7 @@ from untildone.commands.start_checks import (
     run_of_branch,
 )
 from untildone.domain.errors import Interrupted, UserError
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
@@ -155,9 +156,8 @@ class LoopProcess(Struct):
         ended = () if over else repo.end_leftovers(run.plan.run_id)
         if ended:
             names = ", ".join(sorted(set(ended)))
-            self.warn(
-                f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
-            )
+            many = count_of(len(ended), "process", "processes")
+            self.warn(f"Ended {many} that an earlier loop had left running: {names}")
         folder = repo.folder(run.plan.run_id).path
         if not over:
             remove_noted(folder / NOTE)

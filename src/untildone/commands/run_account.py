@@ -15,6 +15,7 @@ from untildone.app import views
 from untildone.app.recovery import replay
 from untildone.commands.redaction import redactor
 from untildone.domain.errors import UserError
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
@@ -145,7 +146,7 @@ def _stored(
     if attempts:
         last = next(call for call in reversed(found.calls) if call.saved_ref)
         shown = last.saved_ref.removeprefix(f"refs/ralph/attempts/{change}/")
-        where = f"refs/ralph/attempts/{change}/… ({attempts} attempts)"
+        where = f"refs/ralph/attempts/{change}/… ({count_of(attempts, 'attempt')})"
         command = f"untildone attempts {change} --show {shown}"
         rows.append(Stored("attempts that were put back", where, command))
     folder, top = repo.folder(run.plan.run_id).path, repo.place.top

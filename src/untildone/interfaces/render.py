@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from untildone.app.wording import outcome_words, parked_words, reason_words
 from untildone.domain.costs.budget import said
 from untildone.domain.plain_text import count_of, plain
 
@@ -170,7 +171,8 @@ def _checks(event: EventObject) -> list[str]:
 
 
 def _stories_loaded(event: EventObject) -> str:
-    return f"  {event['complete']} of {event['total']} tasks done" if event.get("stories") else ""
+    total = count_of(int(str(event["total"])), "task")
+    return f"  {event['complete']} of {total} done" if event.get("stories") else ""
 
 
 def _iteration_started(event: EventObject) -> str:
@@ -186,7 +188,8 @@ def _iteration_ended(event: EventObject) -> str:
     mark = "✓" if event["outcome"] == "complete" else "✗"
     reason = gist(event.get("reason"))
     tail = f": {reason}" if reason else ""
-    return f"{mark} iteration {event['n']}: {event['outcome']}, {event['tokens_used']} tokens{tail}"
+    what = f"{outcome_words(event['outcome'])}, {tokens_used(event['tokens_used'])}"
+    return f"{mark} iteration {event['n']}: {what}{tail}"
 
 
 def _texts(value: object) -> list[str]:
@@ -210,7 +213,9 @@ def _retrying(event: EventObject) -> str:
 
 def _story_parked(event: EventObject) -> str:
     said = first_line(event.get("question") or event.get("reason") or "")
-    row = f"⏸ story {event['story_id']} is parked ({event['why']})" + (f": {said}" if said else "")
+    row = f"⏸ story {event['story_id']} {parked_words(event['why'])}" + (
+        f": {said}" if said else ""
+    )
     waits = _listed(event.get("blocks"))
     return f"{row}\n  not started because of it: {waits}" if waits else row
 
@@ -240,7 +245,7 @@ def _budget_set(event: EventObject) -> str:
 
 
 def _complete(event: EventObject) -> str:
-    return "● done" if event["reason"] == "success" else f"● ended: {event['reason']}"
+    return "● done" if event["reason"] == "success" else f"● ended: {reason_words(event['reason'])}"
 
 
 def _finished(event: EventObject) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from untildone.app.wording import STATE_OF, outcome_words, reason_words
+from untildone.app.wording import outcome_words, parked_words, reason_words
 from untildone.domain.costs.budget import said
 from untildone.domain.plain_text import amount, count_of
 from untildone.domain.reporting.account import Account, Call, total
@@ -153,15 +153,11 @@ def _asked(loop: Loop) -> Iterator[str]:
     change, rows = loop["change_id"], loop.get("parked")
     for row in rows if isinstance(rows, list) else []:
         text = render.first_line(row.get("question") or row.get("reason") or "")
-        yield f"story {row['story_id']} {_state_of(row['why'])}" + (text and f": {text}")
+        yield f"story {row['story_id']} {parked_words(row['why'])}" + (text and f": {text}")
         if row["why"] in (Why.QUESTION, Why.MARKED):
             yield f'  answer: untildone guide {change} --story {row["story_id"]} "your answer"'
         if row["why"] == Why.SKIPPED:
             yield f"  take it up again: untildone retry {change} {row['story_id']}"
-
-
-def _state_of(why: str) -> str:
-    return STATE_OF[Why(why)] if why in set(Why) else why
 
 
 def _next(loop: Loop) -> Iterator[str]:

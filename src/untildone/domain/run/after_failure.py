@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from untildone.domain.agents.agent import Gate, Kind, Trouble
 from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, gives_up
 from untildone.domain.costs.budget import kind, said
+from untildone.domain.plain_text import count_of
 from untildone.domain.run import run_endings
 from untildone.domain.run.fact import Requeued, Reverted
 from untildone.domain.run.lanes import MOST_REQUEUES, account_of
@@ -104,10 +105,10 @@ def with_lost_work(run: Run, lane: int) -> Run:
     over = next((b for b in budgets if lost.amount(kind(b.name)) >= b.limit), None)
     if over is None:
         return run
-    many = "calls" if lost.iterations > 1 else "call"
+    calls = count_of(lost.iterations, "call")
     used, limit = (said(over.name, amount) for amount in (lost.amount(kind(over.name)), over.limit))
     reason = (
-        f"{iteration.reason} (passing trouble has ended {lost.iterations} {many} of this story "
+        f"{iteration.reason} (passing trouble has ended {calls} of this story "
         f"after real work; {over.name}: {used}, and {limit} is as much as may be lost)"
     )
     return run.with_iteration(lane, trouble_counts=True, reason=reason)

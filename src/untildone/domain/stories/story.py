@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from untildone.domain.errors import StoriesError
+from untildone.domain.plain_text import count_of
 from untildone.domain.stories import story_text
 from untildone.domain.stories.schedule import Schedule, wrong
 
@@ -157,7 +158,7 @@ class StoryBook(Struct, frozen=True):
         rows = [remark.why for remark in self.ignored if remark.unfinished]
         if not rows:
             return ""
-        count = "1 entry is" if len(rows) == 1 else f"{len(rows)} entries are"
+        count = count_of(len(rows), "entry is", "entries are")
         more = f" And {len(rows) - NAMED} more." if len(rows) > NAMED else ""
         told = " ".join(rows[:NAMED]) + more
         return f"The change `{self.change}` is not done: {count} left that cannot be run. {told}"

@@ -32,7 +32,8 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
         echo("No loop has run in this repository yet. Start one: `untildone run`")
         return 0
     now = repository.clock.now()
-    echo("\n\n".join(status_page.page(loop, loop_status.told(loop), now) for loop in loops))
+    pages = (status_page.page(loop, loop_status.told(loop), now) for loop in loops)
+    echo("\n\n".join(pages), wrap=True)
     return 0
 
 
