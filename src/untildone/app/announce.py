@@ -94,7 +94,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
         case f.AttemptStarted():
             yield _iteration_started(after, fact)
         case f.UsageMeasured():
-            yield from map(warning, (*fact.warnings, *unmeasured_budgets(before, after)))
+            yield from map(warning, (*fact.warnings, *unmeasured_budgets(before, after, fact.lane)))
             yield from _judged(before, after, fact.lane)
         case f.Verified():
             yield from _judged(before, after, fact.lane)
@@ -178,7 +178,10 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "backup_ref": run.backup_ref,
             "resumed": resumed,
             "budgets": standing(run),
-        },
+        }
+        | ({"agent_args": plan.agent_args} if plan.agent_args else {})
+        | ({"agent_env": plan.agent_env} if plan.agent_env else {})
+        | ({"permissions_hold": plan.permissions_hold} if plan.permissions_hold else {}),
     )
 
 
@@ -201,6 +204,9 @@ def _stories_loaded(before: Run, run: Run, fact: f.StoriesLoaded) -> Event:
 
 def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
     iteration = run.open_iteration(fact.lane)
+    agent, usual = iteration.agent or run.plan.agent, label(*run.plan.rungs[0])
+    # The story names another agent, or it is the ladder's or the fallback's turn.
+    other = iteration.agent and label(agent, iteration.model) != usual
     return Event(
         "iteration_started",
         {
@@ -210,9 +216,10 @@ def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
             "attempt": iteration.attempt,
             "attempts_allowed": iteration.attempts_allowed,
             "log_file": iteration.log_file,
-            "agent": iteration.agent or run.plan.agent,
+            "agent": agent,
             "model": iteration.model,
-        },
+        }
+        | ({"instead_of": usual} if other else {}),
     )
 
 
@@ -285,7 +292,8 @@ def _given_up(iteration: Iteration, saved_ref: str, run: Run, message: str) -> E
 def _retrying(iteration: Iteration, run: Run) -> Event:
     tally = run.tally(iteration.story_key)
     last = iteration.attempt + 1 == iteration.attempts_allowed
-    rung = next_rung(tally.tried, len(run.plan.rungs), last=last)
+    rungs = run.plan.rungs_of(iteration.story_key)
+    rung = next_rung(tally.tried, len(rungs), last=last)
     data: dict[str, object] = {
         "story_id": iteration.story_id,
         "attempt": iteration.attempt + 1,
@@ -296,7 +304,7 @@ def _retrying(iteration: Iteration, run: Run) -> Event:
     if (count := repeats(tally.tried)) >= ANOTHER_WAY:
         data["same_failure"] = count
     if rung > iteration.rung:
-        data["agent"] = label(*run.plan.rungs[rung])
+        data["agent"] = label(*rungs[rung])
     return Event("retrying", data)
 
 

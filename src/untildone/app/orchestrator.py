@@ -90,6 +90,8 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
         case s.Close(choice):
             assert driver.run.origin is not None
             return f.Closed(choice, ports.checkpoint.close(choice, driver.run.origin))
+        case s.PrepareSlot() | s.Land():
+            raise AssertionError("a single lane works where the run does")
         case _:
             assert_never(step)
 

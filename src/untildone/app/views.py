@@ -11,6 +11,7 @@ from untildone.domain.run.spending import forecast, standing
 
 SCHEMA_VERSION = 1
 NOT_USED = Usage()
+_AS_IS = frozenset({str, int, float, bool, type(None)})  # nearly all: not worth a call
 KNOWN_FIELDS = (
     "change_id",
     "status",
@@ -92,7 +93,7 @@ def entry(iteration: Iteration) -> dict[str, object]:
 
 def codec_ready(fields: dict[str, object]) -> dict[str, object]:
     """Values that JSON can hold."""
-    return {name: _plain(value) for name, value in fields.items()}
+    return {name: v if type(v) in _AS_IS else _plain(v) for name, v in fields.items()}
 
 
 def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:

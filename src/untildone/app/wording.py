@@ -105,9 +105,10 @@ def let_through(now: Failing, old: tuple[str, ...]) -> str:
     return f"Old failures of `{now.command}` were let through: {listed(old)}"
 
 
-def unmeasured_budgets(before: Run, after: Run) -> tuple[str, ...]:
+def unmeasured_budgets(before: Run, after: Run, lane: int) -> tuple[str, ...]:
     """What to say, once, when a budget cannot be held because the agent does not tell its use."""
-    agent, then, now = after.plan.agent, before.ledger.total, after.ledger.total
+    then, now = before.ledger.total, after.ledger.total
+    agent = before.open_iteration(lane).agent or after.plan.agent
     kinds = {kind(budget.name) for budget in after.plan.budgets}
     told = []
     if "tokens" in kinds and now.uncounted and not then.uncounted:

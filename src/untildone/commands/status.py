@@ -107,6 +107,8 @@ def _story_json(book: StoryBook, story: Story) -> dict[str, object]:
         "priority": story.priority,
         "parallel": story.parallel,
         "acceptance": list(story.acceptance),
+        "agent": story.agent,
+        "model": story.model,
         "path": book.place(story),
         "line": story.line,
         "tasks": [

@@ -4,6 +4,7 @@ Titles, reasons and file names come from repositories and agents. Colours are ou
 """
 
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -24,6 +25,12 @@ def echo(
     text = plain(text)
     text = fitted(text, sys.stderr if err else sys.stdout) if wrap else text
     click.echo(click.style(text, fg=color) if color else text, err=err, nl=nl)
+
+
+def progress(text: str) -> None:
+    """Say at a terminal what is waited for; a script hears nothing of it."""
+    if sys.stderr.isatty():
+        echo(f"{text} …", err=True, color="" if os.environ.get("NO_COLOR") else "bright_black")
 
 
 def fitted(text: str, stream: TextIO) -> str:

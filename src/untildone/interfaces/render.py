@@ -145,7 +145,17 @@ def _run_started(event: EventObject) -> str:
     sandbox = f", sandbox: {event['sandbox']}" if event.get("sandbox") else ""
     granted = f", permissions: {event['permissions']}" if event.get("permissions") else ""
     kept = [f"budget: {text}" for text in budgets(event.get("budgets"))]
-    return "\n  ".join([f"▶ {how} {what}{granted}{sandbox}", *_checks(event), *kept])
+    rows = [f"▶ {how} {what}{granted}{sandbox}", *_agent_rows(event), *_checks(event), *kept]
+    return "\n  ".join(rows)
+
+
+def _agent_rows(event: EventObject) -> list[str]:
+    """What the agents are really kept from, and what the configuration gives them."""
+    rows = _texts(event.get("permissions_hold"))
+    for word, key in (("argument", "agent_args"), ("variable", "agent_env")):
+        pairs = (text.partition("=") for text in _texts(event.get(key)))
+        rows += [f"{word} for {name}: {given}" for name, _, given in pairs]
+    return rows
 
 
 def _checks(event: EventObject) -> list[str]:
@@ -169,7 +179,9 @@ def _iteration_started(event: EventObject) -> str:
     attempt = f"attempt {event['attempt']} of {event['attempts_allowed']}"
     story = f"story {event['story_id']} {event.get('title', '')}".rstrip()
     what = f"{story}, {attempt}" if event["story_id"] else "plain loop"
-    return f"▶ iteration {event['n']}: {what}"
+    agent, model = event.get("agent"), event.get("model")
+    by = f", by {agent}:{model}" if model else f", by {agent}"
+    return f"▶ iteration {event['n']}: {what}{by if event.get('instead_of') else ''}"
 
 
 def _iteration_ended(event: EventObject) -> str:

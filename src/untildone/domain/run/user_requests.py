@@ -148,7 +148,7 @@ def forgiven(run: Run) -> dict[StoryKey, Parked]:
 
 def _to_look_again(run: Run) -> Run:
     # The book of an open iteration is what its boxes are compared with.
-    busy = any(lane.iteration for lane in run.lanes)
+    busy = len(run.lanes) == 1 and run.open_iterations
     return run if busy else replace(run, book=None)
 
 
@@ -163,6 +163,8 @@ def _with_room(run: Run) -> Run:
 
 def _going_on(run: Run, *ended: Reason) -> Run:
     """A loop that came to such an end and waits for the choice has something to do again."""
+    if run.ending and run.ending[1] in ended:
+        return replace(run, ending=None)
     if run.reason in ended and run.choice is None and not run.closed:
         return replace(run, status=Status.RUNNING, reason=None)
     return run

@@ -44,6 +44,7 @@ class Story(Struct, frozen=True, gc=False):
     empty `path` is the book's. `held` says why it cannot start before the person answers. `agent`
     and `model` are who is to work on it, `touches` the files (as globs) that it will change: where
     a format has no field for them, from lines of the story's text, as part of `depends_on` may be.
+    `predicted` are files that its words and the repository's history speak of.
     """
 
     id: str
@@ -61,6 +62,12 @@ class Story(Struct, frozen=True, gc=False):
     agent: str = ""
     model: str = ""
     touches: tuple[str, ...] = ()
+    predicted: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Which it will change, as patterns: by the person's word, else by what was found out."""
+        return self.touches or self.predicted
 
     @property
     def key(self) -> StoryKey:
