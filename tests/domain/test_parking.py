@@ -198,7 +198,13 @@ def test_the_end_names_every_story_and_the_command() -> None:
             "saved_ref": "",
             "hint": "`untildone retry demo 2`, then `untildone resume demo`",
         },
-        {"event": "complete", "reason": Reason.PARKED, "options": ["cleanup", "keep"]},
+        {
+            "event": "complete",
+            "reason": Reason.PARKED,
+            "options": ["cleanup", "keep"],
+            "checked": False,
+            "stories": {},
+        },
     ]
 
 

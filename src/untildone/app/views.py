@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Usage
 from untildone.domain.run.machine import awaits_person, tries_checks
-from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status
+from untildone.domain.run.run import Iteration, Outcome, Proof, Reason, Run, Stage, Status
+from untildone.domain.run.run_commands import is_checked
 from untildone.domain.run.spending import forecast, standing
 
 SCHEMA_VERSION = 1
@@ -48,6 +49,7 @@ KNOWN_FIELDS = (
     "permissions",
     "sandbox",
     "stories",
+    "checked",
     "ignored",
     "parked",
     "budgets",
@@ -86,6 +88,8 @@ def entry(iteration: Iteration) -> dict[str, object]:
         fields["timed_out"] = True
     if usage.estimated:
         fields["tokens_estimated"] = True
+    if iteration.proof:
+        fields["proof"] = iteration.proof
     return codec_ready(fields)
 
 
@@ -137,6 +141,7 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "budgets": standing(run),
             "budget_reached": _over(run),
             "forecast": forecast(run),
+            **({} if plan.terms is None else {"checked": is_checked(plan)}),
         }
     )
 
@@ -145,7 +150,17 @@ def stories(run: Run) -> dict[str, int] | None:
     """How many stories there are and how many are finished."""
     if run.plan.plain or not run.story_count:
         return None
-    return {"total": run.story_count, "finished": run.finished_count}
+    return {"total": run.story_count, "finished": run.finished_count} | proven(run)
+
+
+def proven(run: Run) -> dict[str, int]:
+    """How many stories a check has verified, and how many have changed nothing."""
+    if run.plan.terms is None:  # an earlier release began it, and did not write that down
+        return {}
+    return {
+        "verified": run.finished_by(Proof.VERIFIED),
+        "unchanged": run.finished_by(Proof.UNCHANGED),
+    }
 
 
 def parked(run: Run) -> list[dict[str, object]]:

@@ -14,9 +14,16 @@ T = TypeVar("T")
 # written only with another value, so that what an earlier release wrote is written the same again.
 ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
-    "ChecksTried": {"counted": []},
-    "Verified": {"counted": []},
-    "Plan": {"trouble_budgets": [], "terms": None},
+    "ChecksTried": {"counted": [], "cannot_start": []},
+    "Verified": {"counted": [], "checked": False},
+    "Saved": {"paths": [], "unchanged": False, "own_tests": []},
+    "Plan": {
+        "trouble_budgets": [],
+        "terms": None,
+        "runner_settings": [],
+        "protect_tests": False,
+        "origins": {},
+    },
     "Reached": {"unknown": False},
 }
 # Where a fact holds such a class.

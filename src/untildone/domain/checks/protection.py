@@ -30,6 +30,19 @@ def is_protected(path: str, patterns: Iterable[str]) -> bool:
     return any(_compiled(pattern).fullmatch(name) for pattern in patterns for name in above)
 
 
+# A folder of tests, or a name that runners look for. Prose about tests is none.
+_TEST = re.compile(
+    r"(?:^|.*/)(?:(?:tests?|__tests__|spec)/.*"
+    r"|test_[^/]*|[^/]*(?:_test|_spec|\.test|\.spec|\.cy|[a-z]Tests?)\.[^/]*)"
+)
+_PROSE = (".md", ".rst", ".txt", ".adoc")
+
+
+def tests_among(paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths that look like tests of a project."""
+    return tuple(p for p in paths if _TEST.fullmatch(p) and not p.endswith(_PROSE))
+
+
 def complaint(violations: Iterable[Violation]) -> str:
     """The reason of an attempt that changed protected files; each is named."""
     rows = []

@@ -13,9 +13,11 @@ from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings, user_requests
 from untildone.domain.run.after_failure import limited, waits_first, with_lost_work
 from untildone.domain.run.run import (
+    Choice,
     Done,
     Iteration,
     Outcome,
+    Proof,
     Reason,
     Run,
     Stage,
@@ -64,8 +66,15 @@ def _stuck(run: Run, fact: f.StoriesLoaded) -> Run:
 
 
 def checks_tried(run: Run, fact: f.ChecksTried) -> Run:
-    """What fails before the first story is known."""
-    return replace(run, known_failures=fact.failing, counted=fact.counted)
+    """What fails before the first story is known; without its checks no run begins."""
+    if not fact.cannot_start or run.ended:
+        return replace(run, known_failures=fact.failing, counted=fact.counted)
+    commands = ", ".join(f"`{command}`" for command in fact.cannot_start)
+    error = f"A check cannot start, there is no such program or it may not be run: {commands}"
+    run = replace(run, cannot_start=fact.cannot_start, error=error)
+    # Nothing was done yet, so nothing is to be kept or asked.
+    choice = None if run.iterations else Choice.CLEANUP
+    return replace(run_endings.end(run, Status.STUCK, Reason.ERROR), choice=choice)
 
 
 def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
@@ -134,8 +143,16 @@ def verified(run: Run, fact: f.Verified) -> Run:
     else:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
     run = run.with_lane(fact.lane, still_failing=fact.still_failing, counted=fact.counted)
-    changes = {"outcome": outcome, "reason": fact.reason, "fatal": fact.fatal}
+    proof = Proof.VERIFIED if fact.passed and fact.checked else Proof.NONE
+    changes = {"outcome": outcome, "reason": fact.reason, "fatal": fact.fatal, "proof": proof}
     return run.with_iteration(fact.lane, stage=Stage.JUDGED, **changes)
+
+
+def _proof(iteration: Iteration, fact: f.Saved) -> Proof:
+    """A check proves nothing of work that is not there, or that made its own tests easier."""
+    if fact.unchanged:
+        return Proof.UNCHANGED
+    return Proof.OWN_TESTS if iteration.proof and fact.own_tests else iteration.proof
 
 
 def saved(run: Run, fact: f.Saved) -> Run:
@@ -145,7 +162,9 @@ def saved(run: Run, fact: f.Saved) -> Run:
     if iteration.limit:
         return limited(run, fact.lane, iteration)
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
-    run = replace(run, book=None, iterations=(*run.iterations, replace(iteration, commits=kept)))
+    proof = _proof(iteration, fact)
+    told = replace(iteration, commits=kept, proof=proof, own_tests=fact.own_tests)
+    run = replace(run, book=None, iterations=(*run.iterations, told))
     if run.plan.baseline and run.known_failures is not None:
         # What passes now and fails later is newly broken.
         run = replace(run, known_failures=run.lanes[fact.lane].still_failing)
@@ -289,6 +308,7 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         person_done=False,
         error="",
         over=None,
+        cannot_start=(),
     )
 
 

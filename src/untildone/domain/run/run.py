@@ -17,6 +17,7 @@ from untildone.domain.agents.agent import (
 from untildone.domain.agents.same_failure import Tried
 from untildone.domain.checks.checks import Failing
 from untildone.domain.checks.counted_tests import Counted
+from untildone.domain.checks.runner_settings import RunnerSetting, listed
 from untildone.domain.checks.terms import Terms
 from untildone.domain.costs.budget import Budget, Reached
 from untildone.domain.costs.ledger import Account, Ledger
@@ -46,6 +47,15 @@ class Outcome(StrEnum):
     VERIFY_FAILED = "verify_failed"
     AGENT_ERROR = "agent_error"
     INTERRUPTED = "interrupted"
+
+
+class Proof(StrEnum):
+    """What stands behind finished work."""
+
+    NONE = ""
+    VERIFIED = "verified"
+    UNCHANGED = "unchanged"
+    OWN_TESTS = "own_tests"
 
 
 class Reason(StrEnum):
@@ -93,6 +103,9 @@ class Stage(StrEnum):
     JUDGED = "judged"
 
 
+KEPT_TESTS = "tests that are there already; new ones beside them are welcome"
+
+
 def label(agent: str, model: str) -> str:
     """An agent and its model as NAME or NAME:MODEL."""
     return f"{agent}:{model}" if model else agent
@@ -126,7 +139,8 @@ class Plan(Struct, frozen=True):
     `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
     the first of them. `trouble_budgets` is how much work of one story passing trouble may cost
     before it is a failed attempt. `terms` are what the person wrote about each story before the
-    run; None: the run was begun by a release that did not keep them.
+    run; None: the run was begun by a release that did not keep them. `origins` says where commands
+    were written: by the name of a setting, or by the command itself.
     """
 
     change_id: str
@@ -173,6 +187,9 @@ class Plan(Struct, frozen=True):
     on_stuck: str = "retry"
     learnings: str = ""
     terms: tuple[Terms, ...] | None = None
+    runner_settings: tuple[RunnerSetting, ...] = ()
+    protect_tests: bool = False
+    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -193,7 +210,8 @@ class Plan(Struct, frozen=True):
     @property
     def protected(self) -> tuple[str, ...]:
         """What no attempt may change."""
-        return (*self.protect, *self.check_files)
+        tests = (KEPT_TESTS,) if self.protect_tests else ()
+        return (*self.protect, *self.check_files, *listed(self.runner_settings), *tests)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -251,6 +269,8 @@ class Iteration(Struct, frozen=True):
     fatal: bool = False
     spoke: bool = False
     trouble_counts: bool = False
+    proof: Proof = Proof.NONE
+    own_tests: tuple[str, ...] = ()
 
     @property
     def outcome_class(self) -> str:
@@ -334,7 +354,8 @@ class Run(Struct, frozen=True):
     last two iterations of a plain loop left. `known_failures` are the checks that failed before
     the first story; None: they were not tried. `counted` are the tests of each check at the last
     checkpoint, as far as they are known. `over` is the budget that is used up: the run
-    waits for a higher one, or was stopped there.
+    waits for a higher one, or was stopped there. `cannot_start` are the checks because of which it
+    ended before the first call.
     """
 
     plan: Plan
@@ -370,6 +391,7 @@ class Run(Struct, frozen=True):
     undecided: StoryKey | None = None
     guidance: tuple[Guidance, ...] = ()
     counted: tuple[Counted, ...] = ()
+    cannot_start: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -397,6 +419,11 @@ class Run(Struct, frozen=True):
     def next_story(self) -> Story | None:
         """The story that comes next, by the last look at them."""
         return self.book.next_story(self.finished, self.parked) if self.book else None
+
+    def finished_by(self, proof: Proof) -> int:
+        """How many stories are done with this behind them."""
+        last = {it.story_key: it.proof for it in self.iterations if it.story_key in self.finished}
+        return sum(found is proof for found in last.values())
 
     def open_iteration(self, lane: int) -> Iteration:
         """The open iteration of a lane that has one."""

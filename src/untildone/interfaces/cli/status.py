@@ -55,7 +55,9 @@ def _loop_text(loop: dict[str, object]) -> str:
 def _figures(loop: dict[str, object]) -> Iterator[str]:
     counts = loop.get("stories")
     if isinstance(counts, dict):
-        yield f"  stories: {counts['finished']} of {counts['total']} finished"
+        yield f"  stories: {counts['finished']} of {counts['total']} finished{render.proof(loop)}"
+    elif loop.get("checked") is False:
+        yield f"  {render.UNCHECKED}"
     yield f"  tokens: {loop['total_tokens']}"
     for text in render.budgets(loop.get("budgets")):
         yield f"  budget: {text}"

@@ -2,7 +2,7 @@
 
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
-from untildone.domain.reporting.account import Account, Totals
+from untildone.domain.reporting.account import UNCHANGED, Account, Totals
 from untildone.domain.run.run import Run, Status
 from untildone.interfaces import render
 
@@ -73,8 +73,10 @@ def _counts(run: Run, found: Account) -> str:
     unproven = len(found.of_state("done, not verified"))
     before = len(found.of_state("done before"))
     counted = len(found.stories) - before
-    text = f"{verified + unproven} of {counted} stories are done"
+    unchanged = len(found.of_state(UNCHANGED))
+    text = f"{verified + unproven + unchanged} of {counted} stories are done"
     text += f", {verified} of them verified by a check"
+    text += f", {unchanged} changed nothing" if unchanged else ""
     return text + (f" ({before} more were done before)" if before else "")
 
 
