@@ -61,9 +61,9 @@ class ProtectedFiles:
         earlier = self._known or {}
         first_look = self._known is None
         self._known = {}
+        self._note_settings(checkpoint, tuple(settings), first=first_look)
         if not (patterns or files or settings):
             return
-        self._note_settings(checkpoint, tuple(settings), first=first_look)
         for path in self._wanted(checkpoint, patterns, files):
             now = self._fingerprint(path)
             if now:
