@@ -20,19 +20,17 @@ from tests.fakes.plans import (
 from tests.fakes.protected_files import FakeProtectedFiles
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.domain.checks.checks import Failing
+from untildone.domain.checks.checks import Failing, Proof
 from untildone.domain.checks.counted_tests import Counted, Counts
 from untildone.domain.checks.protection import Violation
-from untildone.domain.checks.runner_settings import RunnerSetting
+from untildone.domain.checks.runner_settings import KEPT_TESTS, RunnerSetting
 from untildone.domain.errors import StepError
 from untildone.domain.run.fact import StopRequested
 from untildone.domain.run.run import (
-    KEPT_TESTS,
     Choice,
     Done,
     Outcome,
     Plan,
-    Proof,
     Run,
     Status,
     Stop,

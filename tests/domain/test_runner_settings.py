@@ -8,10 +8,10 @@ from untildone.domain.checks.check_files import needed_programs
 from untildone.domain.checks.runner_settings import (
     BROKEN,
     RunnerSetting,
+    as_protected,
     content,
     file_names,
     held_in,
-    listed,
     settings_of,
 )
 
@@ -80,8 +80,8 @@ def test_settings_for_people() -> None:
         RunnerSetting("a", "**/y.toml", "tool.a"),
         RunnerSetting("b", "z"),
     )
-    assert listed(settings) == ("settings of a: x.ini, tool.a of y.toml", "settings of b: z")
-    assert listed(()) == ()
+    assert as_protected(settings) == ("settings of a: x.ini, tool.a of y.toml", "settings of b: z")
+    assert as_protected(()) == ()
 
 
 def test_which_files_hold_settings() -> None:

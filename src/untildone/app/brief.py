@@ -9,10 +9,11 @@ from untildone.domain.agents.agent import Intent
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.agents.prompt import NO_NOTES, Brief
 from untildone.domain.checks.checks import in_force
+from untildone.domain.checks.runner_settings import KEPT_TESTS
 from untildone.domain.checks.terms import as_written, own_checks
 from untildone.domain.checks.terms import in_force as in_force_terms
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import KEPT_TESTS, Done, Run, label
+from untildone.domain.run.run import Done, Run, label
 from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.parking import Aside, ordered, words
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, checked
@@ -105,7 +106,7 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
 
 def _whom(run: Run, step: RunAttempt, now: datetime) -> tuple[str, str]:
     """The agent to call and its model: the stand-in until the usual one is past its limit."""
-    agent, model = run.plan.rungs[step.rung]
+    agent, model = run.plan.rungs_of(step.key)[step.rung]
     other = run.lanes[step.lane].stand_in
     if other and now < other.until and other.instead_of in ("", label(agent, model)):
         return other.agent, other.model

@@ -26,6 +26,7 @@ from untildone.settings.settings import (
     TROUBLE_BUDGET,
     Settings,
 )
+from untildone.wiring.agents import agent_options_of, names_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import (
     HINTS,
@@ -167,6 +168,8 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         configured_max=settings.max_iterations,
         budgets=merged((), read(settings.budget)),
         trouble_budgets=merged(read(TROUBLE_BUDGET), read(settings.trouble_budget)),
+        agent_args=agent_options_of(settings).args,
+        agent_env=names_of(agent_options_of(settings)),
         origins=wanted.origins | detected,
         **_of_plan(settings),
     )
@@ -197,6 +200,9 @@ def renewed(
         over["budgets"] = merged(plan.budgets, given_budgets(flags))
     if "trouble_budget" in given:
         over["trouble_budgets"] = merged(plan.trouble_budgets, read(settings.trouble_budget))
+    if "agent_arg" in given:
+        over["agent_args"] = agent_options_of(settings, over.get("agent", plan.agent)).args
+    over["agent_env"] = names_of(agent_options_of(settings))
     return replace(plan, **over, limits=replace(plan.limits, **limits), configured_max=configured)
 
 

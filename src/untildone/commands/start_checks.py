@@ -1,6 +1,6 @@
 """Whether a run may start or go on here, found out without touching anything."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -34,10 +34,10 @@ from untildone.domain.run.run_commands import CHECK, run_commands
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import forgiven
 from untildone.domain.stories.parking import NAMED, Aside, Why
-from untildone.domain.stories.story import StoryBook
+from untildone.domain.stories.story import StoryBook, StoryKey
 from untildone.ports import StorySource
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents
+from untildone.wiring.agents import agent_options_of, check_agents, with_holds
 from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
@@ -48,10 +48,14 @@ _LONGEST = 80
 
 
 class Asking(Struct, frozen=True):
-    """Whether somebody can be asked, and whether the process was told to end meanwhile."""
+    """Whether somebody can be asked, and whether the process was told to end meanwhile.
+
+    A dry run calls nobody, so an agent that is not installed is only told.
+    """
 
     at_terminal: bool
     signalled: Callable[[], bool]
+    dry_run: bool = False
 
 
 class Ready(Struct, frozen=True):
@@ -74,24 +78,36 @@ def ready(
     idle = _nothing_to_do(prepared, repo.place.top)
     if idle:
         return Ready(prepared, origin, idle)
-    check_agents(prepared.plan, repo.place.top)
+    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
+    plan = with_holds(replace(prepared.plan, terms=terms))
+    missing = installed_agents(plan, repo.place.top, settings, dry_run=asking.dry_run)
     if not wanted.include_flagged:
         refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, asking)
     store = store_of(settings.learnings, repo.place, change)
-    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
-    plan = replace(prepared.plan, learnings=store, terms=terms)
-    plan, remarks = settled(with_files(plan, repo.place.top), repo.processes, repo.place.top)
+    plan = with_files(replace(plan, learnings=store), repo.place.top)
+    plan, remarks = settled(plan, repo.processes, repo.place.top)
     refuse_missing_programs(plan)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
-    warnings = (
-        *prepared.warnings,
-        *remarks,
-        *not_run(terms),
-        *guarding_nothing(plan, repo.place.top),
-    )
+    bare = guarding_nothing(plan, repo.place.top)
+    warnings = (*prepared.warnings, *missing, *remarks, *not_run(terms), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
+
+
+def installed_agents(
+    plan: Plan,
+    top: Path,
+    settings: Settings,
+    finished: Set[StoryKey] = frozenset(),
+    *,
+    dry_run: bool = False,
+) -> tuple[str, ...]:
+    """Refuse a plan whose agents are not all there; a dry run only says which are not."""
+    missing = check_agents(plan, top, agent_options_of(settings).env, finished)
+    if missing and not dry_run:
+        raise missing[0]
+    return tuple(f"{error.message}. {error.hint}" for error in missing)
 
 
 def _refuse_elsewhere(repo: Repository, change: str) -> None:
@@ -206,9 +222,9 @@ def plan_to_go_on(
     if book and flags.get("trust_story_checks"):
         plan = replace(plan, terms=all_written(book))
     if _decides(plan) == _decides(run.plan):
-        return plan
+        return with_holds(plan)
     refuse_missing_programs(plan)
-    return with_files(plan, repo.place.top)
+    return with_files(with_holds(plan), repo.place.top)
 
 
 def _decides(plan: Plan) -> tuple[object, ...]:

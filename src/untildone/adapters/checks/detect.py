@@ -7,10 +7,11 @@ from pathlib import Path
 
 from untildone.domain.checks.check_files import needed_programs
 from untildone.domain.checks.runner_settings import MAKEFILES
+from untildone.domain.regex import regex
 from untildone.plain_files import read_text
 
 LOOKED_FOR = "pytest, npm, cargo, go, make"
-_TARGET = re.compile(r"^(check|test)\s*:(?!=)", re.MULTILINE)
+_TARGET = regex(r"^(check|test)\s*:(?!=)", re.MULTILINE)
 _NO_TEST = "no test specified"
 # By lock file: how everything is installed in a clean checkout, and the test.
 _LOCKS = {

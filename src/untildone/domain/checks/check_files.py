@@ -1,10 +1,11 @@
 """What a check's command runs: programs, and files that an attempt must not change."""
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+
+from untildone.domain.regex import regex
 
 # What only looks at its operands: they are the work itself, not its proof.
 LOOKS = frozenset(
@@ -60,9 +61,9 @@ def simple_commands(command: str, folder: str = "") -> Iterator[SimpleCommand]:
 
 
 # With these a program that is missing does not make the whole command fail with 127.
-_MORE_THAN_A_CHAIN = re.compile(r"[|;&\n(){}`$]")
-_JOINED = re.compile(r"&&|[<>]&\d?-?|&>")
-_PROGRAM = re.compile(r"\w[\w.+-]*")
+_MORE_THAN_A_CHAIN = regex(r"[|;&\n(){}`$]")
+_JOINED = regex(r"&&|[<>]&\d?-?|&>")
+_PROGRAM = regex(r"\w[\w.+-]*")
 _BUILTINS = frozenset(
     """
     alias bg bind break builtin cd command continue declare disown eval exec exit export false fg

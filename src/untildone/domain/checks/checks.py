@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from untildone.domain.checks.counted_tests import Counts
+from untildone.domain.regex import regex
 from untildone.domain.stories import story_text
 from untildone.domain.stories.story import Story
 
@@ -16,7 +17,7 @@ MAY_SHRINK, MAY_CHANGE = "may shrink", "may change"
 _VERIFY = story_text.setting_line("Verify")
 _ALLOW_EMPTY = story_text.setting_line("Allow empty", any_case=True)
 _TESTS = story_text.setting_line("Tests", any_case=True)
-_TICKED = re.compile(r"(`+)\s?(.+?)\s?\1")
+_TICKED = regex(r"(`+)\s?(.+?)\s?\1")
 
 
 class Level(StrEnum):
@@ -27,7 +28,16 @@ class Level(StrEnum):
     OFF = "off"
 
 
-_LEVEL = re.compile(rf"({'|'.join(Level)}):\s*(.*)", re.DOTALL)
+_LEVEL = regex(rf"({'|'.join(Level)}):\s*(.*)", re.DOTALL)
+
+
+class Proof(StrEnum):
+    """What stands behind finished work."""
+
+    NONE = ""
+    VERIFIED = "verified"
+    UNCHANGED = "unchanged"
+    OWN_TESTS = "own_tests"
 
 
 class Check(Struct, frozen=True):

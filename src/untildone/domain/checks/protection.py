@@ -6,6 +6,8 @@ from functools import cache
 
 from msgspec import Struct
 
+from untildone.domain.regex import regex
+
 MOST_NAMED = 20
 _MAGIC = frozenset("*?[")
 
@@ -31,7 +33,7 @@ def is_protected(path: str, patterns: Iterable[str]) -> bool:
 
 
 # A folder of tests, or a name that runners look for. Prose about tests is none.
-_TEST = re.compile(
+_TEST = regex(
     r"(?:^|.*/)(?:(?:tests?|__tests__|spec)/.*"
     r"|test_[^/]*|[^/]*(?:_test|_spec|\.test|\.spec|\.cy|[a-z]Tests?)\.[^/]*)"
 )

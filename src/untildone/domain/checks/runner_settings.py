@@ -13,9 +13,11 @@ from msgspec import Struct
 
 from untildone.domain.checks.check_files import SimpleCommand, simple_commands
 from untildone.domain.checks.protection import is_protected
+from untildone.domain.regex import regex
 
 # How many scripts and targets may call one another.
 _DEEPEST = 8
+KEPT_TESTS = "tests that are there already; new ones beside them are welcome"
 BROKEN = "can no longer be read"
 Read = Callable[[str], str]
 
@@ -123,12 +125,13 @@ def settings_of(commands: Iterable[str], read: Read) -> tuple[RunnerSetting, ...
     return tuple(found)
 
 
-def listed(settings: Iterable[RunnerSetting]) -> tuple[str, ...]:
-    """One text for each runner, for people."""
+def as_protected(settings: Iterable[RunnerSetting], *, tests: bool = False) -> tuple[str, ...]:
+    """One text for each runner, for people, and one for the tests if they are protected too."""
     groups: dict[str, list[str]] = {}
     for setting in settings:
         groups.setdefault(setting.runner, []).append(setting.said)
-    return tuple(f"settings of {runner}: {', '.join(said)}" for runner, said in groups.items())
+    rows = (f"settings of {runner}: {', '.join(said)}" for runner, said in groups.items())
+    return (*rows, KEPT_TESTS) if tests else tuple(rows)
 
 
 def _of(
@@ -205,8 +208,8 @@ def content(setting: RunnerSetting, path: str, text: str) -> str:
         return BROKEN
 
 
-_TEST_MAIN = re.compile(r"^func TestMain\b.*?^}", re.MULTILINE | re.DOTALL)
-_REPLACE = re.compile(r"^.*=>.*$", re.MULTILINE)
+_TEST_MAIN = regex(r"^func TestMain\b.*?^}", re.MULTILINE | re.DOTALL)
+_REPLACE = regex(r"^.*=>.*$", re.MULTILINE)
 
 
 def _toml(text: str) -> object:
@@ -257,11 +260,11 @@ def held_in(path: str, settings: Iterable[RunnerSetting]) -> Iterator[RunnerSett
 
 # -- make --------------------------------------------------------------------------------------
 
-_RULE = re.compile(r"^([^\s#:=][^#:=]*?)\s*::?(?![=:])\s*([^;#]*)(?:;(.*))?$")
-_ASSIGNED = re.compile(r"^\s*(?:override\s+|export\s+)*([\w.-]+)\s*(?:[:?+!]{0,3}=)\s*(.*)$")
-_USED = re.compile(r"\$[({]([\w.-]+)[)}]")
+_RULE = regex(r"^([^\s#:=][^#:=]*?)\s*::?(?![=:])\s*([^;#]*)(?:;(.*))?$")
+_ASSIGNED = regex(r"^\s*(?:override\s+|export\s+)*([\w.-]+)\s*(?:[:?+!]{0,3}=)\s*(.*)$")
+_USED = regex(r"\$[({]([\w.-]+)[)}]")
 # Lines that may change the meaning of everything.
-_ALWAYS = re.compile(
+_ALWAYS = regex(
     r"^\s*(-?include|sinclude|if(n?eq|n?def)|else|endif|define|endef|export|unexport|undefine|"
     r"vpath|\$[({])\b|^\.[A-Z_]+|^[^\s:=]*%|^\s*(SHELL|MAKEFLAGS|GNUMAKEFLAGS)\b"
 )
