@@ -245,3 +245,15 @@ def test_five_thousand_iterations_fit_on_a_page_in_seconds() -> None:
     assert len(drawn) <= 2 * MOST_BARS  # kept and put back, per bar
     assert "Each bar is 42 in a row." in text
     assert "Not every run of a check is drawn" in text
+
+
+def test_stories_that_eased_their_tests_or_changed_nothing_are_named() -> None:
+    eased = replace(call(1, checks=proven(), proven=True), own_tests=("tests/test_a.py",))
+    found = summary(eased)
+    empty = StoryAccount("9", "Empty", "done, nothing changed")
+    states = [replace(story, state="done, not verified") for story in found.account.stories]
+    text = markdown(page(replace(found, account=replace(found.account, stories=(*states, empty)))))
+    assert "| done, with tests changed | 1: tests that were there, not counted above |" in text
+    assert "| done, nothing changed | 1: not counted above |" in text
+    assert "changed tests that were there: tests/test\\_a.py" in text
+    assert "0 of them verified by a check, 1 changed nothing" in text

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.domain.checks import checks
+from untildone.domain.checks.protection import is_protected
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
 
@@ -32,12 +33,22 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     not_run: tuple[str, ...] = ()
     may_be_empty: bool = False
     tests_may_shrink: bool = False
+    tests_may_change: bool = False
     depends_on: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
     touches: tuple[str, ...] = ()
     agent: str = ""
     model: str = ""
     at: str = ""
+
+    @property
+    def frees_tests(self) -> bool:
+        """Whether any test may be changed."""
+        return self.tests_may_change or self.tests_may_shrink
+
+    def frees(self, path: str) -> bool:
+        """Whether the person names this file as one that the story changes."""
+        return is_protected(path, self.touches)
 
     @property
     def key(self) -> StoryKey:
@@ -52,6 +63,7 @@ def written(story: Story, book: StoryBook) -> Terms:
         checks=checks.written_checks(story),
         may_be_empty=checks.may_be_empty(story),
         tests_may_shrink=checks.may_shrink(story),
+        tests_may_change=checks.may_change(story),
         at=f"{book.place(story)}:{story.line}",
         **_fields(story),
     )
@@ -129,6 +141,7 @@ def changes(was: Terms, now: Terms) -> tuple[str, ...]:
         ("Verify:", _commands((*was.checks, *was.not_run)), _commands(now.checks)),
         ("Allow empty:", _yes(said=was.may_be_empty), _yes(said=now.may_be_empty)),
         ("Tests: may shrink", _yes(said=was.tests_may_shrink), _yes(said=now.tests_may_shrink)),
+        ("Tests: may change", _yes(said=was.tests_may_change), _yes(said=now.tests_may_change)),
         ("dependencies", ", ".join(was.depends_on), ", ".join(now.depends_on)),
         ("acceptance", "; ".join(was.acceptance), "; ".join(now.acceptance)),
         ("Touches:", ", ".join(was.touches), ", ".join(now.touches)),
@@ -148,7 +161,7 @@ def _yes(*, said: bool) -> str:
 
 
 def _says(terms: Terms) -> bool:
-    allowed = terms.may_be_empty or terms.tests_may_shrink
+    allowed = terms.may_be_empty or terms.tests_may_shrink or terms.tests_may_change
     return bool(terms.checks or allowed or any(_fields(terms).values()))
 
 

@@ -15,7 +15,7 @@ from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import given, setting_flags
 from untildone.interfaces.cli.view import View, interactive, process_for, say_ended, view_flags
 from untildone.interfaces.output import echo, echo_json
-from untildone.settings.load import load
+from untildone.settings.load import load, origins
 from untildone.settings.settings import Settings
 from untildone.wiring.repository import Repository, here
 from untildone.wiring.user_files import text_of
@@ -77,7 +77,8 @@ def run(
     repository = here()
     settings = load(repository.place.top, os.environ, flags)
     where = (settings.source_file, settings.source)
-    wanted = Wanted(change or "", task or "", "", include_flagged, *where)
+    written = origins(repository.place.top, os.environ, flags)
+    wanted = Wanted(change or "", task or "", "", include_flagged, *where, written)
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
     process = process_for(repository, view)

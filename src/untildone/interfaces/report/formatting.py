@@ -4,7 +4,7 @@ from untildone.app.wording import last_sign
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of
-from untildone.domain.reporting.account import Account, Totals
+from untildone.domain.reporting.account import UNCHANGED, Account, Totals
 from untildone.domain.run.run import Run, Status
 from untildone.interfaces import render
 
@@ -91,8 +91,11 @@ def _counts(run: Run, found: Account) -> str:
     unproven = len(found.of_state("done, not verified"))
     before = len(found.of_state("done before"))
     counted = len(found.stories) - before
-    text = f"{verified + unproven} of {count_of(counted, 'story is', 'stories are')} done"
+    unchanged = len(found.of_state(UNCHANGED))
+    done = verified + unproven + unchanged
+    text = f"{done} of {count_of(counted, 'story is', 'stories are')} done"
     text += f", {verified} of them verified by a check"
+    text += f", {unchanged} changed nothing" if unchanged else ""
     return text + (f" ({before} more were done before)" if before else "")
 
 

@@ -6,7 +6,13 @@ from untildone.app.wording import STATE_OF, next_command, outcome_words
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of
-from untildone.domain.reporting.account import Call, CheckRun, StoryAccount, total
+from untildone.domain.reporting.account import (
+    UNCHANGED,
+    Call,
+    CheckRun,
+    StoryAccount,
+    total,
+)
 from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows
 from untildone.interfaces.report import formatting, plots
@@ -81,8 +87,14 @@ def _per_story(summary: RunAccount) -> Iterator[tuple[Cell, ...]]:
         )
     elif not summary.run.plan.plain:
         yield "per verified story", "no story was verified by a check"
-    if unproven:
-        yield "done without a check", f"{unproven}: by the agent's word alone, not counted above"
+    eased = sum(1 for call in found.calls if call.kept and call.own_tests)
+    if unproven > eased:
+        told = f"{unproven - eased}: by the agent's word alone, not counted above"
+        yield "done without a check", told
+    if eased:
+        yield "done, with tests changed", f"{eased}: tests that were there, not counted above"
+    if unchanged := len(found.of_state(UNCHANGED)):
+        yield UNCHANGED, f"{unchanged}: not counted above"
 
 
 def _tokens(usage: Usage) -> str:
@@ -178,6 +190,8 @@ def _check_words(call: Call) -> str:
     found = [_check_word(check) for check in call.checks]
     if call.let_through:
         found.append(f"{count_of(call.let_through, 'old failure')} let through")
+    if call.own_tests:
+        found.append(f"changed tests that were there: {', '.join(call.own_tests)}")
     return ", ".join(found)
 
 
