@@ -54,6 +54,7 @@ KNOWN_FIELDS = (
     "budgets",
     "budget_reached",
     "forecast",
+    "died_at",
 )
 
 
@@ -99,6 +100,8 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
     """All fields of the state file but the history and its totals."""
     plan = run.plan
     lane = run.lanes[0]
+    # Only there when it is true, as `timed_out` of an iteration.
+    death = {"died_at": run.died} if run.died else {}
     return codec_ready(
         {
             "schema_version": SCHEMA_VERSION,
@@ -138,6 +141,7 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "budgets": standing(run),
             "budget_reached": _over(run),
             "forecast": forecast(run),
+            **death,
         }
     )
 
@@ -190,6 +194,8 @@ def phase(run: Run) -> str:
 def _end_phase(run: Run) -> str:
     if run.closed or run.abandoned:
         return "ended"
+    if run.died:
+        return "died"
     return "stopped" if run.status is Status.STOPPED else "awaiting_choice"
 
 
@@ -202,7 +208,10 @@ def _over(run: Run) -> dict[str, object] | None:
 
 
 def left_behind(run: Run, at: datetime) -> Run:
-    """The run as it must be shown when its process is gone: entry closed, status stopped."""
+    """The run as it must be shown when its process is gone: entry closed, status stopped.
+
+    Who was not asked to stop, by a signal or an undo, has died; `at` is its last sign of life.
+    """
     for lane in run.lanes:
         if lane.iteration:
             closed = replace(
@@ -215,7 +224,9 @@ def left_behind(run: Run, at: datetime) -> Run:
     run = replace(run, lanes=tuple(replace(lane, iteration=None) for lane in run.lanes))
     if run.ended:
         return run
-    return replace(run, status=Status.STOPPED, reason=Reason.STOPPED)
+    asked = run.undone or (run.stop and run.stop.signal)
+    died = None if asked else at
+    return replace(run, status=Status.STOPPED, reason=Reason.STOPPED, died=died)
 
 
 _STAGE_PHASE = {

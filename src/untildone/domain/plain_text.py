@@ -34,6 +34,11 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
 
 
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 file, 2 files."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def amount(size: object) -> str:
     """A number of bytes for people."""
     if not isinstance(size, int):

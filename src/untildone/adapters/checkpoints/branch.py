@@ -1,7 +1,7 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace
+from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace, trailer
 from untildone.adapters.git.git import Git, Ref
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
@@ -142,7 +142,8 @@ class BranchCheckpoint(Workspace):
         back, moved = self._outside.refs_back(refs, strays, self._ref)
         updates = [*back, (self._ref, tip, self._tip_in(refs))]
         if commit:
-            self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
+            story = trailer(message, "Untildone-Story")
+            self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit), story)
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
         self._refs.moved({self._ref: tip})
@@ -208,7 +209,7 @@ class BranchCheckpoint(Workspace):
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
         stored = self._attempts.store(ref, snapshot, checkpoint, tips)
         before = RepoState(self._ref, {self._ref: self._tip_in(refs) or checkpoint}, stored)
-        self._note("put-back", before, self._state_at(checkpoint))
+        self._note("put-back", before, self._state_at(checkpoint), story_id)
         back, moved = self._outside.refs_back(refs, [], self._ref)
         updates = [*back, (self._ref, checkpoint, self._tip_in(refs))]
         self._git.update_refs(updates, f"untildone: put back to {checkpoint[:12]}")

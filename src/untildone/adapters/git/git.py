@@ -17,7 +17,12 @@ from msgspec.structs import replace
 
 from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git.disk import disk_settings
-from untildone.adapters.git.environment import FALLBACK_IDENTITY, FLAGS, clean_environment
+from untildone.adapters.git.environment import (
+    FALLBACK_IDENTITY,
+    FLAGS,
+    IDENTITY,
+    clean_environment,
+)
 from untildone.adapters.git.object_files import (
     commit_body,
     head_text,
@@ -173,13 +178,14 @@ class Git:
     def use_fallback_identity_if_none(self) -> None:
         """Commit as the user, or as ourselves where git knows no identity."""
         special = any(self.config(name) for name in OWN_AUTHOR)
+        special |= not self._environment.keys().isdisjoint(IDENTITY)
         name, email = self.config("user.name"), self.config("user.email")
         if not special and _PLAIN_NAME.fullmatch(name) and _PLAIN_EMAIL.fullmatch(email):
             self._author = f"{name} <{email}>"
             return
         answer = self.ask("var", "GIT_COMMITTER_IDENT")
         if not answer.ok:
-            self._environment |= FALLBACK_IDENTITY
+            self._environment = FALLBACK_IDENTITY | self._environment
             answer = self.ask("var", "GIT_COMMITTER_IDENT")
         if not special:
             self._author = os.fsdecode(answer.stdout).strip().rsplit(" ", 2)[0]

@@ -55,8 +55,9 @@ class ObjectStore:
         self._before: list[str] = []
 
     def hold(self, run_folder: Path) -> None:
-        """From now on hold what is stored."""
-        self.held = f"{run_folder}/held" if run_folder.is_dir() else ""
+        """From now on hold what is stored: beside the folders of runs, whose files are private."""
+        home = run_folder.parent.parent
+        self.held = f"{home}/held/{run_folder.name}" if run_folder.is_dir() else ""
 
     @property
     def incoming(self) -> str:
@@ -170,12 +171,14 @@ class ObjectStore:
         """What this run and its commands have stored, as far as it is held."""
         return _names_in(self.held) if self.held else []
 
-    def let_go(self, before: float) -> None:
-        """Hold no longer what was stored before then: no `git prune` takes so long."""
-        for name in self.all_held():
-            path = _path(self.held, name)
-            if os.lstat(path).st_ctime < before:
-                os.unlink(path)  # noqa: PTH108
+    def let_go(self, do: Do) -> None:
+        """At the end of a command: all is there; what runs before it held is safe long since.
+
+        No longer: what somebody removes on purpose must not come back.
+        """
+        if self.held:
+            self.put_back_lost(self.all_held(), do)
+            shutil.rmtree(Path(self.held).parent, ignore_errors=True)
 
     def _store(
         self, kind: str, body: bytes, digits: int, sync: Callable[[int], None] = os.fsync
@@ -207,7 +210,7 @@ class ObjectStore:
         if os.path.isdir(path):  # noqa: PTH112
             return True
         try:
-            for folder in (self.held, path):
+            for folder in (self.held.rpartition("/")[0], self.held, path):
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(folder)  # noqa: PTH102
         except OSError:

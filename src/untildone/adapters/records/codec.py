@@ -16,7 +16,17 @@ ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
     "ChecksTried": {"counted": []},
     "Verified": {"counted": []},
-    "Plan": {"trouble_budgets": [], "terms": None},
+    "Plan": {
+        "trouble_budgets": [],
+        "terms": None,
+        "agent_args": [],
+        "agent_env": [],
+        "permissions_hold": [],
+        "lanes": 1,
+        "optimistic": False,
+    },
+    "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},
+    "StepFailed": {"lane": 0},
     "Reached": {"unknown": False},
 }
 _AS_IS = frozenset({str, int, float, bool, type(None)})  # nearly all: not worth a call

@@ -17,8 +17,8 @@ OPEN = "open.json"
 PLAN = "plan.json"
 USERS_INDEX = "index.orig"  # the index as the user had it before the run
 PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
-# These hold files of the user, of the agent or of git, which have the modes that they need.
-AS_THEY_ARE = ("kept", "beside", "aside", "scratch", "worktree", "held")
+# These hold files of the user or of the agent, which come back with the modes that they have.
+AS_THEY_ARE = ("kept", "beside", "aside", "scratch", "worktree")
 
 
 class RunFolder:

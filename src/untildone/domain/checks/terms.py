@@ -69,21 +69,26 @@ def in_force(story: Story, known: Sequence[Terms] | None) -> Terms:
     """The terms that hold for a story: the person's.
 
     Without `known` ones (a run that an earlier release began) those of its text. Of a story that
-    was renamed the checks hold, what it is allowed does not; one that came later has none.
+    was renamed the checks and its agent hold, what it is allowed does not; one that came later has
+    none of them.
     """
     if known is None:
         return written(story, StoryBook("", "", "", ()))
-    kept = _kept(known)
-    exact = kept.by_key.get(story.key)
-    if exact:
-        return exact
-    like = kept.like(story)
-    return Terms(
-        *story.key,
-        checks=like.checks if like else (),
-        not_run=like.not_run if like else (),
-        **_fields(story),
-    )
+    like = _kept(known).like(story.key)
+    if like and like.key == story.key:
+        return like
+    kept = like or Terms(*story.key)
+    fields = _fields(story) | {"agent": kept.agent, "model": kept.model}
+    return Terms(*story.key, checks=kept.checks, not_run=kept.not_run, **fields)
+
+
+def named_agent(key: StoryKey, known: Sequence[Terms] | None) -> tuple[str, str]:
+    """The agent and the model that the person wants for a story; empty where nothing is said.
+
+    A story that came later names nobody: it was not there when the agents were looked at.
+    """
+    kept = _kept(known).like(key) if known else None
+    return (kept.agent, kept.model) if kept else ("", "")
 
 
 def own_checks(
@@ -126,9 +131,11 @@ class _Kept:
             self._ids.setdefault(terms.id, at)
             self._titles.setdefault(terms.title, at)
 
-    def like(self, story: Story) -> Terms | None:
-        """The first of a story with this number or this text."""
-        places = (self._ids.get(story.id), self._titles.get(story.key[1]))
+    def like(self, key: StoryKey) -> Terms | None:
+        """The terms of the story, or of the first with its number or its text: it was renamed."""
+        if exact := self.by_key.get(key):
+            return exact
+        places = (self._ids.get(key[0]), self._titles.get(key[1]))
         return next((self.known[at] for at in sorted(p for p in places if p is not None)), None)
 
     def not_seen(self, stories: tuple[Story, ...]) -> Iterable[Story]:

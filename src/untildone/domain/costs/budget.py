@@ -45,6 +45,13 @@ class Budget(Struct, frozen=True):
         return f"{self.name}={_typed(self.name, self.limit)}"
 
 
+class Reserved(Struct, frozen=True):
+    """What a call may cost before it is over: kept free of the budgets while it runs."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
 class Reached(Struct, frozen=True):
     """A budget that is used up; `story_id` and `story_key` say whose, if it is a story's.
 

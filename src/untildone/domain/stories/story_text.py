@@ -65,9 +65,10 @@ def said(texts: Iterable[str]) -> Said | None:
         if values := _values(line["word"], line["text"]):
             given.setdefault(line["word"], values)
     one = {word: values[0] for word, values in given.items() if len(values) == 1}
+    agent, _, model = one.get("Agent", "").partition(":")
     return Said(
-        one.get("Agent", ""),
-        one.get("Model", ""),
+        agent,
+        one.get("Model", model),
         given.get("Touches", ()),
         given.get("Depends", ()),
     )

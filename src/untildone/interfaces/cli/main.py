@@ -125,12 +125,12 @@ def _open_streams() -> None:
 def show(error: UntildoneError) -> None:
     """What happened, what state things are in, what to type next."""
     with contextlib.suppress(OSError):  # nobody hears it; the exit code still says it
-        echo(f"error: {error.message}", err=True)
+        echo(f"error: {error.message}", err=True, wrap=True)
         state = error.state or (NOTHING_CHANGED if isinstance(error, UserError) else "")
         if state:
-            echo(f"  {state}", err=True)
+            echo(f"  {state}", err=True, wrap=True)
         if error.hint:
-            echo(f"hint: {error.hint}", err=True)
+            echo(f"hint: {error.hint}", err=True, wrap=True)
 
 
 def _outside_trouble(error: OSError) -> UntildoneError:
