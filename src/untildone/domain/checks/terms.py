@@ -1,6 +1,8 @@
 """What decides about a story, as the person wrote it before the run: no attempt changes that."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
+from operator import is_not
 from typing import TypedDict
 
 from msgspec import Struct
@@ -84,7 +86,7 @@ def in_force(story: Story, known: Sequence[Terms] | None) -> Terms:
     """
     if known is None:
         return written(story, StoryBook("", "", "", ()))
-    like = _like(story.key, known)
+    like = _kept(known).like(story.key)
     if like and like.key == story.key:
         return like
     kept = like or Terms(*story.key)
@@ -97,14 +99,8 @@ def named_agent(key: StoryKey, known: Sequence[Terms] | None) -> tuple[str, str]
 
     A story that came later names nobody: it was not there when the agents were looked at.
     """
-    kept = _like(key, known or ())
+    kept = _kept(known).like(key) if known else None
     return (kept.agent, kept.model) if kept else ("", "")
-
-
-def _like(key: StoryKey, known: Sequence[Terms]) -> Terms | None:
-    """The terms of the story, or of one with its number or its text: it was renamed."""
-    exact = next((terms for terms in known if terms.key == key), None)
-    return exact or next((t for t in known if t.id == key[0] or t.title == key[1]), None)
 
 
 def own_checks(
@@ -118,20 +114,63 @@ def own_checks(
 
 def as_written(book: StoryBook, known: Sequence[Terms] | None) -> StoryBook:
     """The book with what the person wrote in the fields of its stories."""
+    if not known:
+        return book
+    kept = _kept(known)
     mended: dict[StoryKey, Story] = {}
-    for terms in known or ():
-        kept = _fields(terms)
-        story = book.find(terms.key) if any(kept.values()) else None
-        if story and _fields(story) != kept:
-            mended[story.key] = replace(story, **kept)
+    for story in kept.not_seen(book.stories):
+        terms = kept.by_key.get(story.key)
+        fields = _fields(terms) if terms else None
+        if fields and any(fields.values()) and _fields(story) != fields:
+            mended[story.key] = replace(story, **fields)
     if not mended:
+        kept.seen = book.stories
         return book
     return book.restated(tuple(mended.get(story.key, story) for story in book.stories))
 
 
+class _Kept:
+    """The terms of a run by the names of their stories: of a long list each is asked for."""
+
+    def __init__(self, known: Sequence[Terms]) -> None:
+        self.known = known
+        self.by_key: dict[StoryKey, Terms] = {}
+        self.seen: tuple[Story, ...] = ()  # stories of a book in which all was as it is kept
+        self._ids: dict[str, int] = {}
+        self._titles: dict[str, int] = {}
+        for at, terms in enumerate(known):
+            self.by_key.setdefault(terms.key, terms)
+            self._ids.setdefault(terms.id, at)
+            self._titles.setdefault(terms.title, at)
+
+    def like(self, key: StoryKey) -> Terms | None:
+        """The terms of the story, or of the first with its number or its text: it was renamed."""
+        if exact := self.by_key.get(key):
+            return exact
+        places = (self._ids.get(key[0]), self._titles.get(key[1]))
+        return next((self.known[at] for at in sorted(p for p in places if p is not None)), None)
+
+    def not_seen(self, stories: tuple[Story, ...]) -> Iterable[Story]:
+        """Those that are not the very same objects as in the book that was seen."""
+        if len(stories) != len(self.seen):
+            return stories
+        return compress(stories, map(is_not, stories, self.seen))
+
+
+_last: list[_Kept] = []  # a run keeps to the same terms all the time
+
+
+def _kept(known: Sequence[Terms]) -> _Kept:
+    if not (_last and _last[0].known is known):
+        _last[:] = [_Kept(known)]
+    return _last[0]
+
+
 def differing(before: StoryBook | None, now: StoryBook) -> Iterator[Story]:
     """The open stories of the book that are not the very same objects as before."""
-    known = {id(story) for story in before.stories} if before else set()
+    if before is now:
+        return iter(())
+    known = set(map(id, before.stories)) if before else set()
     return (story for story in now.stories if id(story) not in known and not story.done)
 
 
