@@ -4,19 +4,24 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from untildone.adapters.checks.clean_checkout import NOTE, remove_noted
-from untildone.adapters.git.repository import STATE_FILE, exclude_own_files, move_stale_locks
+from untildone.adapters.git.repository import (
+    STATE_FILE,
+    exclude_own_files,
+    move_stale_locks,
+    preflight,
+)
 from untildone.adapters.process.watchdog import Watchdog
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.operations import OperationLog
-from untildone.adapters.records.run_folder import change_of, make_private
+from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
@@ -50,9 +55,9 @@ from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_ports
-from untildone.wiring.repository import Repository, read_state, this_process
+from untildone.wiring.repository import Repository, at, read_state, this_process
 from untildone.wiring.sandbox import settled
-from untildone.wiring.worktrees import move_out, remove_worktree, worktree_running
+from untildone.wiring.worktrees import move_out, remove_worktree, user_place, worktree_running
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 PAUSED = "waiting_budget"
@@ -352,7 +357,9 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
     origin, missing = process.missing(run)
     known = _with_facts(run, missing, repo.clock.now())
     if known.abandoned:
-        process.refuse_cut_short(process.loop(run, origin, missing=missing).run)
+        for fact in missing:
+            run = repo.note(run, fact)
+        return _start_again(process, run, settings, flags, detected)
     plan = plan_to_go_on(repo, known, settings, flags, detected)
     if run.status is Status.DONE and not run.closed:  # only the choice is missing
         process.guard(plan)
@@ -370,6 +377,30 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
     for text in (*warnings, *unchecked):
         loop.tell(warning(text))
     return process.drive(loop)
+
+
+def _start_again(
+    process: LoopProcess, run: Run, settings: Settings, flags: Flags, detected: Mapping[str, str]
+) -> Ended:
+    """The start was cut short before anything was changed: once more, with the same flags."""
+    repo, change = process.repository, run.plan.change_id
+    user = user_place(repo.place)
+    process.remove_worktree(run)
+    if user:  # the worktree that was made for the run is gone
+        repo.lock.release()
+        process.repository = repo = at(user)
+        process.take_over(change)
+    process.warn(f"The start of `{change}` was cut short before anything was changed; once more")
+    origin = preflight(repo.git(), repo.place, change)
+    fresh = begin(f.Started(run.plan), repo.clock.now())
+    plan = plan_to_go_on(repo, fresh, settings, flags, detected)
+    plan = replace(plan, run_id=new_run_id(repo.home, repo.clock.now()))
+    installed_agents(plan, repo.place.top, settings)
+    plan, warnings = settled(plan, repo.processes, repo.place.top)
+    prepared = Prepared(plan, None, None, warnings)
+    if plan.checkpoint == "worktree":
+        _move_out(process, Ready(prepared, origin))
+    return _begin(process, prepared, origin)
 
 
 def _with_facts(run: Run, facts: Sequence[f.Fact], at: datetime) -> Run:

@@ -214,6 +214,7 @@ class Git:
         stdin: bytes = b"",
         index: Path | None = None,
         env: Mapping[str, str] | None = None,
+        limit_s: float = STEP_TIMEOUT_S,
     ) -> Captured:
         """Run a git command whatever its exit code; only an interruption raises."""
         environment = self._environment | dict(env or {})
@@ -226,7 +227,7 @@ class Git:
             self._folder,
             environment,
             stdin,
-            timeout_s=STEP_TIMEOUT_S,
+            timeout_s=limit_s,
             idle_s=IDLE_S,
             grace_s=PATIENCE_S,
         )

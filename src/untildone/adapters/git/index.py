@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from untildone.adapters.git.git import Change, Git, git_failed, paths_in
+from untildone.adapters.git.git import STEP_TIMEOUT_S, Change, Git, git_failed, paths_in
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
 from untildone.plain_files import read_bytes
@@ -113,13 +113,19 @@ def _entries(git: Git, paths: Sequence[str]) -> tuple[str, ...]:
     return paths_in(git.do("ls-files", "-s", "-z", "--", *specs))
 
 
-def add_all(git: Git, *pathspec: str, index: Path | None = None, go_on: bool = False) -> Captured:
+def add_all(
+    git: Git,
+    *pathspec: str,
+    index: Path | None = None,
+    go_on: bool = False,
+    limit_s: float = STEP_TIMEOUT_S,
+) -> Captured:
     """Record every file that is not ignored in the index; says what it adds and removes.
 
     With `go_on` a file that git cannot take does not keep it from looking at the others.
     """
     flags = ("-A", "-v", "--sparse", *(("--ignore-errors",) if go_on else ()))
-    return git.ask("add", *flags, "--", ":/", *pathspec, index=index)
+    return git.ask("add", *flags, "--", ":/", *pathspec, index=index, limit_s=limit_s)
 
 
 def force_into_index(git: Git, paths: Iterable[str]) -> None:

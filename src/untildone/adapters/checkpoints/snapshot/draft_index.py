@@ -92,6 +92,7 @@ class DraftIndex:
             for folder in os.scandir(self._objects)
             if len(folder.name) == 2
             for name in os.listdir(folder.path)  # noqa: PTH208
+            if not name.startswith("tmp_obj_")  # of a git that was ended
         ]
         for name in names:
             self._store(name)

@@ -30,7 +30,7 @@ from untildone.adapters.checkpoints.snapshot.unconverted_bytes import (
     is_attributes_file,
 )
 from untildone.adapters.clock import pause
-from untildone.adapters.git.git import Change, Git, git_failed
+from untildone.adapters.git.git import STEP_TIMEOUT_S, Change, Git, git_failed
 from untildone.adapters.git.index import (
     add_all,
     add_as_is,
@@ -45,10 +45,12 @@ from untildone.adapters.git.object_store import ADVICE, ObjectsGone
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.process.process import Captured
+from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import StepError
 
 TRIES = 6
 LOCK_TRIES = 200
+LONG_S = 10.0
 MOST_NESTED = 200
 MOST_LEFT_OUT = 1000
 RULES = (".gitignore", ".gitattributes", ".gitmodules")
@@ -281,7 +283,7 @@ class Snapshots:
         self._as_is = left_out.as_is
         if not self._draft.index.exists():
             self._new_index(draft, base)
-        while not (answer := self._add(draft, left_out.paths, go_on=bool(left_out.flags))).ok:
+        while not (answer := self._add_but(draft, left_out)).ok:
             said = os.fsdecode(answer.stderr)
             full = len(left_out.paths) > MOST_LEFT_OUT
             if not full and left_out.learn(self._place.top, said):
@@ -332,10 +334,30 @@ class Snapshots:
         self._clear_index_flags(draft)
 
     def _add(
-        self, git: Git, left_out: list[str], index: Path | None = None, *, go_on: bool = False
+        self,
+        git: Git,
+        left_out: list[str],
+        index: Path | None = None,
+        *,
+        go_on: bool = False,
+        limit_s: float = STEP_TIMEOUT_S,
     ) -> Captured:
         skipped = (f":(exclude,top,literal){path}" for path in left_out)
-        return add_all(git, *self._skip, *skipped, index=index, go_on=go_on)
+        return add_all(git, *self._skip, *skipped, index=index, go_on=go_on, limit_s=limit_s)
+
+    def _add_but(self, draft: Git, left_out: unaddable_files.LeftOut) -> Captured:
+        """Add all but these. When git takes long, it may be reading a very large file.
+
+        One with holes takes no room on the disk, so that only a look at all new files finds it.
+        """
+        go_on = bool(left_out.flags)
+        answer = self._add(draft, left_out.paths, go_on=go_on, limit_s=LONG_S)
+        if answer.ending is not Ending.TIMEOUT:
+            return answer
+        self._draft.index.with_name("index.lock").unlink(missing_ok=True)
+        known = {flag.path for flag in left_out.flags}
+        left_out.flags += [f for f in self.new_files.large_among_all(draft) if f.path not in known]
+        return self._add(draft, left_out.paths, go_on=bool(left_out.flags))
 
     def _flatten(self, draft: Git, linked: list[str], nested: tuple[str, ...]) -> None:
         if linked:
