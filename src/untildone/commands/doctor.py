@@ -28,6 +28,7 @@ from untildone.commands.leftovers import (
     remove_worktrees,
     run_of_lock,
     stale_index_lock,
+    stash_entries_of,
     stash_leftovers,
     stray_processes,
 )
@@ -267,6 +268,8 @@ def _unfinished_runs(repository: Repository) -> Iterator[Row]:
         if run and run.resumable:
             word = run.status if run.ended else "cut short"
             text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
+            if run.plan.checkpoint == "stash" and (held := stash_entries_of(repository, change)):
+                text += f" The state before its story is in the stash list: {', '.join(held)}"
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
 
 
