@@ -6,6 +6,7 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -37,6 +38,7 @@ from untildone.commands.start_checks import (
     branch_of_run,
     cut_short_closing,
     goes_on,
+    installed_agents,
     nothing_open,
     plan_to_go_on,
     ready,
@@ -46,12 +48,13 @@ from untildone.commands.start_checks import (
     run_of_branch,
 )
 from untildone.domain.errors import Interrupted, UserError
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents, leftover_files
+from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_ports
 from untildone.wiring.repository import Repository, at, read_state, this_process
 from untildone.wiring.sandbox import settled
@@ -75,6 +78,7 @@ class LoopProcess(Struct):
     """One process driving one run.
 
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
+    `agent_env` is what the configuration sets for agents: it may hold secrets and is in no plan.
     """
 
     repository: Repository
@@ -82,6 +86,7 @@ class LoopProcess(Struct):
     at_terminal: bool = False
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
+    agent_env: tuple[str, ...] = ()
     _bus: Bus = field(default_factory=Bus)
     _watchdog: Watchdog | None = None
 
@@ -157,9 +162,8 @@ class LoopProcess(Struct):
         ended = () if over else repo.end_leftovers(run.plan.run_id)
         if ended:
             names = ", ".join(sorted(set(ended)))
-            self.warn(
-                f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
-            )
+            many = count_of(len(ended), "process", "processes")
+            self.warn(f"Ended {many} that an earlier loop had left running: {names}")
         folder = repo.folder(run.plan.run_id).path
         if not over:
             remove_noted(folder / NOTE)
@@ -192,7 +196,14 @@ class LoopProcess(Struct):
             self._bus.subscribe(window, getattr(window, "heartbeat", None))
         self.windows = None
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
-        ports = build_ports(self.repository, replace(run, plan=plan), origin, self._bus, person)
+        ports = build_ports(
+            self.repository,
+            replace(run, plan=plan),
+            origin,
+            self._bus,
+            person,
+            self.agent_env,
+        )
         loop = RunDriver(ports, run, origin, remarks)
         for fact in missing:
             loop.record(fact)
@@ -216,6 +227,8 @@ class LoopProcess(Struct):
         self.remove_worktree(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
+        if run.cannot_start and not run.iterations and not run.refused:
+            return Ended(2, run, "Nothing was changed.")
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
 
     def _let_go_of_objects(self, run: Run) -> None:
@@ -251,6 +264,7 @@ class LoopProcess(Struct):
 
 def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted) -> Ended:
     """Start a run, or go on with the one of this branch."""
+    process.agent_env = agent_options_of(settings).env
     change = pick_change(process.repository, wanted)
     process.repository = repo = worktree_running(process.repository, change)
     process.take_over(change)
@@ -319,6 +333,7 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
 
 def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) -> Ended:
     """Go on with a stopped, stuck, stalled or crashed run."""
+    process.agent_env = agent_options_of(settings).env
     repo = process.repository
     newest = repo.newest(change)
     if newest:  # locked first, so that the journal is read once
@@ -338,19 +353,20 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
     refuse_ended(repo, run)
     if run.status is Status.DONE and run.closed and nothing_open(run, top):
         return Ended(0, run, all_done(run.plan.change_id))
-    settings, unchecked = with_detected(settings, top)
+    settings, unchecked, detected = with_detected(settings, top)
     refuse_spent(run, given_budgets(flags), top)
     origin, missing = process.missing(run)
     known = _with_facts(run, missing, repo.clock.now())
+    planned = partial(plan_to_go_on, settings=settings, flags=flags, detected=detected)
     if known.abandoned:
-        return _start_again(process, run, missing, settings, flags)
-    plan = plan_to_go_on(repo, known, settings, flags)
+        return _start_again(process, run, missing, settings, planned)
+    plan = planned(repo, known)
     if run.status is Status.DONE and not run.closed:  # only the choice is missing
         process.guard(plan)
         loop = process.loop(run, origin, plan, missing=missing)
         loop.record(f.AskedAgain(replace(plan, limits=run.plan.limits)))
         return process.drive(loop)
-    check_agents(plan, top)
+    installed_agents(plan, top, settings, known.finished)
     plan, warnings = settled(plan, repo.processes, top)
     process.guard(plan)
     loop = process.loop(run, origin, plan, missing=missing)
@@ -364,7 +380,11 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
 
 
 def _start_again(
-    process: LoopProcess, run: Run, missing: Sequence[f.Fact], settings: Settings, flags: Flags
+    process: LoopProcess,
+    run: Run,
+    missing: Sequence[f.Fact],
+    settings: Settings,
+    planned: Callable[[Repository, Run], Plan],
 ) -> Ended:
     """The start was cut short before anything was changed: once more, with the same flags."""
     repo, change = process.repository, run.plan.change_id
@@ -379,9 +399,8 @@ def _start_again(
     process.warn(f"The start of `{change}` was cut short before anything was changed; once more")
     origin = preflight(repo.git(), repo.place, change)
     fresh = begin(f.Started(run.plan), repo.clock.now())
-    plan = plan_to_go_on(repo, fresh, settings, flags)
-    plan = replace(plan, run_id=new_run_id(repo.home, repo.clock.now()))
-    check_agents(plan, repo.place.top)
+    plan = replace(planned(repo, fresh), run_id=new_run_id(repo.home, repo.clock.now()))
+    installed_agents(plan, repo.place.top, settings, fresh.finished)
     plan, warnings = settled(plan, repo.processes, repo.place.top)
     prepared = Prepared(plan, None, None, warnings)
     if plan.checkpoint == "worktree":

@@ -89,7 +89,7 @@ def tell(repository: Repository, begun: Begun) -> None:
         journal.close()
     after = repository.replay(operation.run_id)
     if after:
-        repository.write_dead(after, repository.clock.now())
+        repository.write_dead(after)
 
 
 def _tell_restore(repository: Repository, run: Run, operation: Operation) -> None:

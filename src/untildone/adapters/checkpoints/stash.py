@@ -111,7 +111,7 @@ class StashCheckpoint(Workspace):
         """Why saving this work would drop what was there, or nothing."""
         if self._left_in_conflict():
             return MERGE_LEFT_OPEN
-        head = self._head_commit(self._refs.now())
+        head = self._head_commit(self._refs.last())  # `commits` or `save` has just looked
         if self._git.is_ancestor(self._origin.commit, head):
             return WIPED if self._is_wiped(checkpoint) else ""
         return (
@@ -138,7 +138,7 @@ class StashCheckpoint(Workspace):
         dropped = self._drop_and_move(story, tip, message)
         self._snapshots.saved(tip)
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
-        return Saved(lane, commit, tip, remarks, snapshot.tree)
+        return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 
     def _drop_and_move(self, story_id: str, tip: str, message: str) -> tuple[str, ...]:
         """Drop the story's entry and move our own ref, the last step: it says that all is done."""

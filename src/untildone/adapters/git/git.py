@@ -6,7 +6,6 @@ One method per question or command; output NUL-separated, in the C locale.
 import contextlib
 import copy
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,6 +44,7 @@ from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.records.durable import sync_folder
 from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import Interrupted, StepError
+from untildone.domain.regex import regex
 
 STEP_TIMEOUT_S = 600
 IDLE_S = 5.0
@@ -56,11 +56,11 @@ OWN_AUTHOR = (
     *("author.name", "author.email", "committer.name", "committer.email", "i18n.commitencoding"),
 )
 # An identity from which git would take nothing away.
-_PLAIN_NAME = re.compile(r"\w(?:[\w .-]*\w)?")
-_PLAIN_EMAIL = re.compile(r"\w[\w.+-]*@[\w.-]*\w")
-_FULL_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_PLAIN_NAME = regex(r"\w(?:[\w .-]*\w)?")
+_PLAIN_EMAIL = regex(r"\w[\w.+-]*@[\w.-]*\w")
+_FULL_NAME = regex(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LARGEST_COMMIT = 1024 * 1024
-_SPACES = re.compile(r"[ \t\n\v\f\r]+")
+_SPACES = regex(r"[ \t\n\v\f\r]+")
 
 RefUpdate = tuple[str, str, str | None]
 

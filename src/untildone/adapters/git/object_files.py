@@ -10,11 +10,12 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from untildone.domain.regex import regex
 from untildone.plain_files import opened, read_bytes
 
 Stamp = tuple[int, int, int]
 
-_COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
+_COMMIT = regex(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
 _PART = 1024 * 1024
 _HASHES = {40: "sha1", 64: "sha256"}
 
@@ -35,6 +36,20 @@ def head_text(git_dir: Path) -> bytes:
         if target.startswith(b"refs/"):
             return b"ref: %s\n" % target
     return content(path)
+
+
+def files_below(folder: str) -> list[str]:
+    """All that is no folder; text, because `os.walk` and paths cost more than the listing."""
+    found: list[str] = []
+    folders = [folder]
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            (folders if entry.is_dir(follow_symlinks=False) else found).append(entry.path)
+    return found
 
 
 def stamp(path: Path | str) -> Stamp | None:
