@@ -30,6 +30,7 @@ from untildone.commands.leftovers import (
     remove_worktrees,
     run_of_lock,
     stale_index_lock,
+    stash_entries_of,
     stash_leftovers,
     stray_processes,
 )
@@ -277,6 +278,8 @@ def _unfinished_runs(repository: Repository) -> Iterator[Row]:
             shown = views.left_behind(run, repository.last_sign(run))
             how = f"died ({last_sign(shown.died)})" if shown.died else f"is {shown.status}"
             text = f"The run of `{change}` {how}; it can be resumed and is left alone."
+            if run.plan.checkpoint == "stash" and (held := stash_entries_of(repository, change)):
+                text += f" The state before its story is in the stash list: {', '.join(held)}"
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
 
 

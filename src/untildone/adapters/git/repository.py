@@ -259,6 +259,7 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
     if has_unmerged(entries(git, git.index_of(place))):
         raise UserError("The index has unmerged files", hint="Resolve them and `git add` them.")
     _refuse_branch_clashes(git, place, change)
+    _refuse_ref_clashes(git, place, change)
     _refuse_dirty_submodules(git, place)
     _refuse_missing_filters(git)
     return Origin(branch, commit)
@@ -319,6 +320,26 @@ def _refuse_missing_filters(git: Git) -> None:
                 state="Nothing was changed.",
                 hint=f"Install what `git config --get-regexp filter.{name}` names.",
             )
+
+
+def _refuse_ref_clashes(git: Git, place: Place, change: str) -> None:
+    """What is stored for `x` and for `x/1` would be in each other's way, now or in mid-run."""
+    stored = "refs/ralph/backup/"
+    if "/" not in change and has_no_refs(place.common_dir, f"{stored}{change}"):
+        return
+    known = {ref.removeprefix(stored).rpartition("/")[0] for ref in git.refs(stored)}
+    bars = (
+        k
+        for k in sorted(known - {change})
+        if f"{k}/".startswith(f"{change}/") or change.startswith(f"{k}/")
+    )
+    if clash := next(bars, ""):
+        raise UserError(
+            f"Work of the change `{clash}` is stored, so git can store none of `{change}`",
+            state="Nothing was changed.",
+            hint=f"Name the change otherwise, as in: {slug(change)}-2; or, if you need nothing of "
+            f"`{clash}` any more: `untildone gc --all`",
+        )
 
 
 def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
