@@ -40,6 +40,7 @@ class LiveView:
         self._started = 0.0
         self._run_started = time.monotonic()
         self._tokens = 0
+        self._counted, self._uncounted = 0, 0
         self._until: float | None = None
         self._forecast = ""
 
@@ -106,6 +107,8 @@ class LiveView:
             case "iteration_ended":
                 used = event.get("tokens_used")
                 self._tokens += used if isinstance(used, int) else 0
+                self._counted += isinstance(used, int)
+                self._uncounted += not isinstance(used, int)
             case "checkpoint_saved":
                 self._mark(story, "done", "")
             case "reverted":
@@ -136,11 +139,14 @@ class LiveView:
         head = f"{self._now or 'starting'} · {elapsed}"
         if self._until is not None:
             head += f", {render.duration(max(0.0, self._until - time.time()))} left"
-        parts.append(
-            Text(f"{head} (run {total}, {render.tokens(self._tokens)} tokens)", style="bold")
-        )
+        parts.append(Text(f"{head} (run {total}, {self._used()})", style="bold"))
         parts += [Text(row, style="dim", no_wrap=True, overflow="ellipsis") for row in self._lines]
         return Group(*parts)
+
+    def _used(self) -> str:
+        if self._uncounted and not self._counted:
+            return "tokens unknown"
+        return f"{render.tokens(self._tokens)}{'+' if self._uncounted else ''} tokens"
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1))

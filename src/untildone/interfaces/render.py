@@ -175,7 +175,9 @@ def _iteration_ended(event: EventObject) -> str:
     mark = "✓" if event["outcome"] == "complete" else "✗"
     reason = gist(event.get("reason"))
     tail = f": {reason}" if reason else ""
-    return f"{mark} iteration {event['n']}: {event['outcome']}, {event['tokens_used']} tokens{tail}"
+    used = event["tokens_used"]
+    count = "tokens unknown" if used is None else f"{used} tokens"
+    return f"{mark} iteration {event['n']}: {event['outcome']}, {count}{tail}"
 
 
 def _texts(value: object) -> list[str]:

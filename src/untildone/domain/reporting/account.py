@@ -104,12 +104,18 @@ class StoryAccount(Struct, frozen=True):
 
 
 class Totals(Struct, frozen=True):
-    """The sum of some calls; `priced` is of how many of them the cost is known."""
+    """The sum of some calls; of `priced` of them the cost is known, of `counted` the tokens."""
 
     calls: int = 0
     seconds: float = 0.0
     usage: Usage = Usage()
     priced: int = 0
+    counted: int = 0
+
+    @property
+    def told(self) -> Usage | None:
+        """What was used; None if nobody told it of any of the calls."""
+        return self.usage if self.counted or not self.calls else None
 
     def per(self, count: int) -> "Totals | None":
         """The share of one of `count` things."""
@@ -118,7 +124,7 @@ class Totals(Struct, frozen=True):
         used = self.usage
         cost = None if used.cost_usd is None else used.cost_usd / count
         shared = Usage(used.input_tokens // count, used.output_tokens // count, cost_usd=cost)
-        return Totals(self.calls, self.seconds / count, shared, self.priced)
+        return Totals(self.calls, self.seconds / count, shared, self.priced, self.counted)
 
 
 class Remarked(Struct, frozen=True):
@@ -146,13 +152,14 @@ class Account(Struct, frozen=True):
 
 def total(calls: Iterable[Call]) -> Totals:
     """The sum; calls that cost nothing known are in the count."""
-    count, seconds, usage, priced = 0, 0.0, Usage(), 0
+    count, seconds, usage, priced, counted = 0, 0.0, Usage(), 0, 0
     for call in calls:
         count, seconds = count + 1, seconds + call.seconds
         if call.usage:
             usage = usage.plus(call.usage)
             priced += call.usage.cost_usd is not None
-    return Totals(count, seconds, usage, priced)
+            counted += 1
+    return Totals(count, seconds, usage, priced, counted)
 
 
 def account(run: Run, told: Iterable[Told]) -> Account:

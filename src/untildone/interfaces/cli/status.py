@@ -56,7 +56,7 @@ def _figures(loop: dict[str, object]) -> Iterator[str]:
     counts = loop.get("stories")
     if isinstance(counts, dict):
         yield f"  stories: {counts['finished']} of {counts['total']} finished"
-    yield f"  tokens: {loop['total_tokens']}"
+    yield f"  tokens: {_tokens(loop)}"
     for text in render.budgets(loop.get("budgets")):
         yield f"  budget: {text}"
     rest = render.forecast(loop.get("forecast"))
@@ -69,6 +69,17 @@ def _figures(loop: dict[str, object]) -> Iterator[str]:
         yield f"  lines not counted as tasks: {loop['ignored']} (`untildone stories` lists them)"
     if loop.get("waiting_until"):
         yield f"  waiting until {render.clock_time(loop['waiting_until'])}"
+
+
+def _tokens(loop: dict[str, object]) -> str:
+    rows = loop.get("iterations")
+    calls = rows if isinstance(rows, list) else []
+    # The file has whole numbers only: where nobody told them, all are 0 and there is no cost.
+    names = ("tokens_used", "cache_read_tokens", "cache_write_tokens", "cost_usd")
+    unknown = sum(not any(row.get(name) for name in names) for row in calls)
+    if unknown and not loop["total_tokens"]:
+        return "unknown"
+    return f"{loop['total_tokens']}" + (f" (unknown of {unknown} more calls)" if unknown else "")
 
 
 def _next_command(loop: dict[str, object]) -> Iterator[str]:

@@ -71,13 +71,13 @@ def _size(size: Size | None) -> object:
 
 
 def _totals(totals: Totals) -> dict[str, object]:
-    used = totals.usage
+    used = totals.told
     return {
         "agent_calls": totals.calls,
         "seconds": totals.seconds,
-        "input_tokens": used.input_tokens,
-        "output_tokens": used.output_tokens,
-        "cache_read_tokens": used.cache_read_tokens,
-        "cache_write_tokens": used.cache_write_tokens,
-        "cost_usd": used.cost_usd,
+        "input_tokens": used.input_tokens if used else None,
+        "output_tokens": used.output_tokens if used else None,
+        "cache_read_tokens": used.cache_read_tokens if used else None,
+        "cache_write_tokens": used.cache_write_tokens if used else None,
+        "cost_usd": totals.usage.cost_usd,
     }

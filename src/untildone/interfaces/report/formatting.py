@@ -36,6 +36,23 @@ def tokens(usage: Usage | None) -> str:
     return f"{'≈' if usage.estimated else ''}{render.tokens(usage.total)}"
 
 
+def count(usage: Usage | None, field: str) -> str:
+    """One of the numbers of tokens."""
+    return render.tokens(getattr(usage, field)) if usage else UNKNOWN
+
+
+def all_tokens(totals: Totals) -> str:
+    """Every kind of tokens of some calls, as far as they are known."""
+    used = totals.told
+    if used is None:
+        return UNKNOWN
+    part = f" (known of {totals.counted} of {totals.calls} calls)"
+    return (
+        f"{render.tokens(used.input_tokens)} input, {render.tokens(used.output_tokens)} output, "
+        f"{cached(used)} cache" + (part if totals.counted < totals.calls else "")
+    )
+
+
 def cached(usage: Usage | None) -> str:
     """Tokens read from a cache and written to it."""
     return render.tokens(usage.cache_read_tokens + usage.cache_write_tokens) if usage else UNKNOWN

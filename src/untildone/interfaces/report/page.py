@@ -38,16 +38,11 @@ def page(summary: RunAccount) -> Page:
 def _figures(summary: RunAccount) -> Table:
     found = summary.account
     everything, wasted = total(found.calls), total(c for c in found.calls if c.wasted)
-    used = everything.usage
     rows: list[tuple[Cell, ...]] = [
         ("started", found.first.isoformat(sep=" ", timespec="seconds")),
         ("agent", _agents(summary)),
         ("time", _times(summary)),
-        (
-            "tokens",
-            f"{render.tokens(used.input_tokens)} input, {render.tokens(used.output_tokens)} "
-            f"output, {formatting.cached(used)} cache",
-        ),
+        ("tokens", formatting.all_tokens(everything)),
         ("cost", formatting.cost(everything)),
         *_per_story(summary),
         ("wasted", _share(wasted.calls, everything.calls)),
@@ -56,7 +51,7 @@ def _figures(summary: RunAccount) -> Table:
         rows.append(
             (
                 "",
-                f"{formatting.tokens(wasted.usage)} tokens, {formatting.cost(wasted)}, "
+                f"{formatting.tokens(wasted.told)} tokens, {formatting.cost(wasted)}, "
                 f"{formatting.span(wasted.seconds)} of the agent",
             )
         )
@@ -79,7 +74,7 @@ def _per_story(summary: RunAccount) -> Iterator[tuple[Cell, ...]]:
     if share:
         yield (
             "per verified story",
-            f"{formatting.tokens(share.usage)} tokens, {formatting.money(share.usage.cost_usd)}, "
+            f"{formatting.tokens(share.told)} tokens, {formatting.money(share.usage.cost_usd)}, "
             f"{formatting.span(share.seconds)} of the agent",
         )
     elif not summary.run.plan.plain:
@@ -119,15 +114,15 @@ def _stories(summary: RunAccount) -> Table:
 def _story(summary: RunAccount, story: StoryAccount) -> tuple[Cell, ...]:
     sums = total(story.calls)
     kept = next((call for call in reversed(story.calls) if call.kept), None)
-    used = sums.usage
+    used = sums.told
     return (
         story.id,
         story.title,
         story.state,
         str(sums.calls),
         formatting.span(sums.seconds),
-        render.tokens(used.input_tokens),
-        render.tokens(used.output_tokens),
+        formatting.count(used, "input_tokens"),
+        formatting.count(used, "output_tokens"),
         formatting.cached(used),
         formatting.cost(sums) if sums.calls else "",
         formatting.size(summary.size(kept)) if kept and kept.tip else "",
@@ -161,8 +156,8 @@ def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
         str(call.attempt) if call.attempt else "none used" if call.limit else "",
         call.outcome or "running",
         formatting.span(call.seconds) if call.ended else "",
-        formatting.tokens(call.usage) if call.usage else "",
-        formatting.money(call.usage.cost_usd) if call.usage else "",
+        formatting.tokens(call.usage) if call.usage or call.ended else "",
+        formatting.money(call.usage.cost_usd if call.usage else None) if call.ended else "",
         _check_words(call),
         changed,
         Code(call.saved_ref or call.commit[:12]),
