@@ -125,6 +125,18 @@ OPENCODE = {
         }
     },
 }
+DROID = {
+    "customModels": [
+        {
+            "model": "scripted-1",
+            "displayName": "Scripted",
+            "baseUrl": "{url}/v1",
+            "apiKey": KEY,
+            "provider": "generic-chat-completion-api",
+            "maxOutputTokens": 8000,
+        }
+    ]
+}
 
 PROGRAMS = {
     program.name: program
@@ -208,6 +220,29 @@ PROGRAMS = {
             silence_s=30,
             turns=1,
             tells_cache=False,
+        ),
+        Program(
+            "copilot",
+            env={
+                "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
+                "COPILOT_PROVIDER_API_KEY": KEY,
+                "COPILOT_MODEL": "scripted-1",
+                "COPILOT_OFFLINE": "true",
+            },
+            tries={
+                **dict.fromkeys((Day.RATE_LIMIT, *LOADS, *IN_STREAM), 6),
+                Day.BAD_KEY: 3,
+            },
+            sits_out=(Day.USAGE_LIMIT, Day.QUOTA),
+        ),
+        Program(
+            "droid",
+            env={"FACTORY_API_KEY": "fk-scripted"},
+            files={".factory/settings.json": json.dumps(DROID)},
+            model="custom:scripted-1",
+            tries={Day.CONTEXT: 2, Day.REFUSAL: 2},
+            sits_out=(*LIMITS, *LOADS, Day.CUT, Day.MALFORMED),
+            silence_s=15,
         ),
     )
 }

@@ -10,8 +10,8 @@ from tests.modelserver.script import Action, Write
 
 Json = dict[str, Any]
 
-WRITERS = ("write", "write_file")
-SHELLS = ("bash", "shell", "exec_command", "run_shell_command", "shell_command")
+WRITERS = ("write", "write_file", "create")
+SHELLS = ("bash", "shell", "exec_command", "run_shell_command", "shell_command", "execute")
 PATHS = ("file_path", "filepath", "path", "absolute_path")
 TEXTS = ("content", "contents", "file_text", "text")
 COMMANDS = ("command", "cmd")

@@ -11,6 +11,7 @@ from untildone.app.wording import (
 )
 from untildone.domain.agents.agent import Kind, Waiting
 from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, error, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
@@ -82,7 +83,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield _run_started(after, resumed=True)
             yield Event("complete", {"reason": after.reason, "options": ["cleanup", "keep"]})
         case f.StoriesLoaded():
-            yield _stories_loaded(after, fact)
+            yield _stories_loaded(before, after, fact)
             if awaits_person(after):
                 why = f"all stories are finished; say `untildone done {after.plan.change_id}`"
                 yield Event("waiting", {"why": why, "until": None})
@@ -184,12 +185,12 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
     )
 
 
-def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
+def _stories_loaded(before: Run, run: Run, fact: f.StoriesLoaded) -> Event:
     data: dict[str, object] = {"total": fact.total, "complete": fact.complete}
     if run.book and not run.plan.plain:
         story = run.next_story
         data["next"] = story.id if story else None
-        if not run.iterations:
+        if not (run.iterations and before.listed):
             data["stories"] = [
                 {"id": s.id, "title": s.title, "state": "done" if s.done else "open"}
                 for s in run.book.stories
@@ -312,7 +313,8 @@ def _ending(run: Run) -> Iterator[Event]:
     if run.status is Status.STOPPED and run.stop and run.stop.signal:
         return
     if run.reason is Reason.MAX_ITERATIONS:
-        text = f"The cap of {run.plan.limits.max_iterations} iterations is reached"
+        cap = count_of(run.plan.limits.max_iterations, "iteration")
+        text = f"The cap of {cap} is reached"
         yield error(text, text, f"`untildone resume {run.plan.change_id}` goes on with a new cap")
     if run.reason is Reason.STALLED:
         yield _stalled(run)

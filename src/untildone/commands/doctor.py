@@ -17,6 +17,8 @@ from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories.source_kind import Found as FoundChange
+from untildone.app import views
+from untildone.app.wording import last_sign
 from untildone.commands import gc
 from untildone.commands.agents import Found, agents
 from untildone.commands.leftovers import (
@@ -33,7 +35,7 @@ from untildone.commands.leftovers import (
 )
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
-from untildone.domain.plain_text import amount
+from untildone.domain.plain_text import amount, count_of
 from untildone.domain.run.run import Run, Status
 from untildone.settings.load import load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings
@@ -196,7 +198,9 @@ def _stories(top: Path) -> Iterator[Row]:
 
 
 def _changes(title: str, found: list[FoundChange]) -> Iterator[Row]:
-    listed = [f"{f.name} ({f.complete} of {f.total} tasks done)" for f in found if not f.why]
+    listed = [
+        f"{f.name} ({f.complete} of {count_of(f.total, 'task')} done)" for f in found if not f.why
+    ]
     if listed:
         yield Row("stories", OK, f"{title}: {', '.join(listed)}")
     for change in (f for f in found if f.why):
@@ -231,8 +235,8 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     yield Row("saved work", WARN, text, "untildone gc") if much else Row("saved work", OK, text)
     old = gc.find(repository, gc.rule(repository, days), gc.busy_homes(repository))
     if old:
-        count = f"{len(old.refs)} refs, {len(old.runs)} run folders"
-        text = f"Work of ended runs that is older than {days} days: {count}"
+        count = f"{count_of(len(old.refs), 'ref')}, {count_of(len(old.runs), 'run folder')}"
+        text = f"Work of ended runs that is older than {count_of(days, 'day')}: {count}"
         yield Row("old work", WARN, text, "untildone gc")
 
 
@@ -268,8 +272,9 @@ def _unfinished_runs(repository: Repository) -> Iterator[Row]:
     for change in sorted(changes - {""}):
         run = repository.latest(change)
         if run and run.resumable:
-            word = run.status if run.ended else "cut short"
-            text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
+            shown = views.left_behind(run, repository.last_sign(run))
+            how = f"died ({last_sign(shown.died)})" if shown.died else f"is {shown.status}"
+            text = f"The run of `{change}` {how}; it can be resumed and is left alone."
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
 
 
@@ -296,7 +301,7 @@ def _state_is_right(repository: Repository) -> bool:
 def _rewrite_state(repository: Repository) -> Iterator[str]:
     run = repository.latest()
     if run and not _state_is_right(repository):
-        repository.write_dead(run, repository.clock.now())
+        repository.write_dead(run)
         yield f"The state file was written again from the journal: {STATE_FILE}"
 
 

@@ -42,6 +42,7 @@ from untildone.commands.start_checks import (
     run_of_branch,
 )
 from untildone.domain.errors import Interrupted, UserError
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
@@ -155,9 +156,8 @@ class LoopProcess(Struct):
         ended = () if over else repo.end_leftovers(run.plan.run_id)
         if ended:
             names = ", ".join(sorted(set(ended)))
-            self.warn(
-                f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
-            )
+            many = count_of(len(ended), "process", "processes")
+            self.warn(f"Ended {many} that an earlier loop had left running: {names}")
         folder = repo.folder(run.plan.run_id).path
         if not over:
             remove_noted(folder / NOTE)
@@ -217,10 +217,16 @@ class LoopProcess(Struct):
                 self._watchdog.stop()
                 self._watchdog = None
         make_private(repo.home, run.plan.run_id)
+        self._let_go_of_objects(run)
         self.remove_worktree(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
+
+    def _let_go_of_objects(self, run: Run) -> None:
+        git = self.repository.git()
+        git.hold_objects(self.repository.folder(run.plan.run_id).path)
+        git.store.let_go(git.do)
 
     def remove_worktree(self, run: Run) -> None:
         """Remove the worktree that was made for a run which is over."""

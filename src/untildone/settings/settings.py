@@ -19,7 +19,18 @@ AGENTS_HINT = "`untildone agents` lists what is installed here"
 BUDGETS_HINT = 'Budgets are written like --budget tokens=2M or budget = ["cost=10", "time=8h"]'
 
 # The agents that are programs: the spec of each is in the module of the same name.
-PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
+PROGRAMS = (
+    "claude",
+    "codex",
+    "gemini",
+    "qwen",
+    "goose",
+    "pi",
+    "opencode",
+    "aider",
+    "copilot",
+    "droid",
+)
 AGENTS = (*PROGRAMS, "command", "scripted")
 
 # The story sources in the order in which they are asked, each with the paths that hint at it: its

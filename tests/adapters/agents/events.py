@@ -60,6 +60,16 @@ def _aider_events(text: str) -> list[object]:
     ]
 
 
+def _copilot_events(text: str) -> list[object]:
+    said = {"messageId": "m", "content": text, "toolRequests": []}
+    return [{"type": "assistant.message", "data": said}, {"type": "result", "exitCode": 0}]
+
+
+def _droid_events(text: str) -> list[object]:
+    said = {"type": "message", "role": "assistant", "id": "m", "text": text}
+    return [said, {"type": "completion", "finalText": text}]
+
+
 # The last one is how it ends; those before it are how it says the text.
 EVENTS: dict[str, Callable[[str], list[object]]] = {
     "claude": _claude_events,
@@ -70,4 +80,6 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "pi": _pi_events,
     "opencode": _opencode_events,
     "aider": _aider_events,
+    "copilot": _copilot_events,
+    "droid": _droid_events,
 }

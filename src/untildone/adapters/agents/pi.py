@@ -14,7 +14,7 @@ from untildone.adapters.agents.program import (
 )
 from untildone.adapters.agents.reading.conversation import sum_of, without_zero_cost
 from untildone.adapters.agents.reading.error_kinds import classify_error
-from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
+from untildone.adapters.agents.reading.event_reader import EventReader, error_text, first_line, tool
 from untildone.adapters.agents.reading.json_lines import amount, count, string, table, tables
 from untildone.domain.agents.agent import Intent, Notice, Permissions, Reading, Session, Usage
 
@@ -82,7 +82,7 @@ class PiReader(EventReader):
         return notices
 
     def _reading(self, stderr_tail: bytes) -> Reading:
-        error = self._error or ("" if self._begun else _first_line(stderr_tail))
+        error = self._error or ("" if self._begun else first_line(stderr_tail))
         # The last event repeats all messages: that of a long run may be too long to be read.
         over = self._ended or (self._stopped and self._lines.dropped > self._dropped)
         # It writes the conversation down with the first answer.
@@ -94,12 +94,6 @@ class PiReader(EventReader):
             trouble=classify_error(error, None, self._intent.asked) if error else None,
             session=Session(known) if known else None,
         )
-
-
-def _first_line(stderr_tail: bytes) -> str:
-    """Why it did not even begin; the lines below it are advice."""
-    said = stderr_tail.decode("utf-8", "replace").strip().partition("\n")[0]
-    return error_text(said) if said else ""
 
 
 def _failure(message: Mapping[str, object]) -> str:

@@ -59,6 +59,7 @@ def _codex() -> Iterator[str]:
 FILES: dict[str, Callable[[], Iterator[str]]] = {
     "claude": _claude,
     "codex": _codex,
+    "copilot": lambda: _below(f"{_named('COPILOT_HOME', f'{_home()}/.copilot')}/session-state"),
     "gemini": lambda: _chats(f"{_named('GEMINI_CLI_HOME', _home())}/.gemini/tmp"),
     "goose": lambda: _data("goose/sessions/sessions.db"),
     "opencode": lambda: _data("opencode/opencode.db"),

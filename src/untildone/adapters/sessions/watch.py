@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from untildone.adapters.sessions.session_files import FILES, entries, recorders, size
+from untildone.domain.regex import regex
 from untildone.plain_files import opened
 
 if TYPE_CHECKING:
     from untildone.domain.costs.call_prices import Spent
 
 HEAD_BYTES = 64 * 1024
-_RECORDED = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+_RECORDED = regex(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class SessionWatch:

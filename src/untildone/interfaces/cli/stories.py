@@ -7,7 +7,7 @@ import click
 from untildone.commands import status
 from untildone.commands.plan import SeveralChanges, Wanted, pick_change
 from untildone.domain.errors import StoriesError
-from untildone.domain.plain_text import plain
+from untildone.domain.plain_text import count_of, plain
 from untildone.domain.run.run import label
 from untildone.domain.stories.story import Story, StoryBook
 from untildone.interfaces.cli.completion import change_names
@@ -70,14 +70,19 @@ def _list(rows: list[dict[str, object]], *, as_json: bool) -> None:
     for row in rows:
         counts = row["tasks"]
         assert isinstance(counts, dict)
-        what = plain(str(row["why"])) or f"{counts['complete']} of {counts['total']} tasks done"
+        what = (
+            plain(str(row["why"]))
+            or f"{counts['complete']} of {count_of(counts['total'], 'task')} done"
+        )
         name = f"{plain(str(row['name'])):<{width}}"
         echo(f"{marks[str(row['state'])]} {name}  {row['source']}  {what}")
     echo("Run one of them: `untildone run CHANGE`")
 
 
 def _table(book: StoryBook) -> str:
-    rows = [f"{book.change} ({book.source}): {book.complete} of {book.total} tasks"]
+    rows = [
+        f"{book.change} ({book.source}): {book.complete} of {count_of(book.total, 'task')} done"
+    ]
     width = max((len(story.id) for story in book.stories), default=0)
     for story in book.stories:
         ticked = sum(task.done for task in story.tasks)

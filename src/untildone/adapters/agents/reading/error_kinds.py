@@ -49,7 +49,7 @@ _LOAD = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL = re.compile(
-    r"refus(?:al|ed to)|content.(?:filter|policy)|usage policy|safety settings"
+    r"refus(?:al|ed to)|content.(?:filter|policy|moderation)|usage policy|safety settings"
     # What is left of an answer that a filter has taken away: the next one costs as much again.
     r"|empty response",
     re.IGNORECASE,

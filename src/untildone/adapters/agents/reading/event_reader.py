@@ -92,3 +92,9 @@ def error_text(*candidates: str) -> str:
     """The first of these that says something, fit to be shown."""
     texts = (plain(text[:ERROR_CHARS]).strip() for text in candidates)
     return next(filter(None, texts), "reported an error without a message")
+
+
+def first_line(stderr_tail: bytes) -> str:
+    """Why a program did not even begin; the lines below it are advice."""
+    said = stderr_tail.decode("utf-8", "replace").strip().partition("\n")[0]
+    return error_text(said) if said else ""
