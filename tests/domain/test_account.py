@@ -24,7 +24,7 @@ from untildone.app.recovery import replay
 from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Reached
-from untildone.domain.reporting.account import Account, Call, Pause, Told, account, total
+from untildone.domain.reporting.account import Account, Call, Pause, Told, Totals, account, total
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Plan, Run, Status, Stop, StopHow
@@ -214,3 +214,9 @@ def test_sums_say_of_how_many_calls_the_cost_is_known() -> None:
 def test_states_can_be_asked_for() -> None:
     found = accounted(OPENED, loaded(), stories("2"))
     assert [story.id for story in found.of_state("done before", "parked")] == ["2"]
+
+
+def test_what_nobody_told_is_no_number() -> None:
+    assert Totals(calls=2).told is None
+    assert Totals().told == Usage()
+    assert Totals(calls=2, usage=Usage(5), counted=1).told == Usage(5)
