@@ -15,7 +15,7 @@ from untildone.interfaces.cli.init import configuration, json_schema
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.run import resume, run
 from untildone.interfaces.cli.setting_flags import given
-from untildone.settings.load import load, user_file
+from untildone.settings.load import load, origins, user_file
 from untildone.settings.settings import PROGRAMS, SETTINGS, Settings
 
 
@@ -554,3 +554,31 @@ def test_a_wrong_table_of_an_agent_is_named(text: str, said: str, top: Path) -> 
     with pytest.raises(UserError) as wrong:
         load(top, {}, {})
     assert said in wrong.value.message
+
+
+def test_strict_stands_for_four_settings_unless_a_layer_says_otherwise(tmp_path: Path) -> None:
+    strict = load(None, {"HOME": str(tmp_path)}, {"strict": True})
+    assert (strict.evidence, strict.protect_tests, strict.clean_room) == (True, True, True)
+    assert strict.verify == ("auto",)
+    (tmp_path / "untildone.toml").write_text("strict = true\nclean_room = false\n")
+    mixed = load(tmp_path, {"HOME": str(tmp_path)}, {"evidence": False, "verify": ("make",)})
+    assert (mixed.evidence, mixed.protect_tests, mixed.clean_room) == (False, True, False)
+    assert mixed.verify == ("make",)
+    assert not load(tmp_path, {"HOME": str(tmp_path)}, {"strict": False}).evidence
+
+
+def test_where_commands_are_written(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "x")}
+    (tmp_path / "x/untildone").mkdir(parents=True)
+    (tmp_path / "x/untildone/config.toml").write_text('usage_cmd = "u"\nverify = "mine"\n')
+    (tmp_path / "untildone.toml").write_text('\n[story_verify]\n2 = "a"\n')
+    user = str(tmp_path / "x/untildone/config.toml")
+    assert origins(tmp_path, home, {}) == {
+        "usage_cmd": f"{user}:1",
+        "verify": f"{user}:2",
+        "story_verify": "untildone.toml:2",
+    }
+    assert origins(tmp_path, {**home, "UNTILDONE_VERIFY": "x"}, {})["verify"] == "UNTILDONE_VERIFY"
+    assert origins(tmp_path, home, {"verify": ("x",), "agent_cmd": None})["verify"] == "--verify"
+    (tmp_path / "untildone.toml").write_text("strict = true\n")
+    assert origins(tmp_path, {"HOME": str(tmp_path)}, {})["verify"] == "untildone.toml:1"

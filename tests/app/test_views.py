@@ -14,6 +14,7 @@ from tests.fakes.plans import (
     began,
     book,
     ended,
+    kept,
     loaded,
     lost,
     measured,
@@ -141,7 +142,7 @@ def test_a_used_up_budget_in_the_state() -> None:
 
 
 def test_every_field_is_known() -> None:
-    dead = views.left_behind(told(), at(9))
+    dead = views.left_behind(told(plan=replace(PLAN, terms=())), at(9))
     fields = {*views.state(dead, 1, None), "iterations", "total_tokens", "total_cost_usd"}
     assert fields | {"worktree"} == set(views.KNOWN_FIELDS)
 
@@ -286,3 +287,11 @@ def test_parked_stories_are_shown() -> None:
 def test_the_phase_of_a_decision() -> None:
     asks = replace(PLAN, on_fail="ask", limits=replace(PLAN.limits, max_retries=0))
     assert views.phase(told(OPENED, loaded(), *lost(), plan=asks)) == "awaiting_decision"
+
+
+def test_how_many_stories_are_verified_or_changed_nothing() -> None:
+    facts = (began(1, ONE), ended(), measured(), replace(kept(), unchanged=True))
+    run = told(OPENED, loaded(), *facts, plan=replace(PLAN, terms=(), verify=("test",)))
+    assert views.proven(run) == {"verified": 0, "unchanged": 1}
+    assert views.state(run, 1, None)["checked"] is True
+    assert views.entry(run.iterations[0])["proof"] == "unchanged"

@@ -24,7 +24,7 @@ from untildone.app.recovery import replay
 from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Reached
-from untildone.domain.reporting.account import Account, Call, Pause, Told, Totals, account, total
+from untildone.domain.reporting.account import Account, Call, Pause, Told, account, total
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Plan, Run, Status, Stop, StopHow
@@ -216,7 +216,10 @@ def test_states_can_be_asked_for() -> None:
     assert [story.id for story in found.of_state("done before", "parked")] == ["2"]
 
 
-def test_what_nobody_told_is_no_number() -> None:
-    assert Totals(calls=2).told is None
-    assert Totals().told == Usage()
-    assert Totals(calls=2, usage=Usage(5), counted=1).told == Usage(5)
+def test_a_check_proves_nothing_of_work_that_is_not_there_or_eased_its_tests() -> None:
+    won = (began(1, ONE), ended(), measured(), *check(), f.Verified(0, passed=True, checked=True))
+    empty = accounted(OPENED, stories(), loaded(), *won, replace(kept(), unchanged=True))
+    eased = accounted(OPENED, stories(), loaded(), *won, replace(kept(), own_tests=("t.py",)))
+    found = [states(each)[0][1] for each in (empty, eased)]
+    assert found == ["done, nothing changed", "done, not verified"]
+    assert eased.calls[0].own_tests == ("t.py",)

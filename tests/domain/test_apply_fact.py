@@ -28,6 +28,7 @@ from tests.fakes.plans import (
 from untildone.domain.agents.agent import Kind, Session, Trouble, Usage, Waiting
 from untildone.domain.checks.counted_tests import Counted, Counts
 from untildone.domain.run import fact as f
+from untildone.domain.run.machine import apply
 from untildone.domain.run.run import (
     Choice,
     Done,
@@ -41,8 +42,8 @@ from untildone.domain.run.run import (
     Status,
     Stop,
     StopHow,
-    Tally,
 )
+from untildone.domain.run.tally import Tally
 
 NOTHING = kept("")
 IDLE = (began(1, None), ended(), measured(), NOTHING)
@@ -659,3 +660,11 @@ def test_a_plain_loop_that_goes_back_and_forth_makes_no_progress(name: str) -> N
     run = plain_trees(*trees)
     assert run.commitless == commitless
     assert run.status is (Status.STALLED if commitless == 2 else Status.RUNNING)
+
+
+def test_a_check_that_cannot_start_later_leaves_the_choice_to_the_person() -> None:
+    run = told(OPENED, loaded(), *won(), f.ChecksTried(cannot_start=("gone",)))
+    assert (run.status, run.choice, run.known_failures) == (Status.STUCK, None, None)
+    assert "`gone`" in run.error
+    again = apply(run, f.Resumed(PLAN), NOW)
+    assert again.cannot_start == ()

@@ -38,8 +38,8 @@ from untildone.domain.run.run import (
     Status,
     Stop,
     StopHow,
-    Tally,
 )
+from untildone.domain.run.tally import Tally
 from untildone.domain.run.user_requests import unattended
 from untildone.domain.stories.parking import NAMED, Aside, Parked, Why, blocked, ordered, words
 from untildone.domain.stories.story import Story, StoryKey, Task
@@ -197,7 +197,13 @@ def test_the_end_names_every_story_and_the_command() -> None:
             "saved_ref": "",
             "hint": "`untildone retry demo 2`, then `untildone resume demo`",
         },
-        {"event": "complete", "reason": Reason.PARKED, "options": ["cleanup", "keep"]},
+        {
+            "event": "complete",
+            "reason": Reason.PARKED,
+            "options": ["cleanup", "keep"],
+            "checked": False,
+            "stories": {},
+        },
     ]
 
 

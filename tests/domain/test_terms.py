@@ -76,11 +76,22 @@ def test_dependencies_and_acceptance_are_put_back() -> None:
     assert as_written(same, None) is same
 
 
+def test_an_edit_after_a_look_without_one_is_put_back() -> None:
+    known = (KEPT,)
+    assert as_written(book(ONE, FULL), known) == book(ONE, FULL)
+    edited = replace(FULL, acceptance=("anything",))
+    for _ in range(2):
+        assert as_written(book(ONE, edited), known) == book(ONE, FULL)
+    assert as_written(book(edited), known) == book(FULL)
+
+
 def test_only_open_stories_that_are_other_objects_differ() -> None:
     other = replace(FULL)
     assert list(differing(book(ONE, FULL), book(ONE, other))) == [other]
     assert list(differing(None, book(ONE, replace(TWO, tasks=(replace(TWO.tasks[0], done=True),)))))
     assert list(differing(None, book(ONE))) == [ONE]
+    same = book(ONE, FULL)
+    assert list(differing(same, same)) == []
 
 
 def test_what_changed_is_told_in_words() -> None:

@@ -197,3 +197,42 @@ def test_no_word_of_the_state_file_is_shown_to_people(bench: Bench) -> None:
         for word in re.findall(r"\b[a-z]+\\?_[a-z]+\b", result.stdout + result.stderr)
     }
     assert wrong == set()
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "completion", "guide", "report", "gc"])
+def test_help_fits_into_80_columns(bench: Bench, command: str) -> None:
+    said = bench.run(command, "--help", env={"COLUMNS": "80"}).ok().stdout
+    assert [row for row in said.splitlines() if len(row) > 80] == []
+
+
+MISTAKES = {
+    "a flag that is none": (("run", "demo", "--max-retris", "2"), "untildone run --help"),
+    "a value that is none": (("run", "demo", "--max-retries", "two"), "untildone run --help"),
+    "a command that is none": (("rnu",), "untildone --help"),
+    "no choice": (("finish",), "untildone finish --help"),
+    "a flag without its value": (("attempts", "--show"), "untildone attempts --help"),
+    "nothing to resume": (("resume",), "untildone run"),
+    "nothing to stop": (("stop",), "untildone status"),
+    "nothing to undo": (("undo",), "untildone status"),
+    "a change that is none": (("run", "dmeo"), "untildone run demo"),
+    "an agent that is none": (("run", "demo", "--agent", "claud"), "untildone agents"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_with_the_state_and_the_next_command(bench: Bench, mistake: str) -> None:
+    words, command = MISTAKES[mistake]
+    before = bench.snapshot()
+    result = bench.run(*words).ok(2)
+    first, *state, hint = result.stderr.splitlines()
+    assert (result.stdout, first[:7], hint[:6]) == ("", "error: ", "hint: ")
+    assert state == ["  Nothing was changed."]
+    assert command in hint
+    assert bench.snapshot() == before
+
+
+def test_the_hint_of_an_empty_repository_ends_when_the_agent_is_done(bench: Bench) -> None:
+    bench.git("rm", "-rq", "openspec")
+    bench.commit("no change")
+    said = bench.run("run").ok(2).stderr
+    assert '--task "what should be done" --done promise' in said

@@ -66,8 +66,8 @@ def _note_protected_files(driver: RunDriver, checkpoint: str, own_checks: tuple[
     files = (*plan.check_files, *(named_files(own_checks) if plan.protect_checks else ()))
     # A plain loop keeps what an iteration did: its files are compared with the first ones.
     first = not (plan.plain and driver.has_called)
-    if first and (files or plan.protect):
-        driver.ports.protected_files.note(checkpoint, plan.protect, files)
+    if first and (files or plan.protect or plan.runner_settings):
+        driver.ports.protected_files.note(checkpoint, plan.protect, files, plan.runner_settings)
 
 
 def _intent(driver: RunDriver, step: s.RunAttempt, notes: Notes) -> Intent:

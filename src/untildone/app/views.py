@@ -5,8 +5,10 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Usage
+from untildone.domain.checks.checks import Proof
 from untildone.domain.run.machine import awaits_person, tries_checks
 from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status
+from untildone.domain.run.run_commands import is_checked
 from untildone.domain.run.spending import forecast, standing
 
 SCHEMA_VERSION = 1
@@ -49,6 +51,7 @@ KNOWN_FIELDS = (
     "permissions",
     "sandbox",
     "stories",
+    "checked",
     "ignored",
     "parked",
     "budgets",
@@ -88,6 +91,8 @@ def entry(iteration: Iteration) -> dict[str, object]:
         fields["timed_out"] = True
     if usage.estimated:
         fields["tokens_estimated"] = True
+    if iteration.proof:
+        fields["proof"] = iteration.proof
     return codec_ready(fields)
 
 
@@ -141,6 +146,7 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "budgets": standing(run),
             "budget_reached": _over(run),
             "forecast": forecast(run),
+            **({} if plan.terms is None else {"checked": is_checked(plan)}),
             **death,
         }
     )
@@ -150,7 +156,19 @@ def stories(run: Run) -> dict[str, int] | None:
     """How many stories there are and how many are finished."""
     if run.plan.plain or not run.story_count:
         return None
-    return {"total": run.story_count, "finished": run.finished_count}
+    return {"total": run.story_count, "finished": run.finished_count} | proven(run)
+
+
+def proven(run: Run) -> dict[str, int]:
+    """How many stories a check has verified, and how many have changed nothing."""
+    if run.plan.terms is None:  # an earlier release began it, and did not write that down
+        return {}
+    last = {it.story_key: it.proof for it in run.iterations if it.story_key in run.finished}
+    proofs = list(last.values())
+    return {
+        "verified": proofs.count(Proof.VERIFIED),
+        "unchanged": proofs.count(Proof.UNCHANGED),
+    }
 
 
 def parked(run: Run) -> list[dict[str, object]]:

@@ -1,5 +1,6 @@
 """Sentences for people that several events, commands and pages share."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from untildone.domain.agents.agent import Kind
@@ -98,6 +99,24 @@ def already_fails(found: Failing, *, baseline: bool) -> str:
     )
     tests = f", {listed(found.names)}" if found.names else ""
     return f"already fails before the first story: `{found.command}` ({found.how}{tests}); {rule}"
+
+
+def check_hint(change: str) -> str:
+    """What to type when a check cannot start."""
+    return (
+        "Install it, or correct the command (`untildone run --dry-run` says where it is written). "
+        "If a story is to make it, name it in that story alone, as a line Verify: `CMD`; then "
+        f"`untildone run {change}`"
+    )
+
+
+def not_verified(story_id: str, tests: Sequence[str]) -> str:
+    """The sentence for a story that changed the tests it is judged by."""
+    return (
+        f"Story {story_id} changed tests that were there before: {listed(tuple(tests))}. It is "
+        "done, but not counted as verified; `--strict` runs such tests as they were, and a line "
+        "`Tests: may change` in its text allows it"
+    )
 
 
 def let_through(now: Failing, old: tuple[str, ...]) -> str:

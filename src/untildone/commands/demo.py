@@ -59,6 +59,7 @@ def play(process: LoopProcess, on_complete: str) -> Ended:
     flags: dict[str, object] = {
         "agent": "scripted",
         "script": str(place.git_dir / SCRIPT),
+        "strict": True,
         "verify": (CHECK,),
         "on_complete": on_complete,
     }

@@ -191,7 +191,9 @@ def _stories(top: Path) -> Iterator[Row]:
         yield from _changes(title, [row.found for row in rows if row.title == title])
     if not rows:
         text = f"No stories were found. {looked_for()}"
-        yield Row("stories", WARN, text, 'untildone run --task "what should be done"')
+        yield Row(
+            "stories", WARN, text, 'untildone run --task "what should be done" --done promise'
+        )
     for name in SOURCES:
         if why := kind(name).missing():
             yield Row(f"source {name}", OK, f"The source `{name}` cannot be used: {why}")

@@ -107,8 +107,8 @@ def _going_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, o
         return replace(dry, idle="The start of this run was cut short; what is there comes first.")
     if run.status is Status.DONE and run.closed and nothing_open(run, top):
         return _rehearsed(repo, replace(dry, idle=all_done(run.plan.change_id)), run, now)
-    settings, unchecked = with_detected(settings, top)
-    plan = plan_to_go_on(repo, run, settings, flags)
+    settings, unchecked, detected = with_detected(settings, top)
+    plan = plan_to_go_on(repo, run, settings, flags, detected)
     if run.status is Status.DONE and not run.closed:
         plan = replace(plan, limits=run.plan.limits)
         return _rehearsed(repo, replace(dry, plan=plan), apply(run, AskedAgain(plan), now), now)

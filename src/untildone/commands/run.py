@@ -221,6 +221,8 @@ class LoopProcess(Struct):
         self.remove_worktree(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
+        if run.cannot_start and not run.iterations and not run.refused:
+            return Ended(2, run, "Nothing was changed.")
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
 
     def _let_go_of_objects(self, run: Run) -> None:
@@ -345,13 +347,13 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
     refuse_ended(repo, run)
     if run.status is Status.DONE and run.closed and nothing_open(run, top):
         return Ended(0, run, all_done(run.plan.change_id))
-    settings, unchecked = with_detected(settings, top)
+    settings, unchecked, detected = with_detected(settings, top)
     refuse_spent(run, given_budgets(flags), top)
     origin, missing = process.missing(run)
     known = _with_facts(run, missing, repo.clock.now())
     if known.abandoned:
         process.refuse_cut_short(process.loop(run, origin, missing=missing).run)
-    plan = plan_to_go_on(repo, known, settings, flags)
+    plan = plan_to_go_on(repo, known, settings, flags, detected)
     if run.status is Status.DONE and not run.closed:  # only the choice is missing
         process.guard(plan)
         loop = process.loop(run, origin, plan, missing=missing)

@@ -115,6 +115,8 @@ class LiveView:
                 self._tokens += used if isinstance(used, int) else 0
             case "checkpoint_saved":
                 self._mark(story, "done", "")
+                if event.get("unchanged") and story in self._stories:
+                    self._stories[story]["title"] += " (nothing changed)"
             case "reverted":
                 self._mark(story, "failed", "")
             case _:

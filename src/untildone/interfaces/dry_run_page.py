@@ -9,7 +9,9 @@ from untildone.commands.dry_run import DryRun
 from untildone.commands.redaction import shown
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Status, label
+from untildone.domain.run.run_commands import RunCommand, run_commands
 from untildone.domain.stories.story import Story
+from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows
 
 HEAD = "Dry run: nothing is changed, no agent is called, no check is run."
@@ -19,6 +21,7 @@ RULE = "─" * 40
 def page(dry: DryRun) -> str:
     """The plan, then the first prompt in full."""
     rows = [("change", dry.plan.change_id), *_what(dry), *plan_rows(dry.plan)]
+    rows += [("executes", _said(command)) for command in run_commands(dry.plan)]
     rows += [("warning", text) for text in dry.warnings]
     lines = [HEAD, "", *_table(rows)]
     if dry.book and dry.book.stories and not dry.plan.plain:
@@ -59,6 +62,7 @@ def data(dry: DryRun) -> dict[str, object]:
         }
         if dry.intent and dry.invocation
         else None,
+        "commands": [to_builtins(command) for command in run_commands(dry.plan)],
         "plan": to_builtins(dry.plan),
         "warnings": list(dry.warnings),
         "before": list(told.before) if told else [],
@@ -66,6 +70,10 @@ def data(dry: DryRun) -> dict[str, object]:
         "refused": dry.refusal.message if dry.refusal else "",
         "prompt": told.prompt if told else "",
     }
+
+
+def _said(command: RunCommand) -> str:
+    return render.command(to_builtins(command))
 
 
 def _would(dry: DryRun) -> str:

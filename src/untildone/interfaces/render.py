@@ -10,6 +10,7 @@ from untildone.domain.plain_text import count_of, plain
 EventObject = Mapping[str, object]
 
 TEXT_WIDTH = 160
+UNCHECKED = "nothing is checked after COMPLETE: the agent's word alone counts"
 
 
 def safe(event: EventObject) -> EventObject:
@@ -160,14 +161,31 @@ def _agent_rows(event: EventObject) -> list[str]:
 
 def _checks(event: EventObject) -> list[str]:
     """What is checked, or could be: one line each, so that nothing of it is silent."""
-    asked, found = event.get("verify"), event.get("verify_found")
-    rows = [f"check: {text}" for text in _texts(asked)]
-    if found:
-        listed = ", ".join(f"`{command}`" for command in _texts(found))
+    rows = _commands(event)
+    if found := _texts(event.get("verify_found")):
+        listed = ", ".join(f"`{command}`" for command in found)
         rows.append(f"nothing is checked after COMPLETE; `--verify auto` would run: {listed}")
+    elif event.get("checked") is False:
+        rows.append(f"{UNCHECKED}; `--verify CMD` names a check, `--strict` looks for one")
     if event.get("protected"):
         rows.append(f"protected: {', '.join(_texts(event['protected']))}")
     return rows
+
+
+def command(row: EventObject) -> str:
+    """A command that will be executed, and where it comes from."""
+    story = f" of story {row['story_id']}" if row["story_id"] else ""
+    return f"{row['what']}{story}: {row['command']} (from {row['origin']})"
+
+
+def _commands(event: EventObject) -> list[str]:
+    """Every command that will be executed, and where it comes from."""
+    rows = event.get("commands")
+    if not isinstance(rows, list | tuple):  # of an earlier release
+        return [f"check: {text}" for text in _texts(event.get("verify"))]
+    shown = [command(row) for row in rows]
+    off = [text for text in _texts(event.get("verify")) if text.startswith("off:")]
+    return shown + [f"check: {text}" for text in off]
 
 
 def _stories_loaded(event: EventObject) -> str:
@@ -245,7 +263,26 @@ def _budget_set(event: EventObject) -> str:
 
 
 def _complete(event: EventObject) -> str:
-    return "● done" if event["reason"] == "success" else f"● ended: {reason_words(event['reason'])}"
+    said = "done" if event["reason"] == "success" else f"ended: {reason_words(event['reason'])}"
+    return f"● {said}{proof(event)}"
+
+
+def proof(about: EventObject) -> str:
+    """What stands behind the finished stories, as the end of a sentence."""
+    counts = about.get("stories")
+    parts = []
+    if about.get("checked") is False:
+        parts.append("no check ran: by the agent's word alone")
+    elif isinstance(counts, Mapping) and "verified" in counts:
+        parts.append(f"{count_of(counts['verified'], 'story', 'stories')} verified by a check")
+    if isinstance(counts, Mapping) and counts.get("unchanged"):
+        parts.append(f"{count_of(counts['unchanged'], 'story', 'stories')} done, nothing changed")
+    return "".join(f", {part}" for part in parts)
+
+
+def _checkpoint_saved(event: EventObject) -> str:
+    how = ", nothing changed" if event.get("unchanged") else ""
+    return f"⚑ checkpoint {str(event['commit'])[:12]} for {event['story_id']}{how}"
 
 
 def _finished(event: EventObject) -> str:
@@ -265,7 +302,7 @@ _WORDS = {
     "verify_started": lambda e: f"  check: {e['command']}",
     "verify_ended": _verify_ended,
     "iteration_ended": _iteration_ended,
-    "checkpoint_saved": lambda e: f"⚑ checkpoint {str(e['commit'])[:12]} for {e['story_id']}",
+    "checkpoint_saved": _checkpoint_saved,
     "archived": lambda e: f"▤ {e['change_id']} is archived: {e['path']}",
     "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",
     "retrying": _retrying,

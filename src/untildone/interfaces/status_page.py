@@ -6,8 +6,9 @@ from datetime import datetime
 from untildone.app.wording import outcome_words, parked_words, reason_words
 from untildone.domain.costs.budget import said
 from untildone.domain.plain_text import amount, count_of
-from untildone.domain.reporting.account import Account, Call, total
+from untildone.domain.reporting.account import UNCHANGED, Account, Call, total
 from untildone.domain.run.run import Run
+from untildone.domain.run.run_commands import is_checked
 from untildone.domain.stories.parking import Why
 from untildone.interfaces import render
 
@@ -91,12 +92,16 @@ def _last_failure(account: Account) -> Call | None:
 def _done(loop: Loop, told: Told) -> Iterator[str]:
     counts = loop.get("stories")
     if not isinstance(counts, dict):
+        if loop.get("checked") is False:
+            yield render.UNCHECKED
         return
     text = f"done: {counts['finished']} of {count_of(counts['total'], 'story', 'stories')}"
     if told:
         verified = len(told[1].of_state("verified"))
         text += f", {verified or 'none'} verified by a check"
-        if not (told[0].plan.verify or told[0].plan.story_verify):
+        if unchanged := len(told[1].of_state(UNCHANGED)):
+            text += f", {count_of(unchanged, 'story', 'stories')} done, nothing changed"
+        if not is_checked(told[0].plan):
             text += " (no check was given: by the agent's word alone)"
     yield text
 

@@ -11,7 +11,7 @@ from untildone.domain.errors import UserError
 from untildone.plain_files import read_text
 from untildone.settings.amounts import EXAMPLES, READ
 from untildone.settings.setting import INIT_HINT, PREFIX, Setting, near
-from untildone.settings.settings import FILE_NAME, SETTINGS, Settings
+from untildone.settings.settings import COMMANDS, FILE_NAME, SETTINGS, STRICT, Settings
 
 # Set by the loop for its agents; a loop started inside an agent must not trip over them.
 RESERVED = {
@@ -22,6 +22,7 @@ RESERVED = {
     "UNTILDONE_TASKS_FILE",
     "UNTILDONE_LOOP",
 }
+NAMED_ORIGINS = (*COMMANDS, "strict")
 WRONG_IN = "Wrong configuration in "
 OFF = "off"
 # In a file this is no empty variable of a script but the default as `init` writes it.
@@ -48,7 +49,30 @@ def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, objec
             mistakes.append(error)
     if mistakes:
         raise _together(mistakes)
+    if values.get("strict"):
+        values = STRICT | values
     return Settings(**values)  # type: ignore[arg-type]  # every value went through _typed
+
+
+def origins(
+    top: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> dict[str, str]:
+    """Where each command line of the settings is written: FILE:LINE, a variable, or a flag.
+
+    For settings that were loaded, so nothing in them is wrong.
+    """
+    found: dict[str, str] = {}
+    for path, table in _files(top, environ):
+        text, data = _read(path, table)
+        name = path.name if path.parent == top else str(path)
+        found |= {key: f"{name}:{_line(text, key)}" for key in NAMED_ORIGINS if data.get(key)}
+    variables = {key: SETTINGS[key].variable for key in NAMED_ORIGINS}
+    found |= {key: name for key, name in variables.items() if environ.get(name)}
+    given = (key for key in NAMED_ORIGINS if flags.get(key))
+    found |= {key: SETTINGS[key].flags.partition("/")[0] for key in given}
+    if "strict" in found:
+        found.setdefault("verify", found["strict"])
+    return found
 
 
 # A key and its value, or what is wrong with it.

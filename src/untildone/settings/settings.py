@@ -251,6 +251,14 @@ class Settings(Struct, frozen=True):
             limit="idle_timeout_min",
         ),
     ] = 15.0
+    strict: Annotated[
+        bool,
+        Setting(
+            "Believe nothing: --evidence, --protect-tests, --clean-room and --verify auto, each "
+            "unless you say otherwise.",
+            plan="",
+        ),
+    ] = False
     verify: Annotated[
         tuple[str, ...],
         Setting(
@@ -279,7 +287,15 @@ class Settings(Struct, frozen=True):
         tuple[str, ...],
         Setting("Files that no attempt may change, move or delete.", metavar="GLOB"),
     ] = ()
-    protect_checks: Annotated[bool, Setting("Protect the files that the checks run.")] = True
+    protect_checks: Annotated[
+        bool, Setting("Protect the files that the checks run and the settings of their runners.")
+    ] = True
+    protect_tests: Annotated[
+        bool,
+        Setting(
+            "Tests that are there must pass as they were; without --clean-room: stay as they are."
+        ),
+    ] = False
     clean_room: Annotated[
         bool, Setting("Run the checks in a fresh checkout of what would be committed.")
     ] = False
@@ -408,6 +424,17 @@ class Settings(Struct, frozen=True):
             plan="",
         ),
     ] = 30
+
+
+# What `strict` stands for where nothing else is said.
+STRICT: dict[str, object] = {
+    "evidence": True,
+    "protect_tests": True,
+    "clean_room": True,
+    "verify": ("auto",),
+}
+# The settings that are command lines.
+COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd")
 
 
 def described(settings: type = Settings) -> dict[str, Setting]:

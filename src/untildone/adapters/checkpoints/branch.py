@@ -149,7 +149,7 @@ class BranchCheckpoint(Workspace):
         self._refs.moved({self._ref: tip})
         self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
-        return Saved(lane, commit, tip, remarks, snapshot.tree)
+        return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 
     def _newest_on(self, checkpoint: str, tips: list[str]) -> str:
         """The agent's own commit that builds on the checkpoint, or else the checkpoint."""

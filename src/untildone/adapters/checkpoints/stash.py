@@ -138,7 +138,7 @@ class StashCheckpoint(Workspace):
         dropped = self._drop_and_move(story, tip, message)
         self._snapshots.saved(tip)
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
-        return Saved(lane, commit, tip, remarks, snapshot.tree)
+        return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 
     def _drop_and_move(self, story_id: str, tip: str, message: str) -> tuple[str, ...]:
         """Drop the story's entry and move our own ref, the last step: it says that all is done."""

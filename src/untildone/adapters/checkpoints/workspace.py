@@ -1,7 +1,7 @@
 """What every way of checkpointing shares: one ref of ours, snapshots, attempts, surroundings."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from untildone.adapters.checkpoints.failed_attempts import FailedAttempts
@@ -58,7 +58,11 @@ class Workspace:
     def pending(self, checkpoint: str) -> Pending:
         """What a checkpoint would hold now."""
         snapshot = self._snapshots.take(checkpoint, look=True)
-        return Pending(snapshot.tree, tuple(change.path for change in snapshot.changes))
+        return Pending(snapshot.tree, snapshot.paths)
+
+    def had(self, checkpoint: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Which of these paths the checkpoint has."""
+        return self._git.files_among(checkpoint, paths) if paths else ()
 
     def _refuse_without_folder(self) -> None:
         """Without our notes the last attempt was not put back: its files are no result."""

@@ -14,8 +14,9 @@ T = TypeVar("T")
 # written only with another value, so that what an earlier release wrote is written the same again.
 ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
-    "ChecksTried": {"counted": []},
-    "Verified": {"counted": []},
+    "ChecksTried": {"counted": [], "cannot_start": []},
+    "Verified": {"counted": [], "checked": False},
+    "Saved": {"paths": [], "unchanged": False, "own_tests": []},
     "Plan": {
         "trouble_budgets": [],
         "terms": None,
@@ -24,6 +25,9 @@ ADDED: dict[str, dict[str, object]] = {
         "permissions_hold": [],
         "lanes": 1,
         "optimistic": False,
+        "runner_settings": [],
+        "protect_tests": False,
+        "origins": {},
     },
     "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},
     "StepFailed": {"lane": 0},

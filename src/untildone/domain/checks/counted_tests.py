@@ -74,12 +74,14 @@ _SELECTS = frozenset(
         *("--onlyChanged", "--changed", "--changedSince", "--only-failures", "affected"),
     )
 )
+# A line with a number, or the word of unittest or go: a flood has many lines that tell nothing.
+_TELLING = regex(r"^[^\d\n]*\d.*$|^(?:OK|FAILED|ok|FAIL)\b.*$", re.MULTILINE)
 _LIKE_A_TEST = regex(r"(?i)test|spec")
 
 
 def count(output: str) -> Counts | None:
     """What the runners in this output counted, all together; None if no number was found."""
-    rows = [row.rstrip() for row in output.splitlines()]
+    rows = [row.rstrip() for row in _TELLING.findall(output)]
     found = [c for read in _READERS for c in read(rows)]
     return _sum(found) if found else None
 

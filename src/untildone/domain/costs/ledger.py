@@ -25,7 +25,7 @@ class Account(Struct, frozen=True):
     def with_call(self, usage: Usage | None, *, iteration: bool, told: bool) -> "Account":
         """One more call; only one that was `told` of by its agent can leave out its tokens."""
         used = usage or Usage()
-        silent = told and not (used.total + used.cache_read_tokens + used.cache_write_tokens)
+        silent = told and not used.told
         cost = self.cost_usd
         if used.cost_usd is not None:
             cost = (cost or 0.0) + used.cost_usd

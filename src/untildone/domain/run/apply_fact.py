@@ -6,13 +6,14 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from untildone.domain.agents.agent import StandIn, Waiting
-from untildone.domain.checks.checks import in_force
+from untildone.domain.checks.checks import Proof, in_force
 from untildone.domain.checks.counted_tests import merged as merged_counts
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings, user_requests
 from untildone.domain.run.after_failure import gate_opens, limited, waits_first, with_lost_work
 from untildone.domain.run.run import (
+    Choice,
     Done,
     Iteration,
     Landing,
@@ -22,9 +23,9 @@ from untildone.domain.run.run import (
     Run,
     Stage,
     Status,
-    Tally,
 )
 from untildone.domain.run.spending import still_over
+from untildone.domain.run.tally import Tally
 from untildone.domain.stories.story import StoryKey
 
 
@@ -68,8 +69,15 @@ def _stuck(run: Run, fact: f.StoriesLoaded) -> Run:
 
 
 def checks_tried(run: Run, fact: f.ChecksTried) -> Run:
-    """What fails before the first story is known."""
-    return replace(run, known_failures=fact.failing, counted=fact.counted)
+    """What fails before the first story is known; without its checks no run begins."""
+    if not fact.cannot_start or run.ended:
+        return replace(run, known_failures=fact.failing, counted=fact.counted)
+    commands = ", ".join(f"`{command}`" for command in fact.cannot_start)
+    error = f"A check cannot start, there is no such program or it may not be run: {commands}"
+    run = replace(run, cannot_start=fact.cannot_start, error=error)
+    # Nothing was done yet, so nothing is to be kept or asked.
+    choice = None if run.iterations else Choice.CLEANUP
+    return replace(run_endings.end(run, Status.STUCK, Reason.ERROR), choice=choice)
 
 
 def slot_ready(run: Run, fact: f.SlotReady) -> Run:
@@ -159,7 +167,9 @@ def verified(run: Run, fact: f.Verified) -> Run:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
     run = run.with_lane(fact.lane, still_failing=fact.still_failing, counted=fact.counted)
     run = run.with_lane(fact.lane, ticket=0)
-    return _judged(run, fact.lane, outcome=outcome, reason=fact.reason, fatal=fact.fatal)
+    proof = Proof.VERIFIED if fact.passed and fact.checked else Proof.NONE
+    changes = {"outcome": outcome, "reason": fact.reason, "fatal": fact.fatal, "proof": proof}
+    return _judged(run, fact.lane, **changes)
 
 
 def land_intended(run: Run, fact: f.LandIntended) -> Run:
@@ -174,6 +184,13 @@ def landed(run: Run, fact: f.Landed) -> Run:
     return saved(run, f.Saved(fact.lane, fact.commit, fact.commit, fact.remarks))
 
 
+def _proof(iteration: Iteration, fact: f.Saved) -> Proof:
+    """A check proves nothing of work that is not there, or that made its own tests easier."""
+    if fact.unchanged:
+        return Proof.UNCHANGED
+    return Proof.OWN_TESTS if iteration.proof and fact.own_tests else iteration.proof
+
+
 def saved(run: Run, fact: f.Saved) -> Run:
     """The work is kept: a story is finished for ever, a plain iteration adds to the history."""
     iteration = run.open_iteration(fact.lane)
@@ -182,7 +199,9 @@ def saved(run: Run, fact: f.Saved) -> Run:
     if iteration.limit:
         return limited(run, fact.lane, iteration)
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
-    run = replace(run, book=None).with_entry(replace(iteration, commits=kept))
+    proof = _proof(iteration, fact)
+    told = replace(iteration, commits=kept, proof=proof, own_tests=fact.own_tests)
+    run = replace(run, book=None).with_entry(told)
     if run.plan.baseline and run.known_failures is not None:
         # What passes now and fails later is newly broken.
         run = replace(run, known_failures=run.lanes[fact.lane].still_failing)
@@ -328,6 +347,7 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         person_done=False,
         error="",
         over=None,
+        cannot_start=(),
         ending=None,
         lanes=_lanes_again(run, fact.plan.lanes),
     )

@@ -52,12 +52,14 @@ class StoriesLoaded(Struct, frozen=True):
 class ChecksTried(Struct, frozen=True):
     """These required checks fail before the first story; what they changed was put back.
 
-    `counted` are the tests of those that count them.
+    `counted` are the tests of those that count them, `cannot_start` the commands that are not there
+    at all.
     """
 
     failing: tuple[Failing, ...] = ()
     remarks: tuple[str, ...] = ()
     counted: tuple[Counted, ...] = ()
+    cannot_start: tuple[str, ...] = ()
 
 
 class SlotReady(Struct, frozen=True):
@@ -119,7 +121,7 @@ class Verified(Struct, frozen=True):
     """The loop's own checks ran after COMPLETE; `still_failing` did already before the run.
 
     `fatal`: the run ends once the attempt is put back. `counted` are the tests of the checks that
-    count them.
+    count them; `checked`: a required check is among those that passed.
     """
 
     lane: int
@@ -128,16 +130,24 @@ class Verified(Struct, frozen=True):
     still_failing: tuple[Failing, ...] = ()
     fatal: bool = False
     counted: tuple[Counted, ...] = ()
+    checked: bool = False
 
 
 class Saved(Struct, frozen=True):
-    """The work is committed (`commit` is empty when a plain iteration left nothing to commit)."""
+    """The work is committed (`commit` is empty when a plain iteration left nothing to commit).
+
+    `paths` are what it changed; they are looked at and not written down. `unchanged`: nothing but
+    the task list. `own_tests` are tests that were there before and that it changed.
+    """
 
     lane: int
     commit: str
     checkpoint: str
     remarks: tuple[str, ...] = ()
     tree: str = ""
+    paths: tuple[str, ...] = ()
+    unchanged: bool = False
+    own_tests: tuple[str, ...] = ()
 
 
 class LandIntended(Struct, frozen=True):

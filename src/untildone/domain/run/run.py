@@ -15,12 +15,13 @@ from untildone.domain.agents.agent import (
     Usage,
     Waiting,
 )
-from untildone.domain.agents.same_failure import Tried
-from untildone.domain.checks.checks import Failing
+from untildone.domain.checks.checks import Failing, Proof
 from untildone.domain.checks.counted_tests import Counted
+from untildone.domain.checks.runner_settings import RunnerSetting, as_protected
 from untildone.domain.checks.terms import Terms, named_agent
 from untildone.domain.costs.budget import Budget, Reached, Reserved
-from untildone.domain.costs.ledger import Account, Ledger
+from untildone.domain.costs.ledger import Ledger
+from untildone.domain.run.tally import Tally
 from untildone.domain.stories.parking import Guidance, Parked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
@@ -135,6 +136,7 @@ class Plan(Struct, frozen=True):
     sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
     `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
     many stories may be worked on at once; `optimistic` ones may share files that nobody predicts.
+    `origins`: where commands were written, by the name of a setting or the command itself.
     """
 
     change_id: str
@@ -186,6 +188,9 @@ class Plan(Struct, frozen=True):
     permissions_hold: tuple[str, ...] = ()
     lanes: int = 1
     optimistic: bool = False
+    runner_settings: tuple[RunnerSetting, ...] = ()
+    protect_tests: bool = False
+    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -206,7 +211,8 @@ class Plan(Struct, frozen=True):
     @property
     def protected(self) -> tuple[str, ...]:
         """What no attempt may change."""
-        return (*self.protect, *self.check_files)
+        settings = as_protected(self.runner_settings, tests=self.protect_tests)
+        return (*self.protect, *self.check_files, *settings)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -289,6 +295,8 @@ class Iteration(Struct, frozen=True):
     trouble_counts: bool = False
     requeued: bool = False
     reserved: Reserved = Reserved()
+    proof: Proof = Proof.NONE
+    own_tests: tuple[str, ...] = ()
 
     @property
     def outcome_class(self) -> str:
@@ -314,29 +322,6 @@ class Iteration(Struct, frozen=True):
     def timed_out(self) -> bool:
         """Ended by a time limit, hard or idle."""
         return self.outcome in (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
-
-
-class Tally(Struct, frozen=True):
-    """Calls made for a story, attempts spent since the last renewal, the reason to pass on.
-
-    `tried` are its last failed attempts, oldest first. `learned` are the learnings as its first
-    call was shown them: an attempt without a reason must not change the prompt. `lost` are its
-    calls that passing trouble has ended after real work, since the last renewal. `requeues` is how
-    often finished work of it could not land.
-    """
-
-    calls: int = 0
-    spent: int = 0
-    reason: str = ""
-    tried: tuple[Tried, ...] = ()
-    learned: str | None = None
-    lost: Account = Account()
-    requeues: int = 0
-
-    @property
-    def renewed(self) -> "Tally":
-        """The same with all retries left."""
-        return replace(self, spent=0, lost=Account(), requeues=0)
 
 
 class Stop(Struct, frozen=True):
@@ -392,7 +377,8 @@ class Run(Struct, frozen=True):
     and nobody has gone on since. `listed`: the stories were told since it began or went on.
     `died`, only for show, is the last sign of life of a loop that is gone without a word. `tip` is
     the last checkpoint of the run branch. `ending` is decided while lanes still have work to
-    settle. `gates` are by agent.
+    settle. `gates` are by agent. `cannot_start` are the checks because of which it ended
+    before the first call.
     """
 
     plan: Plan
@@ -435,6 +421,7 @@ class Run(Struct, frozen=True):
     tickets: int = 0
     ending: tuple[Status, Reason] | None = None
     gates: dict[str, Gate] = field(default_factory=dict)
+    cannot_start: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:

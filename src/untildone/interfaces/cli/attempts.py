@@ -12,13 +12,14 @@ from untildone.commands import attempts as saved_attempts
 from untildone.domain.plain_text import amount, count_of
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json
-from untildone.wiring.worktrees import here_for
+from untildone.wiring.repository import here
+from untildone.wiring.worktrees import here_for, the_change
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
-@click.argument("change", shell_complete=change_names)
+@click.argument("change", required=False, default="", shell_complete=change_names)
 @click.argument("other", required=False, default="", metavar="[STORY/K2]")
 @click.option(
     "--show", metavar="STORY/K", help="What the attempt was: outcome, reason, files, log."
@@ -46,11 +47,13 @@ def attempts(  # noqa: PLR0913 - click
     """Failed attempts of CHANGE that were saved: list, show, compare, bring back.
 
     \b
-    untildone attempts add-login                       those of the newest run
-    untildone attempts add-login --all                 those of all runs, newest run first
-    untildone attempts add-login --show 2/1            the first attempt at story 2
+    untildone attempts add-login                  those of the newest run
+    untildone attempts add-login --all            those of all runs
+    untildone attempts add-login --show 2/1       the first attempt at story 2
     untildone attempts add-login --diff 2/1 | git apply
-    untildone attempts add-login --diff 2/1 2/2        from the first to the second
+    untildone attempts add-login --diff 2/1 2/2   from the first to the second
+
+    CHANGE can be left out if only one could be meant (but not before a second attempt).
     """
     if sum(map(bool, (show, diff, restore))) > 1:
         raise click.UsageError("`--show`, `--diff` and `--restore` do not go together.")
@@ -58,6 +61,7 @@ def attempts(  # noqa: PLR0913 - click
         raise click.UsageError(f"A second attempt is for `--diff` only: {other}")
     if diff and as_json:
         raise click.UsageError("`--diff` prints a patch; `--json` goes with `--show`.")
+    change = change or the_change(here())
     repository = here_for(change)
     if show:
         _show(saved_attempts.details(repository, change, show), change, as_json=as_json)

@@ -34,7 +34,7 @@ def demo(keep: Path | None, fast: bool) -> int:  # noqa: FBT001 - click
     on_complete = "ask" if asks else "cleanup"
     with demo_project.project(keep, fast=fast) as repository:
         echo(f"A throw-away repository, a change of four stories: {repository.place.top}")
-        echo(f"$ untildone run {demo_project.CHANGE} --verify '{demo_project.CHECK}'")
+        echo(f"$ untildone run {demo_project.CHANGE} --strict --verify '{demo_project.CHECK}'")
         ended = demo_project.play(process_for(repository, View()), on_complete)
         if ended.exit_code or ended.run is None:
             return ended.exit_code

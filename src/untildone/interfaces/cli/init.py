@@ -17,7 +17,7 @@ from untildone.wiring.repository import here
 HEADER = f"""\
 ## {FILE_NAME}: settings of untildone for this repository.
 ##
-## Every key is commented out and shows its default. Take one `#` away to set it.
+## Every key but `strict` is commented out and shows its default. Take one `#` away to set it.
 ## Stronger than this file: environment variables (UNTILDONE_MAX_RETRIES=1) and flags of `run`.
 """
 TEXT = {"type": "string"}
@@ -50,18 +50,21 @@ def init(force: bool, to_stdout: bool, schema: bool) -> int:  # noqa: FBT001 - c
         raise UserError(
             f"The file cannot be written: {error}", hint="untildone init --stdout"
         ) from error
-    echo(f"Every key is there, commented out, with its default, in: {path}")
+    echo(f"Every key is there with its default, commented out but for `strict`, in: {path}")
     echo("Next: `untildone doctor` checks that everything is in place.")
     return 0
 
 
 def configuration() -> str:
-    """The file that `init` writes; one `#` less on every line sets every key to its default."""
+    """The file that `init` writes; one `#` less on every line sets every key to its default.
+
+    A new configuration is strict: who begins has nothing yet that this could break.
+    """
     rows = (
         f"## {meaning(setting)}\n#{setting.key} = {json.dumps(setting.default)}\n"
         for setting in SETTINGS.values()
     )
-    return "\n".join([HEADER, *rows])
+    return "\n".join([HEADER, *rows]).replace("#strict = false", "strict = true")
 
 
 def meaning(setting: Setting) -> str:

@@ -88,9 +88,12 @@ def _run(argv: Sequence[str] | None) -> int:
         return end.exit_code
     except click.Abort:
         return 130
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         with contextlib.suppress(OSError):
             error.show()
+        return 2
+    except click.ClickException as error:
+        show(_usage(error, argv))
         return 2
     except KeyboardInterrupt:
         return 130
@@ -131,6 +134,14 @@ def show(error: UntildoneError) -> None:
             echo(f"  {state}", err=True, wrap=True)
         if error.hint:
             echo(f"hint: {error.hint}", err=True, wrap=True)
+
+
+def _usage(error: click.ClickException, argv: Sequence[str] | None) -> UserError:
+    """What click says about a command line, in our own form."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    words = [word for word in (sys.argv[1:] if argv is None else argv)[:1] if word in COMMANDS]
+    command = ctx.command_path if ctx else " ".join(["untildone", *words])
+    return UserError(error.format_message(), hint=f"{command} --help")
 
 
 def _outside_trouble(error: OSError) -> UntildoneError:

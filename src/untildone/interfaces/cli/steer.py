@@ -11,15 +11,15 @@ from untildone.domain.run.run import Run
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.render import first_line
-from untildone.wiring.worktrees import here_for
+from untildone.wiring.repository import here
+from untildone.wiring.worktrees import changes_with_runs, here_for, the_change
 
 CHANGE = click.argument("change", shell_complete=change_names)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 
 
 @click.command()
-@CHANGE
-@click.argument("text", required=False, default="")
+@click.argument("words", nargs=-1, metavar="[CHANGE] TEXT", shell_complete=change_names)
 @click.option(
     "--story", "story_ids", multiple=True, metavar="ID", help="Only for this story; repeatable."
 )
@@ -27,8 +27,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable
 @click.option("--clear", is_flag=True, help="Take it back: all of it, or that of --story.")
 @AS_JSON
 def guide(
-    change: str,
-    text: str,
+    words: tuple[str, ...],
     story_ids: tuple[str, ...],
     listed: bool,  # noqa: FBT001 - click
     clear: bool,  # noqa: FBT001 - click
@@ -39,8 +38,9 @@ def guide(
     Guidance for a story stays until the story is finished, guidance for all until the run ends.
     A story that was parked with a question is retried after guidance for it, or after guidance
     for all if only one question is open, whoever asks it. Works while the loop runs and while it
-    does not.
+    does not. CHANGE can be left out if only one run could be meant.
     """
+    change, text = _change_and_text(words, takes_text=not (listed or clear))
     repository = here_for(change)
     if listed:
         _list(repository.needed(change), as_json=as_json)
@@ -50,10 +50,19 @@ def guide(
         return _tell(heard, "The guidance was taken back.", as_json=as_json)
     if not text:
         raise UserError("There is no text", hint=f'untildone guide {change} "what to know"')
-    words = sys.stdin.read() if text == "-" else text
-    heard = steer.guide(repository, change, story_ids, words)
+    said = sys.stdin.read() if text == "-" else text
+    heard = steer.guide(repository, change, story_ids, said)
     whom = f"story {', '.join(story_ids)}" if story_ids else "every story"
     return _tell(heard, f"The next prompt of {whom} will say it.", as_json=as_json)
+
+
+def _change_and_text(words: tuple[str, ...], *, takes_text: bool) -> tuple[str, str]:
+    """One word alone is the text, unless it is the name of a change that has a run."""
+    if len(words) > 2:
+        raise click.UsageError("The text is one argument: put it in quotes.")
+    named = len(words) == 2 or (words and (not takes_text or words[0] in changes_with_runs(here())))
+    change = words[0] if named else the_change(here())
+    return change, "".join(words[1:] if named else words)
 
 
 @click.command()

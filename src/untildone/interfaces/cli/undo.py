@@ -10,16 +10,18 @@ from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.view import View, process_for
 from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
-from untildone.wiring.worktrees import here_for
+from untildone.wiring.worktrees import here_for, the_change
 
 
 @click.command()
-@click.argument("change", shell_complete=change_names)
+@click.argument("change", required=False, default="", shell_complete=change_names)
 def restore(change: str) -> int:
     """Put the working tree, index and branch back exactly as they were before the run.
 
-    What is there now is stored under refs/ralph/archive first.
+    What is there now is stored under refs/ralph/archive first. CHANGE can be left out if no other
+    change has a run here.
     """
+    change = change or the_change(here(), only=True)
     repository = here_for(change)
     process = process_for(repository, View(), may_ask=False)
     with process.corrects_error_state():

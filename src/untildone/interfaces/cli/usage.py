@@ -12,11 +12,11 @@ BY = ("day", "change", "agent", "model")
 _HEADS = ("input", "output", "cache read", "cache write", "tokens", "cost")
 _NOTE = """\b
 Examples:
-  untildone usage                                  runs of this repository, and each agent
-  untildone usage --by day --since 2026-01-01      days of this machine's time zone
+  untildone usage                               runs here, and agents
+  untildone usage --by day --since 2026-01-01   days of the local time zone
   untildone usage --by day --timezone UTC --json
   untildone usage --by model --since 2026-01-31T08:00 --until 2026-01-31T18:00
-  untildone usage --by change                      what each change has cost here
+  untildone usage --by change                   what each change has cost here
 
 Read are the session files and databases of claude, codex, copilot, gemini, goose, opencode, pi
 and qwen on this machine, each message once, and runs of this repository whose agent has left no

@@ -4,7 +4,7 @@ from untildone.app.wording import last_sign
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of
-from untildone.domain.reporting.account import Account, Totals
+from untildone.domain.reporting.account import UNCHANGED, Account, Totals
 from untildone.domain.run.run import Run, Status
 from untildone.interfaces import render
 
@@ -33,31 +33,29 @@ def cost(totals: Totals) -> str:
 
 def tokens(usage: Usage | None) -> str:
     """Input and output, marked if it is a guess."""
-    if usage is None:
+    if usage is None or not usage.told:
         return UNKNOWN
     return f"{'≈' if usage.estimated else ''}{render.tokens(usage.total)}"
 
 
-def count(usage: Usage | None, field: str) -> str:
-    """One of the numbers of tokens."""
-    return render.tokens(getattr(usage, field)) if usage else UNKNOWN
+def kinds(usage: Usage) -> tuple[str, str, str]:
+    """Tokens of input, of output, and read from a cache or written to it."""
+    if not usage.told:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    counts = usage.input_tokens, usage.output_tokens
+    cache = usage.cache_read_tokens + usage.cache_write_tokens
+    return render.tokens(counts[0]), render.tokens(counts[1]), render.tokens(cache)
 
 
 def all_tokens(totals: Totals) -> str:
-    """Every kind of tokens of some calls, as far as they are known."""
-    used = totals.told
-    if used is None:
+    """What is known of the tokens of some calls."""
+    if not totals.counted:
         return UNKNOWN
-    part = f" (known of {totals.counted} of {totals.calls} calls)"
-    return (
-        f"{render.tokens(used.input_tokens)} input, {render.tokens(used.output_tokens)} output, "
-        f"{cached(used)} cache" + (part if totals.counted < totals.calls else "")
+    into, out, cache = kinds(totals.usage)
+    part = f" (known of {totals.counted} of {count_of(totals.calls, 'call')})"
+    return f"{into} input, {out} output, {cache} cache" + (
+        part if totals.counted < totals.calls else ""
     )
-
-
-def cached(usage: Usage | None) -> str:
-    """Tokens read from a cache and written to it."""
-    return render.tokens(usage.cache_read_tokens + usage.cache_write_tokens) if usage else UNKNOWN
 
 
 def size(found: Size | None) -> str:
@@ -93,8 +91,11 @@ def _counts(run: Run, found: Account) -> str:
     unproven = len(found.of_state("done, not verified"))
     before = len(found.of_state("done before"))
     counted = len(found.stories) - before
-    text = f"{verified + unproven} of {count_of(counted, 'story is', 'stories are')} done"
+    unchanged = len(found.of_state(UNCHANGED))
+    done = verified + unproven + unchanged
+    text = f"{done} of {count_of(counted, 'story is', 'stories are')} done"
     text += f", {verified} of them verified by a check"
+    text += f", {unchanged} changed nothing" if unchanged else ""
     return text + (f" ({before} more were done before)" if before else "")
 
 

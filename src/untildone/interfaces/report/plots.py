@@ -78,7 +78,7 @@ def checks(account: Account) -> Lanes | None:
     cut = [(name, _thinned(marks)) for name, marks in list(lanes.items())[:MOST_LANES]]
     whole = sum(map(len, lanes.values())) == sum(len(marks) for _, marks in cut)
     note = "" if whole else "Not every run of a check is drawn; `--json` has all."
-    title = "Checks over the time of the run, green: passed, red: failed"
+    title = "Checks over the time of the run, filled: passed, pale: failed"
     return Lanes(title, seconds, tuple(cut), span(seconds), note)
 
 

@@ -165,7 +165,9 @@ class Snapshots:
         trees = self._draft.trees_after(said)
         tree = trees.top if trees else draft.write_tree()
         self._install(lambda: self._draft.install_all(trees))
-        return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
+        lines = filter(None, os.fsdecode(said).split("\n"))
+        paths = tuple(line.partition(" ")[2][1:-1] for line in lines)
+        return Snapshot(tree, (), remarks=tuple(self._inside_submodules()), added=paths)
 
     def _full_snapshot(
         self, draft: Git, base: str, added: Added, *, with_hidden: bool, look: bool
