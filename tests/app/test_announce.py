@@ -120,7 +120,7 @@ def run_started(**more: object) -> Event:
 
 
 def ended_event(
-    outcome: Outcome, reason: str = "", tokens: int = 0, commits: tuple[str, ...] = ()
+    outcome: Outcome, reason: str = "", tokens: int | None = None, commits: tuple[str, ...] = ()
 ) -> Event:
     data = {
         "n": 1,

@@ -253,7 +253,7 @@ def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
                 "outcome": iteration.outcome,
                 "outcome_class": iteration.outcome_class,
                 "reason": iteration.reason,
-                "tokens_used": iteration.usage.total if iteration.usage else 0,
+                "tokens_used": iteration.usage.total if iteration.usage else None,
                 "commits": iteration.commits,
             },
         )

@@ -86,12 +86,14 @@ def _table(
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     names = ("input", "output", "cache_read", "cache_write", "total")
-    counts = [f"{row[f'{name}_tokens']:,}" for name in names]
+    used = [row[f"{name}_tokens"] for name in names]
+    counts = ["unknown" if count is None else f"{count:,}" for count in used]
     mark = "~" if row["estimated"] else ""
     return (*counts[:-1], mark + counts[-1], _cost(row))
 
 
 def _cost(row: dict[str, Any]) -> str:
     if row["cost_usd"] is None:
-        return "unknown" if row["unpriced_models"] else "$0.00"
+        known = row["total_tokens"] is not None and not row["unpriced_models"]
+        return "$0.00" if known else "unknown"
     return f"${row['cost_usd']:.2f}{'+' if row['unpriced_models'] else ''}"

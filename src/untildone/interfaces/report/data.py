@@ -74,13 +74,13 @@ def _size(size: Size | None) -> object:
 
 
 def _totals(totals: Totals) -> dict[str, object]:
-    used = totals.usage
+    used, known = totals.usage, totals.counted or not totals.calls
     return {
         "agent_calls": totals.calls,
         "seconds": totals.seconds,
-        "input_tokens": used.input_tokens,
-        "output_tokens": used.output_tokens,
-        "cache_read_tokens": used.cache_read_tokens,
-        "cache_write_tokens": used.cache_write_tokens,
+        "input_tokens": used.input_tokens if known else None,
+        "output_tokens": used.output_tokens if known else None,
+        "cache_read_tokens": used.cache_read_tokens if known else None,
+        "cache_write_tokens": used.cache_write_tokens if known else None,
         "cost_usd": used.cost_usd,
     }
