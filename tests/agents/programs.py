@@ -137,6 +137,19 @@ DROID = {
         }
     ]
 }
+KIMI = """\
+default_model = "scripted"
+
+[providers.scripted]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "sk-scripted"
+
+[models.scripted]
+provider = "scripted"
+model = "scripted-1"
+max_context_size = 128000
+"""
 
 PROGRAMS = {
     program.name: program
@@ -243,6 +256,14 @@ PROGRAMS = {
             tries={Day.CONTEXT: 2, Day.REFUSAL: 2},
             sits_out=(*LIMITS, *LOADS, Day.CUT, Day.MALFORMED),
             silence_s=15,
+        ),
+        Program(
+            "kimi",
+            env={},
+            files={".kimi-code/config.toml": KIMI},
+            tries={Day.RATE_LIMIT: 10, Day.CONTEXT: 4},
+            sits_out=(Day.USAGE_LIMIT, *LOADS, Day.CUT, Day.MALFORMED),
+            silence_s=20,
         ),
     )
 }

@@ -36,6 +36,7 @@ OTHERWISE = {
     (Day.REFUSAL, "copilot"): "no_promise",
     (Day.CONTEXT, "goose"): "no_promise",
     (Day.EARLY_END, "droid"): "no_promise",
+    (Day.EARLY_END, "kimi"): "no_promise",
     (Day.EARLY_END, "goose"): "no_promise",
 }
 ROWS = [

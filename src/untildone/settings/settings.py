@@ -29,6 +29,7 @@ PROGRAMS = (
     "aider",
     "copilot",
     "droid",
+    "kimi",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
 

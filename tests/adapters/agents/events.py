@@ -70,6 +70,11 @@ def _droid_events(text: str) -> list[object]:
     return [said, {"type": "completion", "finalText": text}]
 
 
+def _kimi_events(text: str) -> list[object]:
+    hint = {"role": "meta", "type": "session.resume_hint", "session_id": "s"}
+    return [{"role": "assistant", "content": text}, hint]
+
+
 # The last one is how it ends; those before it are how it says the text.
 EVENTS: dict[str, Callable[[str], list[object]]] = {
     "claude": _claude_events,
@@ -82,4 +87,5 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "aider": _aider_events,
     "copilot": _copilot_events,
     "droid": _droid_events,
+    "kimi": _kimi_events,
 }
