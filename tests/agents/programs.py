@@ -150,6 +150,22 @@ provider = "scripted"
 model = "scripted-1"
 max_context_size = 128000
 """
+CLINE = {
+    "version": 1,
+    "lastUsedProvider": "openai-compatible",
+    "providers": {
+        "openai-compatible": {
+            "settings": {
+                "provider": "openai-compatible",
+                "apiKey": KEY,
+                "model": "scripted-1",
+                "baseUrl": "{url}/v1",
+            },
+            "updatedAt": "2026-11-18T00:00:00.000Z",
+            "tokenSource": "manual",
+        }
+    },
+}
 
 PROGRAMS = {
     program.name: program
@@ -264,6 +280,14 @@ PROGRAMS = {
             tries={Day.RATE_LIMIT: 10, Day.CONTEXT: 4},
             sits_out=(Day.USAGE_LIMIT, *LOADS, Day.CUT, Day.MALFORMED),
             silence_s=20,
+        ),
+        Program(
+            "cline",
+            env={},
+            files={".cline/data/settings/providers.json": json.dumps(CLINE)},
+            tries={Day.RATE_LIMIT: 6, Day.CUT: 5},
+            sits_out=(Day.USAGE_LIMIT, Day.QUOTA, *LOADS),
+            silence_s=25,
         ),
     )
 }

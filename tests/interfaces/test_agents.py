@@ -160,7 +160,7 @@ def test_an_agent_that_cannot_be_held_to_edits_says_so(bench: Bench) -> None:
     for name in ("goose", "codex"):
         bench.program(name, VERSION.format("1.0"))
     rows = found(bench, "--permissions", "edits")
-    assert [name for name, row in rows.items() if not row["call"]] == ["goose", "kimi"]
+    assert [name for name, row in rows.items() if not row["call"]] == ["goose", "kimi", "cline"]
     assert "workspace-write" in rows["codex"]["call"]
     text = ask(bench, "agents", "--permissions", "edits").ok().stdout
     assert text.count("cannot be held to `--permissions edits`") == 1

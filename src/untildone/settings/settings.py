@@ -30,6 +30,7 @@ PROGRAMS = (
     "copilot",
     "droid",
     "kimi",
+    "cline",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
 

@@ -75,6 +75,14 @@ def _kimi_events(text: str) -> list[object]:
     return [{"role": "assistant", "content": text}, hint]
 
 
+def _cline_events(text: str) -> list[object]:
+    said = {"type": "content_end", "contentType": "text", "text": text}
+    return [
+        {"type": "agent_event", "event": said},
+        {"type": "run_result", "finishReason": "completed"},
+    ]
+
+
 # The last one is how it ends; those before it are how it says the text.
 EVENTS: dict[str, Callable[[str], list[object]]] = {
     "claude": _claude_events,
@@ -88,4 +96,5 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "copilot": _copilot_events,
     "droid": _droid_events,
     "kimi": _kimi_events,
+    "cline": _cline_events,
 }
