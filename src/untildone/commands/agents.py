@@ -22,7 +22,8 @@ class Found(Struct, frozen=True):
     """One agent. `version` is empty if it gave none, `why` says then why not.
 
     `logged_in` is None where that cannot be told from outside. `call` and `environment` are how it
-    will be called; empty if the wanted permissions cannot be had from it.
+    will be called; empty if the wanted permissions cannot be had from it. `untested`: written from
+    its documentation, and never run by us.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Found(Struct, frozen=True):
     call: tuple[str, ...]
     environment: dict[str, str]
     chosen: bool
+    untested: bool = False
 
 
 def agents(settings: Settings, folder: Path) -> Iterator[Found]:
@@ -73,6 +75,7 @@ def look(processes: Processes, agent: KnownProgram, settings: Settings, folder: 
         call=call.argv if call else (),
         environment=dict(call.env) if call else {},
         chosen=chosen,
+        untested=spec.untested,
     )
 
 

@@ -160,6 +160,8 @@ def _agent(found: Found) -> Row:
     if not found.version:
         return Row(check, WARN, f"{found.why}.", f"{found.path} --version")
     text = f"The program {found.path} gives its version as: {found.version}"
+    if found.untested and found.chosen:
+        text += ". UNTESTED: it is driven as its documentation says, and was never run by us"
     if found.logged_in is False and found.chosen:
         return Row(check, WARN, f"{text}. No login was found", found.login)
     return Row(check, OK, text)

@@ -31,6 +31,7 @@ PROGRAMS = (
     "droid",
     "kimi",
     "cline",
+    "cursor-agent",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
 

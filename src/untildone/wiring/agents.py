@@ -53,11 +53,12 @@ def agent_programs(run: Run, top: Path) -> dict[str, AgentProgram]:
 
 
 def known_program(name: str) -> "KnownProgram":
-    """The program of this name: its spec is in the module of the same name."""
+    """The program of this name: its spec is in the module of the same name, with `_` for `-`."""
     from untildone.adapters.agents.program import KnownProgram
 
-    module = import_module(f"untildone.adapters.agents.{name}")
-    return KnownProgram(getattr(module, name.upper()))
+    module_name = name.replace("-", "_")
+    module = import_module(f"untildone.adapters.agents.{module_name}")
+    return KnownProgram(getattr(module, module_name.upper()))
 
 
 def leftover_files(plan: Plan) -> tuple[str, ...]:

@@ -97,4 +97,5 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "droid": _droid_events,
     "kimi": _kimi_events,
     "cline": _cline_events,
+    "cursor-agent": _claude_events,
 }

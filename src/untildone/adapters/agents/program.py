@@ -59,7 +59,7 @@ class AgentSpec(Struct, frozen=True):
     that tell an agent that it runs inside another one. `writable` stays writable in a sandbox.
     `adapt` does what cannot be said as data. `leftover_files` are patterns of files that it leaves
     in the worktree and nobody wants in a commit. `tells_cost`: its output says what a call cost.
-    `tells_tokens`: its output or its records say what a call used.
+    `tells_tokens`: its output or its records say what a call used. `untested`: nobody has run it.
     """
 
     name: str
@@ -80,6 +80,7 @@ class AgentSpec(Struct, frozen=True):
     prints_before_model: bool = True
     tells_cost: bool = False
     tells_tokens: bool = True
+    untested: bool = False
 
 
 class KnownProgram:
