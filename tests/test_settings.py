@@ -313,6 +313,7 @@ def test_a_wrong_budget_is_named_with_its_place(top: Path) -> None:
 
 SPECIAL: dict[str, object] = {
     "agent": "codex",
+    "agent_options": ("codex.args=--x", "pi.env.A=b=c"),
     "agents": ("codex:x", "pi"),
     "budget": ("cost=5",),
     "trouble_budget": ("calls=7",),
@@ -507,3 +508,49 @@ def test_only_a_person_names_files_outside_of_the_repository(
     meant = tuple(value) if isinstance(value, list) else value
     assert getattr(load(top, of_user(tmp_path, written(key, value)), {}), key) == meant
     assert getattr(load(top, {}, {key: meant}), key) == meant
+
+
+OPTIONS = """
+[agent]
+name = "codex"
+
+[agent.codex]
+args = ["-c", "a=b"]
+
+[agent.claude]
+args = "--x"
+env = {A = "b=c"}
+"""
+
+
+def test_a_table_of_each_agent(top: Path) -> None:
+    (top / "untildone.toml").write_text(OPTIONS)
+    found = load(top, {}, {})
+    assert found.agent == "codex"
+    assert found.agent_options == (
+        *("codex.args=-c", "codex.args=a=b", "claude.args=--x", "claude.env.A=b=c"),
+    )
+    assert valid(OPTIONS)
+    (top / "untildone.toml").unlink()
+    text = OPTIONS.replace("[agent", "[tool.untildone.agent")
+    (top / "pyproject.toml").write_text(text)
+    assert load(top, {}, {}) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[agent.claud]\nargs = []\nenv = {A = 'x'}", ":1: `agent` has no agent called 'claud'"),
+        ("[agent.claude]\narg = ['x']", ":1: [agent.claude] has `args` and `env`, not 'arg'"),
+        ("[agent.claude]\nargs = [1]", ":1: `args` of [agent.claude] must be texts"),
+        ("[agent.claude]\nargs = 1", ":1: `args` of [agent.claude] must be texts"),
+        ("[agent.claude]\nenv = {A = 1}", ":1: `env` of [agent.claude] must be texts"),
+        ("[agent]\nclaude = 'x'", ":1: [agent.claude] must be a table"),
+    ],
+)
+def test_a_wrong_table_of_an_agent_is_named(text: str, said: str, top: Path) -> None:
+    assert not valid(text)
+    (top / "untildone.toml").write_text(text)
+    with pytest.raises(UserError) as wrong:
+        load(top, {}, {})
+    assert said in wrong.value.message

@@ -136,7 +136,10 @@ class Checkpoint(Protocol):
         """The agent's own commits since the checkpoint, oldest first."""
 
     def diverged(self, checkpoint: str) -> str:
-        """Returns why HEAD no longer descends from the checkpoint; empty if it does."""
+        """Returns why HEAD no longer descends from the checkpoint; empty if it does.
+
+        Asked right after `commits`, which has looked at the refs.
+        """
 
     def pending(self, checkpoint: str) -> Pending:
         """What `save` would keep now; nothing is kept or put back."""
@@ -184,8 +187,8 @@ class ProtectedFiles(Protocol):
 class Meter(Protocol):
     """What an agent call costs."""
 
-    def start(self) -> None:
-        """Take the first reading, before the agent starts."""
+    def start(self, agent: str) -> None:
+        """Take the first reading, before this agent starts."""
 
     def measure(self, reported: Usage | None, session_id: str) -> tuple[Usage | None, list[str]]:
         """Usage since `start`, and warnings."""
@@ -207,8 +210,8 @@ class Mail(Protocol):
 class Human(Protocol):
     """The person who runs the loop."""
 
-    def choose(self) -> Choice | None:
-        """The completion choice; None when a request in the mail comes first."""
+    def choose(self) -> Choice | StopRequested | None:
+        """The completion choice, or a stop before it; None when a request in the mail is first."""
 
     def present(self) -> bool:
         """Whether somebody at a terminal can be asked."""

@@ -150,7 +150,7 @@ STORIES = [
     {"id": "1", "title": "Story 1", "state": "open"},
     {"id": "2", "title": "Story 2", "state": "done"},
 ]
-CAP = "The cap of 1 iterations is reached"
+CAP = "The cap of 1 iteration is reached"
 
 # The plan, what happened before, the fact, and its events.
 Told = tuple[Plan, tuple[f.Fact, ...], f.Fact, tuple[Event, ...]]
@@ -227,6 +227,24 @@ EVENTS: dict[str, Told] = {
                     "total": 2,
                     "complete": 1,
                     "next": "2",
+                    "ignored": [],
+                    "forecast": Forecast(1, 0, None, 0.03),
+                },
+            ),
+        ),
+    ),
+    "but for the first after a resume": (
+        PLAN,
+        (OPENED, loaded(), *won(), STOP, f.Resumed(PLAN)),
+        loaded(book(ONE, story(2, done=True))),
+        (
+            Event(
+                "stories_loaded",
+                {
+                    "total": 2,
+                    "complete": 1,
+                    "next": None,
+                    "stories": STORIES,
                     "ignored": [],
                     "forecast": Forecast(1, 0, None, 0.03),
                 },

@@ -141,7 +141,8 @@ def test_a_used_up_budget_in_the_state() -> None:
 
 
 def test_every_field_is_known() -> None:
-    fields = {*views.state(told(), 1, None), "iterations", "total_tokens", "total_cost_usd"}
+    dead = views.left_behind(told(), at(9))
+    fields = {*views.state(dead, 1, None), "iterations", "total_tokens", "total_cost_usd"}
     assert fields | {"worktree"} == set(views.KNOWN_FIELDS)
 
 
@@ -231,7 +232,19 @@ def test_a_dead_loop_is_shown_as_stopped() -> None:
         iterations=(closed,),
         status=Status.STOPPED,
         reason=Reason.STOPPED,
+        died=at(9),
     )
+    shown = views.state(views.left_behind(run, at(9)), 0, None)
+    assert (shown["phase"], shown["died_at"]) == ("died", at(9).isoformat(timespec="milliseconds"))
+
+
+def test_who_was_asked_to_stop_has_not_died() -> None:
+    run = told(OPENED, loaded(), began())
+    signalled = replace(run, stop=Stop(StopHow.NOW, 15))
+    after_story = replace(run, stop=Stop(StopHow.AFTER_STORY))
+    deaths = [views.left_behind(r, at(9)).died for r in (signalled, after_story)]
+    assert deaths == [None, at(9)]
+    assert views.left_behind(replace(run, undone=True), at(9)).died is None
 
 
 def test_what_is_known_of_the_last_iteration_stays() -> None:

@@ -455,6 +455,7 @@ def test_saved_story() -> None:
         before,
         book=None,
         lanes=(Lane(checkpoint="c1"),),
+        tip="c1",
         finished=frozenset({ONE.key}),
         finished_count=1,
         iterations=(*before.iterations, replace(open_iteration, commits=("a1", "c1"))),
@@ -521,7 +522,7 @@ def test_plain_limit_keeps_the_work_and_leaves_no_entry() -> None:
     call = ended(Outcome.AGENT_ERROR, limit=LIMIT)
     run = told(OPENED, began(1, None), call, measured(), kept(), plan=PLAIN)
     lane = Lane(checkpoint="c1", limit=LIMIT, limited="scripted")
-    assert run == replace(told(OPENED, plan=PLAIN), lanes=(lane,), ledger=run.ledger)
+    assert run == replace(told(OPENED, plan=PLAIN), lanes=(lane,), tip="c1", ledger=run.ledger)
 
 
 def test_plain_promise_is_the_done_check() -> None:
@@ -563,7 +564,9 @@ def test_failed_opening_is_abandoned() -> None:
 def test_failed_step_leaves_the_iteration_open() -> None:
     before = told(OPENED, loaded(), began(), ended())
     after = told(OPENED, loaded(), began(), ended(), f.StepFailed("MeasureUsage", "disk"))
-    assert after == replace(before, status=Status.STUCK, reason=Reason.ERROR, error="disk")
+    (lane,) = before.lanes
+    broken = replace(before, lanes=(replace(lane, broken=True),), error="disk")
+    assert after == replace(broken, status=Status.STUCK, reason=Reason.ERROR)
 
 
 def test_a_choice_that_failed_is_still_open() -> None:
@@ -578,7 +581,8 @@ def test_a_choice_that_failed_is_still_open() -> None:
 
 def test_adopted_and_abandoned() -> None:
     run = told(OPENED)
-    assert told(OPENED, f.Adopted(0, "c9")) == replace(run, lanes=(Lane(checkpoint="c9"),))
+    adopted = replace(run, lanes=(Lane(checkpoint="c9"),), tip="c9")
+    assert told(OPENED, f.Adopted(0, "c9")) == adopted
     assert told(OPENED, f.Abandoned("restored")) == replace(
         run, abandoned=True, status=Status.STOPPED, error="restored"
     )
@@ -605,6 +609,7 @@ def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:
         stop=None,
         choice=None,
         closed=False,
+        listed=False,
     )
 
 

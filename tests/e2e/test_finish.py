@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.agent_calls import fails
+from tests.e2e.agent_calls import DONE, fails
 from tests.e2e.change import TASKS
 
 if TYPE_CHECKING:
@@ -49,3 +49,43 @@ def test_after_cleanup_nothing_of_ours_is_in_the_tree(bench: Bench) -> None:
     assert [name for name in bench.refs("refs/heads/") if "ralph" in name] == []
     assert [p.name for p in bench.path(".git").glob("*.lock")] == []
     assert [line for line in bench.status() if ".claude" in line or "untildone" in line] == []
+
+
+@pytest.mark.parametrize("word", ["later", "l"])
+def test_later_leaves_a_stuck_run_as_it_is(bench: Bench, word: str) -> None:
+    bench.plan({1: DONE}, default=fails())
+    terminal = bench.terminal("run", "demo", "--agent-cmd", bench.agent, "--max-retries", "0")
+    terminal.wait_text("cleanup, keep or later?")
+    terminal.type(f"{word}\r")
+    assert terminal.wait() == 3
+    state = bench.state()
+    assert (state["status"], state["phase"], state["choice"]) == ("stuck", "awaiting_choice", None)
+    assert bench.branch() == "ralph/demo"
+    said = bench.run("status").ok().stdout
+    assert "demo: stuck, your choice is still open (not running)" in said
+    bench.plan()
+    bench.run("resume", "demo", "--json", "--on-complete", "cleanup").ok()
+    assert (bench.branch(), bench.state()["choice"]) == ("feature/x", "cleanup")
+
+
+def test_finish_after_later(bench: Bench) -> None:
+    bench.plan({}, default=fails())
+    terminal = bench.terminal("run", "demo", "--agent-cmd", bench.agent, "--max-retries", "0")
+    terminal.wait_text("cleanup, keep or later?")
+    terminal.type("later\r")
+    assert terminal.wait() == 3
+    bench.run("finish", "demo", "cleanup").ok()
+    assert (bench.branch(), bench.state()["choice"]) == ("feature/x", "cleanup")
+
+
+def test_the_live_view_of_a_resumed_run_counts_all_stories(bench: Bench) -> None:
+    bench.plan({1: DONE}, default=fails())
+    bench.loop("--max-retries", "0").ok(3)
+    bench.plan({3: [["wait", bench.gate("go")], *DONE]})
+    terminal = bench.terminal("resume", "demo")
+    terminal.wait_text("1 of 3 stories")
+    bench.open_gate("go")
+    terminal.wait_text("later?")
+    terminal.type("keep\r")
+    assert terminal.wait() == 0
+    assert b"of 1 stories" not in terminal.raw

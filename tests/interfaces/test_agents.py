@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,6 +96,29 @@ def test_a_program_that_hangs_is_ended(
     assert shown.exit_code == 0
     with pytest.raises(ProcessLookupError):
         os.kill(int(mark.read_text()), 0)
+
+
+def test_programs_are_asked_side_by_side(bench: Bench) -> None:
+    for name in ("claude", "codex", "gemini", "goose", "pi", "aider"):
+        bench.program(name, "#!/bin/sh\n/bin/sleep 1\necho 1.0\n")
+    for command in ("agents", "doctor"):
+        began = time.monotonic()
+        text = ask(bench, command).ok().stdout
+        assert text.count("1.0") == 6
+        assert time.monotonic() - began < 5
+
+
+def test_a_version_on_standard_error_is_one(bench: Bench) -> None:
+    bench.program("pi", "#!/bin/sh\necho 0.73.1 >&2\n")
+    assert found(bench)["pi"]["version"] == "0.73.1"
+
+
+def test_at_a_terminal_it_is_said_whom_we_wait_for(bench: Bench) -> None:
+    bench.program("pi", "#!/bin/sh\n/bin/sleep 2.5\necho 1.0\n")
+    terminal = bench.terminal("agents", env={"PATH": str(bench.bin)})
+    terminal.wait_text("Waiting for the versions of: pi")
+    terminal.wait_text("pi         1.0, ")
+    assert terminal.wait() == 0
 
 
 # What shows a login, as its users know it; of other agents it is taken from their specs.

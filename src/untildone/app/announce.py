@@ -11,6 +11,7 @@ from untildone.app.wording import (
 )
 from untildone.domain.agents.agent import Kind, Waiting
 from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, error, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
@@ -82,7 +83,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield _run_started(after, resumed=True)
             yield Event("complete", {"reason": after.reason, "options": ["cleanup", "keep"]})
         case f.StoriesLoaded():
-            yield _stories_loaded(after, fact)
+            yield _stories_loaded(before, after, fact)
             if awaits_person(after):
                 why = f"all stories are finished; say `untildone done {after.plan.change_id}`"
                 yield Event("waiting", {"why": why, "until": None})
@@ -93,7 +94,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
         case f.AttemptStarted():
             yield _iteration_started(after, fact)
         case f.UsageMeasured():
-            yield from map(warning, (*fact.warnings, *unmeasured_budgets(before, after)))
+            yield from map(warning, (*fact.warnings, *unmeasured_budgets(before, after, fact.lane)))
             yield from _judged(before, after, fact.lane)
         case f.Verified():
             yield from _judged(before, after, fact.lane)
@@ -177,16 +178,19 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "backup_ref": run.backup_ref,
             "resumed": resumed,
             "budgets": standing(run),
-        },
+        }
+        | ({"agent_args": plan.agent_args} if plan.agent_args else {})
+        | ({"agent_env": plan.agent_env} if plan.agent_env else {})
+        | ({"permissions_hold": plan.permissions_hold} if plan.permissions_hold else {}),
     )
 
 
-def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
+def _stories_loaded(before: Run, run: Run, fact: f.StoriesLoaded) -> Event:
     data: dict[str, object] = {"total": fact.total, "complete": fact.complete}
     if run.book and not run.plan.plain:
         story = run.next_story
         data["next"] = story.id if story else None
-        if not run.iterations:
+        if not (run.iterations and before.listed):
             data["stories"] = [
                 {"id": s.id, "title": s.title, "state": "done" if s.done else "open"}
                 for s in run.book.stories
@@ -200,6 +204,9 @@ def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
 
 def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
     iteration = run.open_iteration(fact.lane)
+    agent, usual = iteration.agent or run.plan.agent, label(*run.plan.rungs[0])
+    # The story names another agent, or it is the ladder's or the fallback's turn.
+    other = iteration.agent and label(agent, iteration.model) != usual
     return Event(
         "iteration_started",
         {
@@ -209,9 +216,10 @@ def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
             "attempt": iteration.attempt,
             "attempts_allowed": iteration.attempts_allowed,
             "log_file": iteration.log_file,
-            "agent": iteration.agent or run.plan.agent,
+            "agent": agent,
             "model": iteration.model,
-        },
+        }
+        | ({"instead_of": usual} if other else {}),
     )
 
 
@@ -284,7 +292,8 @@ def _given_up(iteration: Iteration, saved_ref: str, run: Run, message: str) -> E
 def _retrying(iteration: Iteration, run: Run) -> Event:
     tally = run.tally(iteration.story_key)
     last = iteration.attempt + 1 == iteration.attempts_allowed
-    rung = next_rung(tally.tried, len(run.plan.rungs), last=last)
+    rungs = run.plan.rungs_of(iteration.story_key)
+    rung = next_rung(tally.tried, len(rungs), last=last)
     data: dict[str, object] = {
         "story_id": iteration.story_id,
         "attempt": iteration.attempt + 1,
@@ -295,7 +304,7 @@ def _retrying(iteration: Iteration, run: Run) -> Event:
     if (count := repeats(tally.tried)) >= ANOTHER_WAY:
         data["same_failure"] = count
     if rung > iteration.rung:
-        data["agent"] = label(*run.plan.rungs[rung])
+        data["agent"] = label(*rungs[rung])
     return Event("retrying", data)
 
 
@@ -304,7 +313,8 @@ def _ending(run: Run) -> Iterator[Event]:
     if run.status is Status.STOPPED and run.stop and run.stop.signal:
         return
     if run.reason is Reason.MAX_ITERATIONS:
-        text = f"The cap of {run.plan.limits.max_iterations} iterations is reached"
+        cap = count_of(run.plan.limits.max_iterations, "iteration")
+        text = f"The cap of {cap} is reached"
         yield error(text, text, f"`untildone resume {run.plan.change_id}` goes on with a new cap")
     if run.reason is Reason.STALLED:
         yield _stalled(run)

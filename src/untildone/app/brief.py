@@ -95,7 +95,7 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
 
 def _whom(run: Run, step: RunAttempt, now: datetime) -> tuple[str, str]:
     """The agent to call and its model: the stand-in until the usual one is past its limit."""
-    agent, model = run.plan.rungs[step.rung]
+    agent, model = run.plan.rungs_of(step.key)[step.rung]
     other = run.lanes[step.lane].stand_in
     if other and now < other.until and other.instead_of in ("", label(agent, model)):
         return other.agent, other.model

@@ -37,9 +37,9 @@ def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
     own_checks = checks_of(step.story, driver.run.plan.terms, driver.run.plan.story_verify)
     _note_protected_files(driver, lane.checkpoint, own_checks)
     _note_open_tasks(driver)
-    ports.meter.start()
     notes = ports.learnings.open() if ports.learnings else Notes()
     intent = _intent(driver, step, notes)
+    ports.meter.start(intent.agent)
     log_file = ports.folder.log_file(step.n)
     driver.record(_started(driver.run, step, intent, log_file, own_checks, notes))
     driver.has_called = True

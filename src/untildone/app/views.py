@@ -11,6 +11,7 @@ from untildone.domain.run.spending import forecast, standing
 
 SCHEMA_VERSION = 1
 NOT_USED = Usage()
+_AS_IS = frozenset({str, int, float, bool, type(None)})  # nearly all: not worth a call
 KNOWN_FIELDS = (
     "change_id",
     "status",
@@ -53,6 +54,7 @@ KNOWN_FIELDS = (
     "budgets",
     "budget_reached",
     "forecast",
+    "died_at",
 )
 
 
@@ -91,13 +93,15 @@ def entry(iteration: Iteration) -> dict[str, object]:
 
 def codec_ready(fields: dict[str, object]) -> dict[str, object]:
     """Values that JSON can hold."""
-    return {name: _plain(value) for name, value in fields.items()}
+    return {name: v if type(v) in _AS_IS else _plain(v) for name, v in fields.items()}
 
 
 def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
     """All fields of the state file but the history and its totals."""
     plan = run.plan
     lane = run.lanes[0]
+    # Only there when it is true, as `timed_out` of an iteration.
+    death = {"died_at": run.died} if run.died else {}
     return codec_ready(
         {
             "schema_version": SCHEMA_VERSION,
@@ -137,6 +141,7 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "budgets": standing(run),
             "budget_reached": _over(run),
             "forecast": forecast(run),
+            **death,
         }
     )
 
@@ -189,6 +194,8 @@ def phase(run: Run) -> str:
 def _end_phase(run: Run) -> str:
     if run.closed or run.abandoned:
         return "ended"
+    if run.died:
+        return "died"
     return "stopped" if run.status is Status.STOPPED else "awaiting_choice"
 
 
@@ -201,7 +208,10 @@ def _over(run: Run) -> dict[str, object] | None:
 
 
 def left_behind(run: Run, at: datetime) -> Run:
-    """The run as it must be shown when its process is gone: entry closed, status stopped."""
+    """The run as it must be shown when its process is gone: entry closed, status stopped.
+
+    Who was not asked to stop, by a signal or an undo, has died; `at` is its last sign of life.
+    """
     for lane in run.lanes:
         if lane.iteration:
             closed = replace(
@@ -214,7 +224,9 @@ def left_behind(run: Run, at: datetime) -> Run:
     run = replace(run, lanes=tuple(replace(lane, iteration=None) for lane in run.lanes))
     if run.ended:
         return run
-    return replace(run, status=Status.STOPPED, reason=Reason.STOPPED)
+    asked = run.undone or (run.stop and run.stop.signal)
+    died = None if asked else at
+    return replace(run, status=Status.STOPPED, reason=Reason.STOPPED, died=died)
 
 
 _STAGE_PHASE = {

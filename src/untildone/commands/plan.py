@@ -18,6 +18,7 @@ from untildone.domain.run.run import Done, Limits, Plan
 from untildone.domain.stories.story import StoryBook, checked
 from untildone.ports import StorySource
 from untildone.settings.settings import SETTINGS, SOURCES, TROUBLE_BUDGET, Settings
+from untildone.wiring.agents import agent_options_of, names_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import (
     HINTS,
@@ -153,6 +154,8 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         configured_max=settings.max_iterations,
         budgets=merged((), read(settings.budget)),
         trouble_budgets=merged(read(TROUBLE_BUDGET), read(settings.trouble_budget)),
+        agent_args=agent_options_of(settings).args,
+        agent_env=names_of(agent_options_of(settings)),
         **_of_plan(settings),
     )
     return Prepared(plan, source, book, warnings)
@@ -177,6 +180,9 @@ def renewed(
         over["budgets"] = merged(plan.budgets, given_budgets(flags))
     if "trouble_budget" in given:
         over["trouble_budgets"] = merged(plan.trouble_budgets, read(settings.trouble_budget))
+    if "agent_arg" in given:
+        over["agent_args"] = agent_options_of(settings, over.get("agent", plan.agent)).args
+    over["agent_env"] = names_of(agent_options_of(settings))
     return replace(plan, **over, limits=replace(plan.limits, **limits), configured_max=configured)
 
 

@@ -32,6 +32,7 @@ from untildone.commands.start_checks import (
     branch_of_run,
     cut_short_closing,
     goes_on,
+    installed_agents,
     nothing_open,
     plan_to_go_on,
     ready,
@@ -41,12 +42,13 @@ from untildone.commands.start_checks import (
     run_of_branch,
 )
 from untildone.domain.errors import Interrupted, UserError
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents, leftover_files
+from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_ports
 from untildone.wiring.repository import Repository, read_state, this_process
 from untildone.wiring.sandbox import settled
@@ -70,6 +72,7 @@ class LoopProcess(Struct):
     """One process driving one run.
 
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
+    `agent_env` is what the configuration sets for agents: it may hold secrets and is in no plan.
     """
 
     repository: Repository
@@ -77,6 +80,7 @@ class LoopProcess(Struct):
     at_terminal: bool = False
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
+    agent_env: tuple[str, ...] = ()
     _bus: Bus = field(default_factory=Bus)
     _watchdog: Watchdog | None = None
 
@@ -152,9 +156,8 @@ class LoopProcess(Struct):
         ended = () if over else repo.end_leftovers(run.plan.run_id)
         if ended:
             names = ", ".join(sorted(set(ended)))
-            self.warn(
-                f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
-            )
+            many = count_of(len(ended), "process", "processes")
+            self.warn(f"Ended {many} that an earlier loop had left running: {names}")
         folder = repo.folder(run.plan.run_id).path
         if not over:
             remove_noted(folder / NOTE)
@@ -187,7 +190,14 @@ class LoopProcess(Struct):
             self._bus.subscribe(window, getattr(window, "heartbeat", None))
         self.windows = None
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
-        ports = build_ports(self.repository, replace(run, plan=plan), origin, self._bus, person)
+        ports = build_ports(
+            self.repository,
+            replace(run, plan=plan),
+            origin,
+            self._bus,
+            person,
+            self.agent_env,
+        )
         loop = RunDriver(ports, run, origin, remarks)
         for fact in missing:
             loop.record(fact)
@@ -207,10 +217,16 @@ class LoopProcess(Struct):
                 self._watchdog.stop()
                 self._watchdog = None
         make_private(repo.home, run.plan.run_id)
+        self._let_go_of_objects(run)
         self.remove_worktree(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
+
+    def _let_go_of_objects(self, run: Run) -> None:
+        git = self.repository.git()
+        git.hold_objects(self.repository.folder(run.plan.run_id).path)
+        git.store.let_go(git.do)
 
     def remove_worktree(self, run: Run) -> None:
         """Remove the worktree that was made for a run which is over."""
@@ -240,6 +256,7 @@ class LoopProcess(Struct):
 
 def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted) -> Ended:
     """Start a run, or go on with the one of this branch."""
+    process.agent_env = agent_options_of(settings).env
     change = pick_change(process.repository, wanted)
     process.repository = repo = worktree_running(process.repository, change)
     process.take_over(change)
@@ -308,6 +325,7 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
 
 def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) -> Ended:
     """Go on with a stopped, stuck, stalled or crashed run."""
+    process.agent_env = agent_options_of(settings).env
     repo = process.repository
     newest = repo.newest(change)
     if newest:  # locked first, so that the journal is read once
@@ -339,7 +357,7 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
         loop = process.loop(run, origin, plan, missing=missing)
         loop.record(f.AskedAgain(replace(plan, limits=run.plan.limits)))
         return process.drive(loop)
-    check_agents(plan, top)
+    installed_agents(plan, top, settings, known.finished)
     plan, warnings = settled(plan, repo.processes, top)
     process.guard(plan)
     loop = process.loop(run, origin, plan, missing=missing)

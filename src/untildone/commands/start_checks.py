@@ -1,6 +1,6 @@
 """Whether a run may start or go on here, found out without touching anything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,10 +24,10 @@ from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import forgiven
 from untildone.domain.stories.parking import NAMED, Aside, Why
-from untildone.domain.stories.story import StoryBook
+from untildone.domain.stories.story import StoryBook, StoryKey
 from untildone.ports import StorySource
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents
+from untildone.wiring.agents import agent_options_of, check_agents, with_holds
 from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
@@ -38,10 +38,14 @@ _LONGEST = 80
 
 
 class Asking(Struct, frozen=True):
-    """Whether somebody can be asked, and whether the process was told to end meanwhile."""
+    """Whether somebody can be asked, and whether the process was told to end meanwhile.
+
+    A dry run calls nobody, so an agent that is not installed is only told.
+    """
 
     at_terminal: bool
     signalled: Callable[[], bool]
+    dry_run: bool = False
 
 
 class Ready(Struct, frozen=True):
@@ -64,18 +68,33 @@ def ready(
     idle = _nothing_to_do(prepared, repo.place.top)
     if idle:
         return Ready(prepared, origin, idle)
-    check_agents(prepared.plan, repo.place.top)
+    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
+    plan = with_holds(replace(prepared.plan, terms=terms))
+    missing = installed_agents(plan, repo.place.top, settings, dry_run=asking.dry_run)
     if not wanted.include_flagged:
         refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, asking)
     store = store_of(settings.learnings, repo.place, change)
-    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
-    plan = replace(prepared.plan, learnings=store, terms=terms)
-    plan, remarks = settled(plan, repo.processes, repo.place.top)
+    plan, remarks = settled(replace(plan, learnings=store), repo.processes, repo.place.top)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
-    warnings = (*prepared.warnings, *remarks, *not_run(terms))
+    warnings = (*prepared.warnings, *missing, *remarks, *not_run(terms))
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
+
+
+def installed_agents(
+    plan: Plan,
+    top: Path,
+    settings: Settings,
+    finished: Set[StoryKey] = frozenset(),
+    *,
+    dry_run: bool = False,
+) -> tuple[str, ...]:
+    """Refuse a plan whose agents are not all there; a dry run only says which are not."""
+    missing = check_agents(plan, top, agent_options_of(settings).env, finished)
+    if missing and not dry_run:
+        raise missing[0]
+    return tuple(f"{error.message}. {error.hint}" for error in missing)
 
 
 def _refuse_elsewhere(repo: Repository, change: str) -> None:
@@ -168,7 +187,7 @@ def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[st
         plan = replace(plan, learnings=store)
     if book and flags.get("trust_story_checks"):
         plan = replace(plan, terms=all_written(book))
-    return with_files(plan, flags, repo.place.top)
+    return with_files(with_holds(plan), flags, repo.place.top)
 
 
 def _refuse_waiting(run: Run, book: StoryBook) -> None:

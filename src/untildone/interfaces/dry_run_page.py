@@ -6,8 +6,9 @@ from msgspec import to_builtins
 
 from untildone.app.rehearsal import Rehearsed
 from untildone.commands.dry_run import DryRun
+from untildone.commands.redaction import shown
 from untildone.domain.plain_text import plain
-from untildone.domain.run.run import Status
+from untildone.domain.run.run import Status, label
 from untildone.domain.stories.story import Story
 from untildone.interfaces.plan_rows import plan_rows
 
@@ -54,7 +55,7 @@ def data(dry: DryRun) -> dict[str, object]:
             "name": dry.intent.agent,
             "model": dry.intent.model,
             "argv": list(dry.invocation.argv),
-            "env": dict(dry.invocation.env),
+            "env": shown(dry.invocation.env),
         }
         if dry.intent and dry.invocation
         else None,
@@ -91,7 +92,9 @@ def _what(dry: DryRun) -> list[tuple[str, str]]:
     if dry.plan.plain:
         rows.append(("task", dry.plan.task.strip()))
     if dry.intent and dry.invocation:
-        given = [f"{name}={shlex.quote(value)}" for name, value in dry.invocation.env.items()]
+        given = [
+            f"{name}={shlex.quote(value)}" for name, value in shown(dry.invocation.env).items()
+        ]
         rows.append(("call", " ".join([*given, shlex.join(dry.invocation.argv)])))
         rows.append(("", "with the prompt on its standard input"))
     return rows
@@ -102,6 +105,7 @@ def _stories(dry: DryRun) -> list[str]:
     marks = {"done": "✓", "next": "▶", "open": "○", "parked": "?"}
     return [
         f"  {marks[str(row['state'])]} {row['id']!s:<{width}}  {row['title']}"
+        + (f"  (by {row['agent']})" if "agent" in row else "")
         for row in _story_data(dry)
     ]
 
@@ -110,9 +114,16 @@ def _story_data(dry: DryRun) -> list[dict[str, object]]:
     if not dry.book or dry.plan.plain:
         return []
     return [
-        {"id": story.id, "title": story.title, "state": _state(story, dry.told)}
+        {"id": story.id, "title": story.title, "state": _state(story, dry.told)} | _by(story, dry)
         for story in dry.book.stories
     ]
+
+
+def _by(story: Story, dry: DryRun) -> dict[str, object]:
+    """Who is to work on it, if that is not who works on the others."""
+    first = dry.plan.rungs_of(story.key)[0]
+    usual = story.done or first == dry.plan.rungs[0]
+    return {} if usual else {"agent": label(*first)}
 
 
 def _state(story: Story, told: Rehearsed | None) -> str:
@@ -124,10 +135,10 @@ def _state(story: Story, told: Rehearsed | None) -> str:
 
 
 def _table(rows: list[tuple[str, str]]) -> list[str]:
-    width = max(len(label) for label, _ in rows)
+    width = max(len(name) for name, _ in rows)
     lines = []
-    for label, text in rows:
+    for name, text in rows:
         first, *more = text.splitlines() or [""]
-        lines.append(f"{label:<{width}}  {first}".rstrip())
+        lines.append(f"{name:<{width}}  {first}".rstrip())
         lines += [f"{'':<{width}}  {row}" for row in more]
     return lines

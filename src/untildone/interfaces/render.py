@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from untildone.app.wording import outcome_words, parked_words, reason_words
 from untildone.domain.costs.budget import said
-from untildone.domain.plain_text import plain
+from untildone.domain.plain_text import count_of, plain
 
 EventObject = Mapping[str, object]
 
@@ -67,6 +68,16 @@ def clock_time(at: object) -> str:
     return datetime.fromisoformat(str(at)).astimezone().strftime("%H:%M:%S")
 
 
+def when(at: object, now: datetime) -> str:
+    """A stamp as local time, with the day unless it is today, and how long ago it was."""
+    local = datetime.fromisoformat(str(at)).astimezone()
+    today = local.date() == now.astimezone().date()
+    shown = local.strftime("%H:%M:%S" if today else "%b %d %H:%M")
+    seconds = (now - local).total_seconds()
+    span = duration(abs(seconds))
+    return f"{shown} ({span} ago)" if seconds >= 0 else f"{shown} (in {span})"
+
+
 def moment(at: object) -> float | None:
     """A stamp as seconds since 1970; None for no stamp."""
     return datetime.fromisoformat(str(at)).timestamp() if at else None
@@ -87,6 +98,11 @@ def tokens(count: object) -> str:
     return f"{number / 1000:.1f}k" if number >= 10_000 else str(number)
 
 
+def tokens_used(count: object) -> str:
+    """What a call took: none at all means that nobody has told."""
+    return f"{tokens(count)} tokens" if count else "tokens unknown"
+
+
 def budgets(rows: object) -> list[str]:
     """Each budget as spent and limit."""
     if not isinstance(rows, list):
@@ -105,14 +121,10 @@ def forecast(rest: object) -> str:
     parts = [f"{said('tokens', rest['tokens'])} tokens"] if rest["tokens"] else []
     parts += [said("cost", cost)] if cost is not None else []
     parts.append(said("time", rest["minutes"]))
-    text = f"{_stories(left)} left, about {', '.join(parts)}"
+    text = f"{count_of(left, 'story', 'stories')} left, about {', '.join(parts)}"
     if short is not None:
         text += f"; the budget of {rest['budget']} is enough for about {short} of {left}"
     return text
-
-
-def _stories(count: object) -> str:
-    return "1 story" if count == 1 else f"{count} stories"
 
 
 def first_line(text: object, width: int = TEXT_WIDTH) -> str:
@@ -133,7 +145,17 @@ def _run_started(event: EventObject) -> str:
     sandbox = f", sandbox: {event['sandbox']}" if event.get("sandbox") else ""
     granted = f", permissions: {event['permissions']}" if event.get("permissions") else ""
     kept = [f"budget: {text}" for text in budgets(event.get("budgets"))]
-    return "\n  ".join([f"▶ {how} {what}{granted}{sandbox}", *_checks(event), *kept])
+    rows = [f"▶ {how} {what}{granted}{sandbox}", *_agent_rows(event), *_checks(event), *kept]
+    return "\n  ".join(rows)
+
+
+def _agent_rows(event: EventObject) -> list[str]:
+    """What the agents are really kept from, and what the configuration gives them."""
+    rows = _texts(event.get("permissions_hold"))
+    for word, key in (("argument", "agent_args"), ("variable", "agent_env")):
+        pairs = (text.partition("=") for text in _texts(event.get(key)))
+        rows += [f"{word} for {name}: {given}" for name, _, given in pairs]
+    return rows
 
 
 def _checks(event: EventObject) -> list[str]:
@@ -149,21 +171,25 @@ def _checks(event: EventObject) -> list[str]:
 
 
 def _stories_loaded(event: EventObject) -> str:
-    return f"  {event['complete']} of {event['total']} tasks done" if event.get("stories") else ""
+    total = count_of(int(str(event["total"])), "task")
+    return f"  {event['complete']} of {total} done" if event.get("stories") else ""
 
 
 def _iteration_started(event: EventObject) -> str:
     attempt = f"attempt {event['attempt']} of {event['attempts_allowed']}"
     story = f"story {event['story_id']} {event.get('title', '')}".rstrip()
     what = f"{story}, {attempt}" if event["story_id"] else "plain loop"
-    return f"▶ iteration {event['n']}: {what}"
+    agent, model = event.get("agent"), event.get("model")
+    by = f", by {agent}:{model}" if model else f", by {agent}"
+    return f"▶ iteration {event['n']}: {what}{by if event.get('instead_of') else ''}"
 
 
 def _iteration_ended(event: EventObject) -> str:
     mark = "✓" if event["outcome"] == "complete" else "✗"
     reason = gist(event.get("reason"))
     tail = f": {reason}" if reason else ""
-    return f"{mark} iteration {event['n']}: {event['outcome']}, {event['tokens_used']} tokens{tail}"
+    what = f"{outcome_words(event['outcome'])}, {tokens_used(event['tokens_used'])}"
+    return f"{mark} iteration {event['n']}: {what}{tail}"
 
 
 def _texts(value: object) -> list[str]:
@@ -187,7 +213,9 @@ def _retrying(event: EventObject) -> str:
 
 def _story_parked(event: EventObject) -> str:
     said = first_line(event.get("question") or event.get("reason") or "")
-    row = f"⏸ story {event['story_id']} is parked ({event['why']})" + (f": {said}" if said else "")
+    row = f"⏸ story {event['story_id']} {parked_words(event['why'])}" + (
+        f": {said}" if said else ""
+    )
     waits = _listed(event.get("blocks"))
     return f"{row}\n  not started because of it: {waits}" if waits else row
 
@@ -217,7 +245,7 @@ def _budget_set(event: EventObject) -> str:
 
 
 def _complete(event: EventObject) -> str:
-    return "● done" if event["reason"] == "success" else f"● ended: {event['reason']}"
+    return "● done" if event["reason"] == "success" else f"● ended: {reason_words(event['reason'])}"
 
 
 def _finished(event: EventObject) -> str:

@@ -5,6 +5,7 @@ the variable, the file of `init`, its JSON Schema, the table of docs/configurati
 of the plan are made of it. `load.py` reads the values.
 """
 
+import re
 from typing import Annotated
 
 from msgspec import Struct
@@ -77,6 +78,24 @@ def _rungs(texts: tuple[str, ...]) -> tuple[str, ...]:
     return rungs
 
 
+def _options(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        name, kind, _ = option(text)
+        if name not in AGENTS:
+            raise ValueError(f"`agent` has no agent called {name!r}{near(name, AGENTS)}")
+        if kind not in ("args", "env"):
+            raise ValueError(f"[agent.{name}] has `args` and `env`, not {kind!r}")
+    return texts
+
+
+def option(text: str) -> tuple[str, str, str]:
+    """`NAME.args=ARG` or `NAME.env.VARIABLE=VALUE`: whose it is, of which kind, and what it is."""
+    name, _, rest = text.partition(".")
+    kind = re.match(r"\w*", rest)
+    word = kind[0] if kind else ""
+    return name, word, rest[len(word) + 1 :]
+
+
 class Settings(Struct, frozen=True):
     """Everything that can be configured, in the order of `run --help`."""
 
@@ -106,8 +125,31 @@ class Settings(Struct, frozen=True):
             choices=AGENTS,
             metavar="NAME",
             hint=AGENTS_HINT,
+            tables="agent_options",
         ),
     ] = "claude"
+    agent_arg: Annotated[
+        tuple[str, ...],
+        Setting(
+            "One more argument for the agent that is chosen.",
+            metavar="ARG",
+            plan="",
+            hint=AGENTS_HINT,
+        ),
+    ] = ()
+    agent_options: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Arguments and variables of single agents; better written as a table [agent.NAME] with "
+            "args = [...] and env = {...}.",
+            metavar="NAME.args=ARG or NAME.env.VARIABLE=VALUE",
+            flag=False,
+            adds=True,
+            checked=_options,
+            hint=AGENTS_HINT,
+            plan="",
+        ),
+    ] = ()
     agents: Annotated[
         tuple[str, ...],
         Setting(

@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    MODEL,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import without_zero_cost
 from untildone.adapters.agents.reading.error_kinds import classify_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
@@ -130,4 +141,12 @@ CLINE = AgentSpec(
         ),
     ),
     tells_cost=True,
+    reserved={
+        "--model": MODEL,
+        **dict.fromkeys(("-i", "--tui", "--acp", "-z", "--zen"), OUTPUT),
+        **dict.fromkeys(("-s", "--system", "-c", "--cwd", "--worktree"), PROMPT),
+        **dict.fromkeys(("-p", "--plan"), GRANTS),
+        "--id": SESSION,
+        **dict.fromkeys(("--update", "--kanban", "-h", "--help", "-V", "--version"), ENDS),
+    },
 )

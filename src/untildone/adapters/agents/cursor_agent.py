@@ -7,7 +7,15 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.error_kinds import classify_error
 from untildone.adapters.agents.reading.event_reader import first_line, tool
 from untildone.adapters.agents.reading.json_lines import string, table
@@ -62,4 +70,9 @@ CURSOR_AGENT = AgentSpec(
     ),
     tells_tokens=False,
     untested=True,
+    reserved={
+        **dict.fromkeys(("-f", "--yolo", "--mode"), GRANTS),
+        "--continue": SESSION,
+        **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
+    },
 )

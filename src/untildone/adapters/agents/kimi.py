@@ -5,7 +5,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    MODEL,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.error_kinds import classify_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.reading.json_lines import parsed, string, table, tables
@@ -119,4 +129,12 @@ KIMI = AgentSpec(
         (HomePath("~/.kimi-code/credentials", "KIMI_CODE_HOME", "credentials"),),
         ((HomePath("~/.kimi-code/config.toml", "KIMI_CODE_HOME", "config.toml"), "api_key"),),
     ),
+    reserved={
+        "--model": MODEL,
+        "-p": PROMPT,
+        "--prompt": PROMPT,
+        **dict.fromkeys(("-y", "--yolo", "--auto", "--plan"), GRANTS),
+        **dict.fromkeys(("--session", "-c", "--continue"), SESSION),
+        **dict.fromkeys(("-h", "--help", "-V", "--version"), ENDS),
+    },
 )

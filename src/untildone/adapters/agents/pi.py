@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import sum_of, without_zero_cost
 from untildone.adapters.agents.reading.error_kinds import classify_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, first_line, tool
@@ -136,4 +145,12 @@ PI = AgentSpec(
         ),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("-p", "--print", "--export"), OUTPUT),
+        "--system-prompt": PROMPT,
+        **dict.fromkeys(("-c", "--continue", "-r", "--resume", "--fork"), SESSION),
+        **dict.fromkeys(("--session-dir", "--no-session"), SESSION),
+        **dict.fromkeys(("--list-models", "-h", "--help", "-v", "--version"), ENDS),
+    },
+    widening=("-t", "-e", "--extension"),
 )

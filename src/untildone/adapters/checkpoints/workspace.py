@@ -38,8 +38,9 @@ class Workspace:
         self._remarks: tuple[str, ...] = ()
         self._log = OperationLog(home(place))
 
-    def _note(self, name: str, before: RepoState, after: RepoState) -> None:
-        self._log.add(Operation(name, self._change, self._run_id, before, after))
+    def _note(self, name: str, before: RepoState, after: RepoState, story: str = "") -> None:
+        operation = Operation(name, self._change, self._run_id, before, after, story=story)
+        self._log.add(operation)
 
     def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
         """After a crash while saving: the commit of this very attempt, if it was made."""
@@ -102,3 +103,9 @@ class Workspace:
         branch, commit = head_of(self._place.git_dir)
         name = f"refs/heads/{branch}"
         return commit or (refs[name].commit if name in refs else "")
+
+
+def trailer(message: str, name: str) -> str:
+    """What a commit message says under this name."""
+    lines = (line.partition(": ") for line in message.splitlines())
+    return next((value for key, _, value in lines if key == name), "")

@@ -4,11 +4,12 @@ import json
 import re
 from pathlib import Path
 
+from untildone.domain.regex import regex
 from untildone.plain_files import read_text
 
 LOOKED_FOR = "pytest, npm, cargo, go, make"
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_TARGET = re.compile(r"^(check|test)\s*:(?!=)", re.MULTILINE)
+_TARGET = regex(r"^(check|test)\s*:(?!=)", re.MULTILINE)
 _NO_TEST = "no test specified"
 _LOCKS = {"pnpm-lock.yaml": "pnpm test", "yarn.lock": "yarn test"}
 

@@ -16,9 +16,20 @@ ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
     "ChecksTried": {"counted": []},
     "Verified": {"counted": []},
-    "Plan": {"trouble_budgets": [], "terms": None},
+    "Plan": {
+        "trouble_budgets": [],
+        "terms": None,
+        "agent_args": [],
+        "agent_env": [],
+        "permissions_hold": [],
+        "lanes": 1,
+        "optimistic": False,
+    },
+    "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},
+    "StepFailed": {"lane": 0},
     "Reached": {"unknown": False},
 }
+_AS_IS = frozenset({str, int, float, bool, type(None)})  # nearly all: not worth a call
 # Where a fact holds such a class.
 HELD = {"plan": "Plan", "reached": "Reached"}
 
@@ -61,7 +72,7 @@ def _stamped(plain: object) -> object:
     if isinstance(plain, datetime):
         return stamp(plain)
     if isinstance(plain, dict):
-        return {key: _stamped(item) for key, item in plain.items()}
+        return {key: v if type(v) in _AS_IS else _stamped(v) for key, v in plain.items()}
     if isinstance(plain, list | tuple):
-        return [_stamped(item) for item in plain]
+        return [v if type(v) in _AS_IS else _stamped(v) for v in plain]
     return plain

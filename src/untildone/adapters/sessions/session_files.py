@@ -69,10 +69,9 @@ FILES: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-def recorders(agents: tuple[str, ...]) -> tuple[str, ...]:
-    """Whose records calls of these agents may leave; any program may call any agent."""
-    wanted = {name for name in agents if name}
-    return tuple(name for name in FILES if name in wanted or wanted - FILES.keys())
+def recorders(agent: str) -> tuple[str, ...]:
+    """Whose records a call of this agent may leave; any program may call any agent."""
+    return (agent,) if agent in FILES else tuple(FILES)
 
 
 def size(path: str) -> int:

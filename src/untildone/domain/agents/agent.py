@@ -227,3 +227,13 @@ class StandIn(Struct, frozen=True):
     model: str
     until: datetime
     instead_of: str = ""
+
+
+class Gate(Struct, frozen=True):
+    """An account that is or was at a limit; `lane` is the one that waits, for all.
+
+    `allowed` is how many calls it may get at once: one to try, one more with each that works.
+    """
+
+    lane: int
+    allowed: int = 1

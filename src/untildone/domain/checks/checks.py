@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from untildone.domain.checks.counted_tests import Counts
+from untildone.domain.regex import regex
 from untildone.domain.stories import story_text
 from untildone.domain.stories.story import Story
 
@@ -15,7 +16,7 @@ AUTO = "auto"
 _VERIFY = story_text.setting_line("Verify")
 _ALLOW_EMPTY = story_text.setting_line("Allow empty", any_case=True)
 _TESTS = story_text.setting_line("Tests", any_case=True)
-_TICKED = re.compile(r"(`+)\s?(.+?)\s?\1")
+_TICKED = regex(r"(`+)\s?(.+?)\s?\1")
 
 
 class Level(StrEnum):
@@ -26,7 +27,7 @@ class Level(StrEnum):
     OFF = "off"
 
 
-_LEVEL = re.compile(rf"({'|'.join(Level)}):\s*(.*)", re.DOTALL)
+_LEVEL = regex(rf"({'|'.join(Level)}):\s*(.*)", re.DOTALL)
 
 
 class Check(Struct, frozen=True):

@@ -67,20 +67,32 @@ def in_force(story: Story, known: Sequence[Terms] | None) -> Terms:
     """The terms that hold for a story: the person's.
 
     Without `known` ones (a run that an earlier release began) those of its text. Of a story that
-    was renamed the checks hold, what it is allowed does not; one that came later has none.
+    was renamed the checks and its agent hold, what it is allowed does not; one that came later has
+    none of them.
     """
     if known is None:
         return written(story, StoryBook("", "", "", ()))
-    exact = next((terms for terms in known if terms.key == story.key), None)
-    if exact:
-        return exact
-    like = next((t for t in known if t.id == story.id or t.title == story.key[1]), None)
-    return Terms(
-        *story.key,
-        checks=like.checks if like else (),
-        not_run=like.not_run if like else (),
-        **_fields(story),
-    )
+    like = _like(story.key, known)
+    if like and like.key == story.key:
+        return like
+    kept = like or Terms(*story.key)
+    fields = _fields(story) | {"agent": kept.agent, "model": kept.model}
+    return Terms(*story.key, checks=kept.checks, not_run=kept.not_run, **fields)
+
+
+def named_agent(key: StoryKey, known: Sequence[Terms] | None) -> tuple[str, str]:
+    """The agent and the model that the person wants for a story; empty where nothing is said.
+
+    A story that came later names nobody: it was not there when the agents were looked at.
+    """
+    kept = _like(key, known or ())
+    return (kept.agent, kept.model) if kept else ("", "")
+
+
+def _like(key: StoryKey, known: Sequence[Terms]) -> Terms | None:
+    """The terms of the story, or of one with its number or its text: it was renamed."""
+    exact = next((terms for terms in known if terms.key == key), None)
+    return exact or next((t for t in known if t.id == key[0] or t.title == key[1]), None)
 
 
 def own_checks(

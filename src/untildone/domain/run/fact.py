@@ -7,7 +7,7 @@ from msgspec import Struct
 from untildone.domain.agents.agent import Ending, Kind, Session, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.checks.counted_tests import Counted
-from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.costs.budget import Budget, Reached, Reserved
 from untildone.domain.run.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import StoryBook, StoryKey
@@ -60,11 +60,20 @@ class ChecksTried(Struct, frozen=True):
     counted: tuple[Counted, ...] = ()
 
 
+class SlotReady(Struct, frozen=True):
+    """A lane has a workspace of its own, at this path."""
+
+    lane: int
+    path: str
+    remarks: tuple[str, ...] = ()
+
+
 class AttemptStarted(Struct, frozen=True):
     """An agent is about to be called; on disk before its process exists.
 
     `checks` are the story's own, as they were before the agent could change them. `learned` are
-    the learnings that the first call of a story is shown.
+    the learnings that the first call of a story is shown. `base` is the commit that the work begins
+    from, `reserved` what the budgets keep free for it.
     """
 
     lane: int
@@ -78,6 +87,8 @@ class AttemptStarted(Struct, frozen=True):
     checks: tuple[str, ...] = ()
     rung: int = 0
     learned: str | None = None
+    base: str = ""
+    reserved: Reserved = Reserved()
 
 
 class AttemptEnded(Struct, frozen=True):
@@ -127,6 +138,38 @@ class Saved(Struct, frozen=True):
     checkpoint: str
     remarks: tuple[str, ...] = ()
     tree: str = ""
+
+
+class LandIntended(Struct, frozen=True):
+    """The run branch is about to go from `tip` to `candidate`; on disk before it does."""
+
+    lane: int
+    tip: str
+    candidate: str
+
+
+class Landed(Struct, frozen=True):
+    """The story is a commit of the run branch, checked together with all that landed before it.
+
+    `flaky` are checks that failed once and passed on the very same files.
+    """
+
+    lane: int
+    commit: str
+    remarks: tuple[str, ...] = ()
+    still_failing: tuple[Failing, ...] = ()
+    counted: tuple[Counted, ...] = ()
+    flaky: tuple[str, ...] = ()
+
+
+class Requeued(Struct, frozen=True):
+    """Finished work cannot land as it is: saved under a ref, and the story is done again."""
+
+    lane: int
+    why: str
+    files: tuple[str, ...] = ()
+    saved_ref: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 class Reverted(Struct, frozen=True):
@@ -262,6 +305,7 @@ class StepFailed(Struct, frozen=True):
     step: str
     message: str
     hint: str = ""
+    lane: int = 0
 
 
 class Resumed(Struct, frozen=True):
@@ -305,6 +349,9 @@ class GivenUp(Struct, frozen=True):
 # What the person may want of a run at any time, live or not.
 UserRequest = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared | GivenUp
 
+# What happens in lanes that work beside each other.
+Beside = SlotReady | LandIntended | Landed | Requeued
+
 # What the loop does and finds.
 Happening = (
     Started
@@ -334,5 +381,6 @@ Happening = (
     | Adopted
     | Abandoned
     | TakenBack
+    | Beside
 )
 Fact = Happening | UserRequest

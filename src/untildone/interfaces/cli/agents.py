@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from untildone.commands import agents as found
 from untildone.domain.errors import UserError
-from untildone.interfaces.output import echo, echo_json
+from untildone.interfaces.output import echo, echo_json, progress
 from untildone.settings.load import load
 from untildone.settings.settings import SETTINGS
 from untildone.wiring.repository import here
@@ -34,7 +34,7 @@ def agents(as_json: bool, permissions: str | None) -> int:  # noqa: FBT001 - cli
     except UserError:
         top = None
     settings = load(top, os.environ, {"permissions": permissions})
-    rows = found.agents(settings, top or Path.cwd())
+    rows = found.agents(settings, top or Path.cwd(), tell=progress)
     if as_json:
         data = {"agents": [to_builtins(row) for row in rows]}
         echo_json(data)
@@ -60,7 +60,9 @@ def _show(row: found.Found) -> None:
     if row.call:
         echo(f"{'':13}call: {shlex.join(row.call)}")
     else:
-        echo(f"{'':13}cannot be held to `--permissions {row.permissions}`")
+        echo(f"{'':13}{row.refused}")
+    if row.holds:
+        echo(f"{'':13}permissions {row.permissions}: {row.holds}")
     if row.environment:
         given = (f"{name}={shlex.quote(value)}" for name, value in row.environment.items())
         echo(f"{'':13}with: {' '.join(given)}")

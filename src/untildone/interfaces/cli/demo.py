@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from untildone.commands import demo as demo_project
+from untildone.domain.plain_text import count_of
 from untildone.interfaces import render
 from untildone.interfaces.cli.view import View, process_for
 from untildone.interfaces.output import echo
@@ -48,7 +49,7 @@ def _sum_up(summary: demo_project.Summary, choice: str, keep: Path | None) -> No
     for row in summary.attempts:
         echo(f"  {row}")
     if choice == "cleanup":
-        echo(f"After cleanup, uncommitted on `main`: {len(summary.edits)} files")
+        echo(f"After cleanup, uncommitted on `main`: {count_of(len(summary.edits), 'file')}")
     echo(f"Tokens (as the scripted agent tells them): {render.tokens(summary.tokens)}")
     gone = "The throw-away repository was removed."
     echo(f"The repository is kept in: {keep}" if keep else gone)

@@ -95,6 +95,8 @@ def _rule(setting: Setting) -> dict[str, Any]:
     if setting.table:
         table = {"type": "object", "additionalProperties": TYPES[tuple]}
         rule["anyOf"] = [*rule["anyOf"], table]
+    if setting.tables:
+        return {"description": meaning(setting), "default": setting.default} | _tables(setting)
     if setting.amount:
         rule = {"type": [rule["type"], "string"]}
     if setting.choices:
@@ -104,6 +106,20 @@ def _rule(setting: Setting) -> dict[str, Any]:
     if setting.above is not None:
         rule["exclusiveMinimum"] = setting.above
     return {"description": meaning(setting), "default": setting.default} | rule
+
+
+def _tables(setting: Setting) -> dict[str, Any]:
+    """A word, or a table with a table for each word."""
+    word = {"type": "string", "enum": list(setting.choices)}
+    env = {"type": "object", "additionalProperties": TEXT}
+    each = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"args": TYPES[tuple], "env": env},
+    }
+    known = {"name": word} | dict.fromkeys(setting.choices, each)
+    table = {"type": "object", "additionalProperties": False, "properties": known}
+    return {"anyOf": [word, table]}
 
 
 def _refuse_second_file(path: Path, pyproject: Path) -> None:

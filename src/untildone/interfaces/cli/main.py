@@ -1,6 +1,7 @@
 """The command tree and the outer error boundary."""
 
 import contextlib
+import gc
 import io
 import os
 import sys
@@ -16,6 +17,7 @@ from untildone.interfaces.output import echo
 
 # The state of things at every UserError that does not say otherwise: see its class.
 NOTHING_CHANGED = "Nothing was changed."
+_FEWER_COLLECTIONS = 20_000
 
 
 class LazyGroup(click.Group):
@@ -30,6 +32,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"untildone.interfaces.cli.{COMMANDS[cmd_name][0]}")
+        _collect_from_now_on()
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
         return command
@@ -55,6 +58,14 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, "-V", "--version", message="untildone %(version)s")
 def cli() -> None:
     """Drive coding agents through the stories of a change until every story is truly done."""
+
+
+def _collect_from_now_on() -> None:
+    """Nothing that was loaded is garbage: no collection, that at the end either, looks at it."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.set_threshold(_FEWER_COLLECTIONS)
+        gc.enable()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,12 +125,12 @@ def _open_streams() -> None:
 def show(error: UntildoneError) -> None:
     """What happened, what state things are in, what to type next."""
     with contextlib.suppress(OSError):  # nobody hears it; the exit code still says it
-        echo(f"error: {error.message}", err=True)
+        echo(f"error: {error.message}", err=True, wrap=True)
         state = error.state or (NOTHING_CHANGED if isinstance(error, UserError) else "")
         if state:
-            echo(f"  {state}", err=True)
+            echo(f"  {state}", err=True, wrap=True)
         if error.hint:
-            echo(f"hint: {error.hint}", err=True)
+            echo(f"hint: {error.hint}", err=True, wrap=True)
 
 
 def _outside_trouble(error: OSError) -> UntildoneError:

@@ -39,7 +39,7 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
 
     Works for a start, a checkpoint, a put-back, cleanup, keep, restore, `attempts --restore` and
     for undo itself, so that a second undo is a redo. Edits that you made since are kept.
-    CHANGE names a run that has a worktree of its own.
+    With CHANGE only if that was a change of this run, also in a worktree of its own.
     """
     repository = here_for(change) if change else here()
     if listed:
@@ -47,9 +47,10 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
         if as_json:
             echo_json({"operations": rows})
         for row in rows if not as_json else ():
-            echo(f"{row['name']}  {row['change']}  {row['run_id']}")
+            story = f"  {row['story']}" if row["story"] else ""
+            echo(f"{row['at'] or '-':16}  {row['name']}  {row['change']}{story}  {row['run_id']}")
         return 0
-    taken = take_back(repository)
+    taken = take_back(repository, change)
     if as_json:
         echo_json({"undone": to_builtins(taken)})
     else:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from untildone.app.wording import STATE_OF, next_command
+from untildone.app.wording import STATE_OF, next_command, outcome_words
 from untildone.commands.run_account import RunAccount, Size
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.account import Call, CheckRun, StoryAccount, total
 from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows
@@ -107,7 +108,7 @@ def _agents(summary: RunAccount) -> str:
 def _share(part: int, whole: int) -> str:
     if not part:
         return "nothing: every call that ended was kept"
-    return f"{part} of {whole} calls were put back or ended at a limit"
+    return f"{part} of {count_of(whole, 'call was', 'calls were')} put back or ended at a limit"
 
 
 def _stories(summary: RunAccount) -> Table:
@@ -159,7 +160,7 @@ def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
         str(call.n),
         call.key[0],
         str(call.attempt) if call.attempt else "none used" if call.limit else "",
-        call.outcome or "running",
+        outcome_words(call.outcome) if call.outcome else "running",
         formatting.span(call.seconds) if call.ended else "",
         formatting.tokens(call.usage) if call.usage else "",
         formatting.money(call.usage.cost_usd) if call.usage else "",
@@ -173,7 +174,7 @@ def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
 def _check_words(call: Call) -> str:
     found = [_check_word(check) for check in call.checks]
     if call.let_through:
-        found.append(f"{call.let_through} old failures let through")
+        found.append(f"{count_of(call.let_through, 'old failure')} let through")
     return ", ".join(found)
 
 

@@ -41,6 +41,7 @@ from untildone.adapters.git.index import (
     forget_stat,
     has_path,
 )
+from untildone.adapters.git.object_store import ADVICE, ObjectsGone
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.process.process import Captured
@@ -88,6 +89,7 @@ class Snapshots:
     def of_run(git: Git, place: Place, folder: Path, guard: Guard = DEFAULT) -> "Snapshots":
         """With the rules and the identity that hold for a whole run."""
         git.use_disk(place)
+        git.hold_objects(folder)
         try:
             tracked = has_path(entries(git, git.index_of(place)), STATE_FILE)
         except (StepError, OSError):
@@ -121,8 +123,21 @@ class Snapshots:
         New files that the guard flags are left out. Unless the caller moves them (`with_hidden`),
         they stay where they are and are ignored from now on; not so after a mere `look`.
         """
+        for anew in (False, *[True] * TRIES):
+            with contextlib.suppress(ObjectsGone):
+                return self._take(
+                    base, with_hidden=with_hidden, listed=listed, look=look, anew=anew
+                )
+        raise StepError(
+            "Somebody removes git's objects as fast as they are stored",
+            hint=ADVICE,
+        )
+
+    def _take(
+        self, base: str, *, with_hidden: bool, listed: bool, look: bool, anew: bool
+    ) -> Snapshot:
         self.obstacles.move_locks_and_merges()
-        draft = self._draft.begin()
+        draft = self._draft.begin(anew=anew)
         if with_hidden or not self._draft.started_from(base):
             self._clear_index_flags(draft)
         added = self._add_all(draft, base, self.new_files.large(draft))
