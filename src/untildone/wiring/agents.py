@@ -104,11 +104,12 @@ def agent_programs(run: Run, top: Path, env: tuple[str, ...]) -> dict[str, Agent
 
 
 def known_program(name: str, options: AgentOptions = NO_OPTIONS) -> "KnownProgram":
-    """The program of this name: its spec is in the module of the same name."""
+    """The program of this name: its spec is in the module of the same name, with `_` for `-`."""
     from untildone.adapters.agents.program import KnownProgram
 
-    module = import_module(f"untildone.adapters.agents.{name}")
-    spec = getattr(module, name.upper())
+    module_name = name.replace("-", "_")
+    module = import_module(f"untildone.adapters.agents.{module_name}")
+    spec = getattr(module, module_name.upper())
     return KnownProgram(spec, "", options.args_of(name), options.env_of(name))
 
 

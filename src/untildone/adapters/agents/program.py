@@ -69,7 +69,7 @@ class AgentSpec(Struct, frozen=True):
     that tell an agent that it runs inside another one. `writable` stays writable in a sandbox.
     `adapt` does what cannot be said as data. `leftover_files` are patterns of files that it leaves
     in the worktree and nobody wants in a commit. `tells_cost`: its output says what a call cost.
-    `tells_tokens`: its output or its records say what a call used.
+    `tells_tokens`: its output or its records say what a call used. `untested`: nobody has run it.
 
     Arguments of the person's own may not repeat an option of this command line, but those in
     `repeatable`, nor be one of `reserved`, each with the reason; those in `widening` only where
@@ -95,6 +95,7 @@ class AgentSpec(Struct, frozen=True):
     prints_before_model: bool = True
     tells_cost: bool = False
     tells_tokens: bool = True
+    untested: bool = False
     repeatable: tuple[str, ...] = ()
     reserved: Mapping[str, str] = field(default_factory=dict)
     widening: tuple[str, ...] = ()
