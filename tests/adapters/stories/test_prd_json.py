@@ -163,7 +163,6 @@ def test_odd_states_count_as_open_or_as_done_and_are_told(tmp_path: Path) -> Non
         ('{"stories": [\n{"id": "a", "passes": "true"}]}', 2, "`passes` has to be true or false"),
         ('{"stories": [\n{"id": "a", "status": 3}]}', 2, "`status` has to be a word"),
         ('{"stories": [{"id": "a"},\n{"id": "a"}]}', 2, "same id: a"),
-        ('{"stories": [{"id": "ab", "dependsOn": ["ac"]}]}', 1, "ac"),
     ],
 )
 def test_what_cannot_be_run_is_a_problem(tmp_path: Path, text: str, line: int, why: str) -> None:

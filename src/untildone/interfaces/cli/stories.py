@@ -8,7 +8,7 @@ from untildone.commands import status
 from untildone.commands.plan import SeveralChanges, Wanted, pick_change
 from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import plain
-from untildone.domain.stories.story import StoryBook
+from untildone.domain.stories.story import Story, StoryBook
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import setting_flags
 from untildone.interfaces.mermaid import flowchart
@@ -78,16 +78,24 @@ def _list(rows: list[dict[str, object]], *, as_json: bool) -> None:
 def _table(book: StoryBook) -> str:
     rows = [f"{book.change} ({book.source}): {book.complete} of {book.total} tasks"]
     width = max((len(story.id) for story in book.stories), default=0)
-    for story in book.stories:
-        ticked = sum(task.done for task in story.tasks)
-        mark = "✓" if story.done else "○"
-        about = [f"priority {story.priority}"] if story.priority is not None else []
-        about += ["parallel"] if story.parallel else []
-        about += [f"after {', '.join(story.depends_on)}"] if story.depends_on else []
-        note = f"  ({'; '.join(about)})" if about else ""
-        title = f"{plain(story.title)}{note}"
-        rows.append(f"{mark} {story.id:<{width}}  {ticked}/{len(story.tasks)}  {title}")
+    rows += [_row(story, width) for story in book.stories]
+    if book.records:
+        count = "1 record" if len(book.records) == 1 else f"{len(book.records)} records"
+        rows.append(f"  not stories: {count} that the tracker keeps for itself")
     for remark in book.ignored:
         where = f"{remark.path}, line" if remark.path else "line"
         rows.append(f"  not counted, {where} {remark.line}: {remark.why}")
     return "\n".join(rows)
+
+
+def _row(story: Story, width: int) -> str:
+    about = [f"priority {story.priority}"] if story.priority is not None else []
+    about += ["parallel"] if story.parallel else []
+    about += [f"after {', '.join(story.depends_on)}"] if story.depends_on else []
+    about += (
+        [f"waits for your answer: {plain(story.held)}"] if story.held and not story.done else []
+    )
+    note = f"  ({'; '.join(about)})" if about else ""
+    mark = "✓" if story.done else "○"
+    counts = f"{story.complete}/{len(story.tasks)}"
+    return f"{mark} {story.id:<{width}}  {counts}  {plain(story.title)}{note}"

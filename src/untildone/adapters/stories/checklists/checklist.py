@@ -157,7 +157,10 @@ def _parsed(
     if rules.annotate:
         stories, remarks = rules.annotate(lines, groups, stories)
         ignored += remarks
-    return StoryBook(change, source, path, stories, tuple(ignored), tuple(problems))
+    own = {task.line for story in stories for task in story.tasks} if stories is not groups else ()
+    parents = [task for group in groups for task in group.tasks if own and task.line not in own]
+    found = (change, source, path, stories, tuple(ignored), tuple(problems))
+    return StoryBook(*found, parents=tuple(parents))
 
 
 def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[Remark]]:
