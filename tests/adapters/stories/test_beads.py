@@ -89,6 +89,8 @@ def test_records_of_the_tracker_are_no_stories_and_no_parts_of_them(
         bead("x-5", "witness", issue_type="agent"),
         bead("x-6", "Behind a gate", "x-7"),
         bead("x-7", "Wait for CI", issue_type="gate"),
+        bead("x-8", "A pattern", is_template=True),
+        bead("x-9", "Swept away", ephemeral=True),
     )
     book = made(tmp_path).load()
     assert [(s.id, s.depends_on, bool(s.question)) for s in book.stories] == [

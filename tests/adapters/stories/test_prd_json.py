@@ -53,7 +53,8 @@ def test_the_canonical_file(tmp_path: Path) -> None:
     assert first.acceptance == ("The price is shown", "Typecheck passes")
     assert first.body == "As a buyer I want to see prices."
     assert (second.done, second.line, second.priority) == (True, 15, 1)
-    assert (book.ignored, book.problems, book.boxes) == ((), (), False)
+    assert [remark.line for remark in book.ignored] == [3]  # the branch
+    assert (book.problems, book.boxes) == ((), False)
 
 
 @pytest.mark.parametrize(
@@ -389,3 +390,23 @@ def test_work_that_is_no_story_keeps_the_file_from_being_done(tmp_path: Path) ->
     ):
         book = source(tmp_path, more).load()
         assert (book.complete, book.total, bool(book.unfinished)) == (1, 1, left)
+
+
+def test_the_branch_that_a_file_names_is_told_with_the_command_for_it(tmp_path: Path) -> None:
+    text = '{\n"branchName": "ralph/prices",\n"userStories": [{"id": "a", "passes": false}]}'
+    (remark,) = source(tmp_path, text).load().ignored
+    assert remark.line == 2
+    assert "`git branch -m ralph/prd ralph/prices`" in remark.why
+    for other in ("prd", "x; ls", ""):
+        assert source(tmp_path, text.replace("prices", other)).load().ignored == ()
+
+
+def test_a_story_that_is_marked_as_blocked_asks(tmp_path: Path) -> None:
+    text = '{"stories": [{"id": "a", "blocked": true, "passes": %s}]}'
+    assert source(tmp_path, text % "false").load().stories[0].question == "a"
+    assert source(tmp_path, text % "true").load().stories[0].question == ""
+
+
+def test_stories_of_epics_are_stories(tmp_path: Path) -> None:
+    text = '{"epics": [{"id": "E1", "stories": [{"id": 1, "title": "x", "status": "todo"}]}]}'
+    assert [story.id for story in source(tmp_path, text).load().stories] == ["E1.1"]

@@ -265,7 +265,9 @@ def _kind(issue: Issue) -> str:
 
 
 def _is_work(issue: Issue) -> bool:
-    return _kind(issue) not in _NO_WORK | _RECORDS
+    """What `bd ready` may give out: no record, no template, nothing that is swept away later."""
+    passing = issue.get("is_template") is True or issue.get("ephemeral") is True
+    return not passing and _kind(issue) not in _NO_WORK | _RECORDS
 
 
 def _needed(issue: Issue, kinds: Sequence[str]) -> Iterator[str]:

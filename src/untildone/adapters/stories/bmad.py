@@ -25,7 +25,10 @@ HOMES = ("_bmad-output/implementation-artifacts", "docs/sprint-artifacts", "docs
 # What the loop leaves behind is for a review, as the format has it: only that makes it done.
 FINISHED = "review"
 _DONE = frozenset({"review", "ready-for-review", "in-review", "done", "complete", "completed"})
-_DROPPED = ("deprecated", "skipped", "cancelled", "canceled", "superseded", "merged", "obsolete")
+_DROPPED = (
+    *("deprecated", "skipped", "cancelled", "canceled", "superseded", "merged", "obsolete"),
+    *("archived", "dropped", "removed", "replaced", "absorbed", "wont-do", "descoped"),
+)
 _OPTIONAL = "optional"
 _NOT_YET = frozenset({"", "backlog", "draft", "drafted"})
 _HELD = ("deferred", "blocked", "on-hold", "paused")
@@ -138,6 +141,7 @@ class Sprint:
         """The stories of the epic that is wanted: by its place in the list, else by its number."""
         wanted = _EPIC.match(self._change)
         listed = wanted and any(name == self._change for name, _, _ in entries)
+        self._tell_empty_epics(entries)
         epic = ""
         for entry in entries:
             if _EPIC.match(entry[0]):
@@ -148,6 +152,16 @@ class Sprint:
             mine = epic == self._change if listed else wanted and key and key[1] == wanted[1]
             if mine or not wanted:
                 yield entry
+
+    def _tell_empty_epics(self, entries: Sequence[tuple[str, str, int]]) -> None:
+        """An epic that is open and has no entries yet is work that nobody has written down."""
+        filled = set(_filled_epics(entries))
+        for name, word, line in entries:
+            if not _EPIC.match(name) or name in filled or _is_over(word):
+                continue
+            if self._change in (CHANGE, name):
+                why = f"The epic {name} ({word or 'no status'}) has no stories yet."
+                self._ignored.append(Remark(line, why, unfinished=True))
 
     def _file_of(self, name: str) -> str:
         """Where the file of a story is: the tracking file may say so, and people sort them."""
@@ -305,6 +319,24 @@ def _inside(root: Path, said: str) -> str:
         if folder and (root / folder).is_dir():
             return folder
     return ""
+
+
+def _filled_epics(entries: Sequence[tuple[str, str, int]]) -> Iterator[str]:
+    """The epics that have a story: below them in the list, or with their number."""
+    epic = ""
+    for name, _, _ in entries:
+        if _EPIC.match(name):
+            epic = name
+        elif not _NO_STORY.match(name):
+            yield epic
+            key = _KEY.match(name)
+            yield f"epic-{key[1]}" if key else epic
+
+
+def _is_over(word: str) -> bool:
+    """Whether an epic is done, or nobody wants it now."""
+    said = _plain(word)
+    return said in _DONE or said.startswith((_OPTIONAL, *_DROPPED, *_HELD))
 
 
 def _same(stem: str) -> str:

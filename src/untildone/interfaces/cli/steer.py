@@ -8,7 +8,7 @@ from untildone.commands import steer
 from untildone.commands.steer import Heard
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Run
-from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli.completion import change_names, story_ids
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.render import first_line
 from untildone.wiring.worktrees import here_for
@@ -20,7 +20,13 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable
 @click.command()
 @CHANGE
 @click.argument("text", required=False, default="")
-@click.option("--story", "story_id", default="", metavar="ID", help="Only for this story.")
+@click.option(
+    *("--story", "story_id"),
+    default="",
+    metavar="ID",
+    shell_complete=story_ids,
+    help="Only for this story.",
+)
 @click.option("--list", "listed", is_flag=True, help="Only show the guidance that is in force.")
 @click.option("--clear", is_flag=True, help="Take it back: all of it, or that of --story.")
 @AS_JSON
@@ -55,7 +61,7 @@ def guide(
 
 @click.command()
 @CHANGE
-@click.argument("story")
+@click.argument("story", shell_complete=story_ids)
 @click.option("--why", default="", metavar="TEXT", help="The reason, for the record.")
 @AS_JSON
 def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT001 - click
@@ -70,7 +76,7 @@ def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT0
 
 @click.command()
 @CHANGE
-@click.argument("story")
+@click.argument("story", shell_complete=story_ids)
 @AS_JSON
 def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Retry STORY, with all its retries: parked, skipped or failed."""
