@@ -334,7 +334,8 @@ def test_an_open_epic_without_stories_keeps_the_sprint_from_being_done(tmp_path:
     rows = "  epic-1: done\n  1-1-log-in: done\n  epic-2: done\n  epic-3: deferred\n"
     source = put(tmp_path, f"development_status:\n{rows}")
     assert source.load().unfinished == ""
-    rows += "  epic-4: backlog\n  # to be written\n  epic-4-retrospective: optional\n"
+    rows += "  epic-1-log-in: backlog\n  epic-4: backlog\n  # to be written\n"
+    rows += "  epic-4-retrospective: optional\n"
     source = put(tmp_path, f"development_status:\n{rows}")
     assert "The epic epic-4 (backlog) has no stories yet." in source.load().unfinished
     assert Bmad(tmp_path, "epic-1").load().unfinished == ""

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from untildone.adapters.stories.documents.stateful_source import NewState, State
 from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
+from untildone.domain.checks import checks
 from untildone.domain.errors import StoriesError
+from untildone.domain.stories import story_text
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
 
 NAME = "bmad"
@@ -38,6 +40,7 @@ _OPEN = frozenset(
 _KEY = re.compile(r"([0-9]+[a-z]?)[-.]([0-9]+[a-z]?)(?:[-.]\S*)?$")
 _FILE_NAME = re.compile(r"[^/\x00\ud800-\udfff]{1,200}")
 _EPIC = re.compile(r"epic-([0-9]+(?:[.-]?[0-9a-z]{1,3})?)$")
+_ANY_EPIC = re.compile(r"epic-([0-9]+[a-z]?)(?!.*-retrospective$)")
 _NO_STORY = re.compile(r"(?:epic|sprint)-[0-9.a-z-]+$|.*-retrospective$")
 _MOST_FILES = 5000
 _PROJECT = re.compile(r"\{(?:project-root|project_root)\}/?")
@@ -49,6 +52,7 @@ _STATUS = re.compile(
     re.MULTILINE,
 )
 _SECTION = re.compile(r"##[ \t]++(.+)")
+_WRITTEN = ("tasks", "acceptance", "dev notes", "testing", "description")
 _CRITERION = re.compile(r"(?:[0-9]+[.)]|[-*])[ \t]+(.+)")
 
 
@@ -157,7 +161,8 @@ class Sprint:
         """An epic that is open and has no entries yet is work that nobody has written down."""
         filled = set(_filled_epics(entries))
         for name, word, line in entries:
-            if not _EPIC.match(name) or name in filled or _is_over(word):
+            found = _ANY_EPIC.match(name)
+            if not found or {name, f"epic-{found[1]}"} & filled or _is_over(word):
                 continue
             if self._change in (CHANGE, name):
                 why = f"The epic {name} ({word or 'no status'}) has no stories yet."
@@ -277,8 +282,20 @@ def _story_page(file: StoryFile, data: bytes, name: str) -> StoryPage:
         status=status["word"].strip() if status else "",
         boxes=tuple(_boxes(work, file.path)),
         acceptance=tuple(found[1].strip() for found in criteria if found),
-        body=fields.bounded("\n".join(line for _, line in sections.get("story", ())[1:]).strip()),
+        body=fields.bounded("\n".join(_said(sections)).strip()),
     )
+
+
+def _said(sections: Mapping[str, Sequence[tuple[int, str]]]) -> Iterator[str]:
+    """The lines of the story itself, and settings in the sections that people write.
+
+    What stands in the record of the agent or of a review (`Model: …`) tells of the past.
+    """
+    yield from (line for _, line in sections.get("story", ())[1:])
+    others = [rows for name, rows in sections.items() if name.startswith(_WRITTEN) or not name]
+    for rows in others:
+        text = "\n".join(line.rstrip("\r") for _, line in rows)
+        yield from ("", *filter(checks.is_setting, story_text.rows([text])))
 
 
 def _sections(text: str) -> dict[str, list[tuple[int, str]]]:
@@ -325,7 +342,7 @@ def _filled_epics(entries: Sequence[tuple[str, str, int]]) -> Iterator[str]:
     """The epics that have a story: below them in the list, or with their number."""
     epic = ""
     for name, _, _ in entries:
-        if _EPIC.match(name):
+        if _ANY_EPIC.match(name):
             epic = name
         elif not _NO_STORY.match(name):
             yield epic
