@@ -97,7 +97,11 @@ class Sprint:
         self._problems: list[Remark] = []
         self._left = False
         stories = tuple(self._stories())
-        if not stories and not self._problems and (self._left or not self._ignored):
+        if (
+            not stories
+            and not self._problems
+            and (self._left or all(r.unfinished for r in self._ignored))
+        ):
             self._problems.append(Remark(1, "No story of this sprint has a file and can be run."))
         tracked = self._tracking.path if self._places else self._home
         self.book = StoryBook(
