@@ -95,13 +95,9 @@ class Sprint:
         self._places: dict[str, Place] = {}
         self._ignored: list[Remark] = []
         self._problems: list[Remark] = []
-        self._left = False
+        self._left = self._over = False
         stories = tuple(self._stories())
-        if (
-            not stories
-            and not self._problems
-            and (self._left or all(r.unfinished for r in self._ignored))
-        ):
+        if not stories and not self._problems and (self._left or not self._over):
             self._problems.append(Remark(1, "No story of this sprint has a file and can be run."))
         tracked = self._tracking.path if self._places else self._home
         self.book = StoryBook(
@@ -132,6 +128,7 @@ class Sprint:
             elif path:
                 yield from self._story(name, path, word, line)
             elif _plain(word) in _DONE or _plain(word).startswith(_DROPPED):
+                self._over = True
                 why = f"Story {name} ({word}) has no file and counts as done."
                 self._ignored.append(Remark(line, why))
             else:
