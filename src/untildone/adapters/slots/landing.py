@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from untildone.adapters.checks.clean_checkout import CleanCheckout
 from untildone.adapters.git.git import Change, Git
-from untildone.adapters.git.object_files import content, head_text
+from untildone.adapters.git.object_files import content, head_text, is_plain_file
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.trees import Entry, Trees
 from untildone.domain.errors import StepError, UserError
@@ -126,36 +126,37 @@ class Landing:
         """
         tip, base, story = sides
         chosen = {path: _command_for(path, commands) for path in conflict.files}
-        if not all(chosen.values()):
+        tree = self._git.tree_of(tip)
+        seeds = {p: e for p in chosen if (e := self._trees.entry(tree, os.fsencode(p)))}
+        if not all(chosen.values()) or len(seeds) < len(chosen):
             return conflict
         flat = self._git.commit_tree(self._product(base, story), [base], "a story on its base\n")
-        merged, _ = self._merged_tree(tip, flat)
-        seeds = {path: self._trees.entry(self._git.tree_of(tip), path.encode()) for path in chosen}
-        if not all(seeds.values()):
-            return conflict
-        seeded = self._with_entries(merged, seeds)
+        seeded = self._with_entries(self._merged_tree(tip, flat)[0], seeds)
+        made, why = self._run_in_checkout(seeded, tip, chosen, run)
+        entries = {path: (seeds[path][0], name) for path, name in made.items()}
+        if same := [path for path, seed in seeds.items() if entries.get(path, seed) == seed]:
+            why = why or f"The command that makes it left it as it was: {', '.join(same)}"
+            return Conflict(conflict.files, conflict.met, why)
+        return Merged(self._with_entries(seeded, entries), tuple(made))
+
+    def _run_in_checkout(
+        self, tree: str, tip: str, commands: Mapping[str, str], run: Regenerate
+    ) -> tuple[dict[str, bytes], str]:
+        """The blobs that commands made of their files in a checkout of the tree; or why not."""
         self._room_folder.mkdir(exist_ok=True)
-        folder = Path(self._room.make(seeded, tip))
+        folder = Path(self._room.make(tree, tip))
         try:
-            for command in dict.fromkeys(chosen.values()):
+            for command in dict.fromkeys(commands.values()):
                 if said := run(command, folder):
-                    return Conflict(conflict.files, conflict.met, f"`{command}` failed: {said}")
-            made = {path: self._made(folder, path, seed) for path, seed in seeds.items() if seed}
+                    return {}, f"`{command}` failed: {said}"
+            files = [path for path in commands if is_plain_file(folder / path)]
+            return {path: self._blob(folder, path) for path in files}, ""
         finally:
             self._room.remove()
-        same = [path for path, entry in made.items() if entry is None or entry == seeds[path]]
-        if same:
-            why = f"The command that makes it left it as it was: {', '.join(same)}"
-            return Conflict(conflict.files, conflict.met, why)
-        return Merged(self._with_entries(seeded, made), tuple(made))
 
-    def _made(self, folder: Path, path: str, seed: Entry) -> Entry | None:
-        """What is in a generated file now, as git stores it."""
-        target = folder / path
-        if target.is_symlink() or not target.is_file():
-            return None
+    def _blob(self, folder: Path, path: str) -> bytes:
         words = ("hash-object", "-w", "--stdin", "--path", path)
-        return seed[0], bytes.fromhex(self._git.line(*words, stdin=read_bytes(target)))
+        return bytes.fromhex(self._git.line(*words, stdin=read_bytes(folder / path)))
 
     def _product(self, base: str, story: str) -> str:
         """The story's tree, with the base's version of what is none of its product."""

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
 from untildone.adapters.checks.clean_checkout import remove_folder
 from untildone.adapters.git import own_worktree
+from untildone.adapters.git.environment import clean_environment
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
@@ -21,6 +22,12 @@ from untildone.adapters.records.durable import free_name
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import RunFolder
 from untildone.adapters.slots import clone
+from untildone.adapters.slots.lane_environment import (
+    environment,
+    free_ports,
+    source_variables,
+)
+from untildone.adapters.slots.setup import KEY_FILES, SetUp, SetUps, setup_key
 from untildone.adapters.slots.slot import (
     CLONE,
     WORKTREE,
@@ -138,14 +145,46 @@ class Slots:
         self._repair(slot, note)
         return self._workspace(slot, note, guard)
 
-    def update(self, lane: int, change: Callable[[Note], Note]) -> Note:
-        """Add to the note of a slot that is ready."""
-        slot = self.slot(lane)
+    def environment(self, slot: Slot) -> dict[str, str]:
+        """The variables that a lane's programs have beside ours; its ports stay its own."""
+        note = self._noted(slot)
+        others = [found for found in slots_in(self._root) if found.folder != slot.folder]
+        taken = [other.ports for found in others if (other := found.note())]
+        ports = free_ports(note.ports, taken)
+        if ports != note.ports:
+            slot.write(replace(note, ports=ports))
+        return environment(slot, ports)
+
+    def set_up(
+        self,
+        prepared: Prepared,
+        setup: SetUp,
+        variables: Mapping[str, str],
+        key_files: Sequence[str] = KEY_FILES,
+    ) -> bool:
+        """Run a set-up in a slot unless it was run there for the same key files; whether it was.
+
+        What it does to files of the base is undone (and stored): it is no story's work.
+        """
+        slot, note = prepared.slot, self._noted(prepared.slot)
+        key = setup_key(slot.top, setup, key_files)
+        if note.set_up == key:
+            return False
+        slot.write(replace(note, set_up=""))
+        sources = source_variables(self._user.top, slot)
+        own = clean_environment(os.environ) | dict(variables) | dict(sources)
+        SetUps(self._processes, self._interrupted).run(setup, slot.top, own)
+        moved = f"refs/ralph/moved/{note.change}/lane-{slot.lane}-set-up"
+        prepared.workspace.bring_to(note.base, moved)
+        prepared.workspace.begin(note.base)
+        slot.write(replace(self._noted(slot), set_up=key))
+        return True
+
+    def _noted(self, slot: Slot) -> Note:
         note = slot.note()
         if note is None:
             raise StepError(f"The slot is not there any more: {slot.folder}")
-        slot.write(changed := change(note))
-        return changed
+        return note
 
     def release(self, lane: int) -> None:
         """Let another loop have the slot."""
