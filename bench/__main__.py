@@ -17,6 +17,7 @@ from bench import (
     overhead,
     parsing,
     report,
+    slots,
     startup,
     stories,
 )
@@ -34,6 +35,8 @@ BENCHMARKS: Mapping[str, Callable[[Stage], list[Result]]] = {
     "stash": overhead.stash,
     "other_loops": other_loops.other_loops,
     "checkpoint_100k": checkpoint.checkpoint_100k,
+    "slots": slots.slots,
+    "landing": slots.landing,
     "late_iterations": growth.late_iterations,
     "memory": growth.memory,
     "output_1gb": output.output_1gb,
