@@ -100,6 +100,8 @@ class Slots:
         self._kind = kind
         self._interrupted = interrupted
         self._locks = dict[int, WorktreeLock]()
+        # As long as this process has them, they know what nobody has touched since.
+        self._begun = dict[int, SlotWorkspace]()
 
     def slot(self, lane: int) -> Slot:
         """Where a lane works."""
@@ -123,13 +125,13 @@ class Slots:
             self._give_up(slot)
             note = None
         self._pin(lane, base)
-        rescued: tuple[str, ...] = ()
+        rescued, none_ignored = tuple[str, ...](), False
         if note and note.ready:
-            rescued = self._reuse(slot, note, base, guard)
+            rescued, none_ignored = self._reuse(slot, note, base, guard)
         else:
-            note = self._make(slot, change, run_id, base)
+            note, none_ignored = self._make(slot, change, run_id, base), True
         note = replace(note, change=change, run_id=run_id, base=base, ready=True)
-        workspace = self._begin(slot, note, guard)
+        workspace = self._begin(slot, note, guard, none_ignored=none_ignored)
         slot.write(note)
         self._unpin(lane, but=base)
         _fresh_folder(slot.temporary)
@@ -188,6 +190,7 @@ class Slots:
 
     def release(self, lane: int) -> None:
         """Let another loop have the slot."""
+        self._begun.pop(lane, None)
         if lane in self._locks:
             self._locks.pop(lane).release()
 
@@ -224,10 +227,15 @@ class Slots:
         git_dir = content(slot.top / ".git").removeprefix(b"gitdir: ").strip()
         return Path(os.fsdecode(git_dir))
 
-    def _reuse(self, slot: Slot, note: Note, base: str, guard: Guard) -> tuple[str, ...]:
-        """Store what only the slot has, then bring its files to the base and forget the rest."""
+    def _reuse(
+        self, slot: Slot, note: Note, base: str, guard: Guard
+    ) -> tuple[tuple[str, ...], bool]:
+        """Store what only the slot has, then bring its files to the base.
+
+        Returns where it is stored, and whether the slot has the files of the base and no others.
+        """
         self._repair(slot, note)
-        workspace = self._workspace(slot, note, guard)
+        workspace = self._begun.get(slot.lane) or self._workspace(slot, note, guard)
         moved = f"refs/ralph/moved/{note.change}/lane-{slot.lane}"
         try:
             rescued = workspace.bring_to(base, moved)
@@ -241,7 +249,7 @@ class Slots:
             workspace = self._workspace(slot, note, guard)
             rescued = workspace.bring_to(base, moved)
         workspace.hand_over((slot.damaged,), slot.lane)
-        return rescued
+        return rescued, workspace.has_only_tracked
 
     def _repair(self, slot: Slot, note: Note) -> None:
         place = self._place(slot, note)
@@ -263,7 +271,9 @@ class Slots:
             slot.git_dir.rename(free_name(slot.damaged, "git"))
         clone.make(self._users, self._user, place, _head(slot, note), note.base)
 
-    def _begin(self, slot: Slot, note: Note, guard: Guard) -> SlotWorkspace:
+    def _begin(
+        self, slot: Slot, note: Note, guard: Guard, *, none_ignored: bool = False
+    ) -> SlotWorkspace:
         """Refs, logs and notes of earlier stories are forgotten; the branch is at the base."""
         place = self._place(slot, note)
         if home(place).is_dir():
@@ -279,7 +289,8 @@ class Slots:
             git.point_head(head.removeprefix("refs/heads/"), "untildone: a lane's base")
         RunFolder(home(place), note.run_id).make()
         workspace = self._workspace(slot, note, guard)
-        workspace.begin(note.base)
+        workspace.begin(note.base, none_ignored=none_ignored)
+        self._begun[slot.lane] = workspace
         return workspace
 
     # -- list and delete -----------------------------------------------------------------------
@@ -401,10 +412,10 @@ class Slots:
         RunFolder(home(place), note.run_id).make()
         git = self._git(place)
         closing = Closing(git, place, note.change, note.run_id, lambda: "", guard)
-        closing.snapshots = SlotSnapshots.of_run(git, place, closing.folder, guard)
+        snapshots = SlotSnapshots.of_run(git, place, closing.folder, guard)
         branch = _head(slot, note).removeprefix("refs/heads/")
         users = self._users_repository(slot, note)
-        return SlotWorkspace(closing, place, note.change, branch, users)
+        return SlotWorkspace(closing, snapshots, place, note.change, branch, users)
 
 
 def _head(slot: Slot, note: Note) -> str:

@@ -61,12 +61,16 @@ class IgnoreRules:
         self._copies = run_folder / "rules"
         self.at_start = IgnoredAtStart(run_folder)
 
-    def freeze(self, nested: Sequence[str] = ()) -> None:
-        """What is ignored now, and these repositories, stay so, whatever an attempt does."""
+    def freeze(self, nested: Sequence[str] = (), *, none_ignored: bool = False) -> None:
+        """What is ignored now, and these repositories, stay so, whatever an attempt does.
+
+        `none_ignored` spares the look of who knows that there is nothing.
+        """
         own = self._git.config("core.excludesfile")
         xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
         text = content(Path(own).expanduser() if own else Path(xdg) / "git" / "ignore")
-        frozen = [*ignored_entries(self._git), *(f"{path}/" for path in nested)]
+        found = () if none_ignored else ignored_entries(self._git)
+        frozen = [*found, *(f"{path}/" for path in nested)]
         self.at_start.begin(text, frozen)
         self._git.use_excludes(self.at_start.excludes)
 
