@@ -11,7 +11,6 @@ from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.slots.slot import CLONE, WORKTREE
 
-
 STEP = 5
 # Of the kill points every fifth on a push, the others with the rest of the full set.
 FIRST = [1, *(pytest.param(first, marks=pytest.mark.full) for first in range(2, STEP + 1))]

@@ -97,7 +97,8 @@ class Git:
 
     def use_excludes(self, path: Path) -> None:
         """Ignore rules of the run in the place of the user's global ones (it includes those)."""
-        self._flags += ["-c", f"core.excludesFile={path}"]
+        setting = f"core.excludesFile={path}"
+        self._flags += ["-c", setting] if setting not in self._flags else []
 
     def use_disk(self, place: Place, *, only_look: bool = False) -> None:
         """Let git know what the worktree's disk can do; `only_look` writes nothing to find out."""

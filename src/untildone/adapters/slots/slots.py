@@ -275,10 +275,14 @@ class Slots:
         self, slot: Slot, note: Note, guard: Guard, *, none_ignored: bool = False
     ) -> SlotWorkspace:
         """Refs, logs and notes of earlier stories are forgotten; the branch is at the base."""
-        place = self._place(slot, note)
-        if home(place).is_dir():
-            remove_folder(home(place))
-        head = _head(slot, note)
+        place, head = self._place(slot, note), _head(slot, note)
+        workspace = self._begun.get(slot.lane)
+        if workspace and workspace.is_of(note.change, note.run_id):
+            workspace.forget_bytes()
+        else:
+            workspace = None
+            if home(place).is_dir():
+                remove_folder(home(place))
         if note.kind == CLONE:
             clone.empty(place)
             clone.repair(self._users, self._user, place, head)
@@ -287,8 +291,7 @@ class Slots:
             git = self._git(place)
             git.update_refs([(head, note.base, None)], "untildone: a lane's base")
             git.point_head(head.removeprefix("refs/heads/"), "untildone: a lane's base")
-        RunFolder(home(place), note.run_id).make()
-        workspace = self._workspace(slot, note, guard)
+        workspace = workspace or self._workspace(slot, note, guard)
         workspace.begin(note.base, none_ignored=none_ignored)
         self._begun[slot.lane] = workspace
         return workspace

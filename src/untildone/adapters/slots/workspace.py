@@ -16,6 +16,7 @@ from untildone.adapters.checkpoints.finish import Closing
 from untildone.adapters.checkpoints.snapshot.compare import Snapshot
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.unconverted_bytes import NAMES
 from untildone.adapters.checkpoints.snapshot.withheld_files import kept_folder
 from untildone.adapters.git.git import Git, git_failed
 from untildone.adapters.git.index import has_only_tracked, untracked_entries, written_since
@@ -149,6 +150,13 @@ class SlotAttempts(FailedAttempts):
                 move_file(path, free_name(target.parent, name) if target.exists() else target)
         return remarks
 
+    def checked_out(self, commit: str) -> bool:
+        """Bring files that are all in a commit to another one; False if git sees an obstacle."""
+        done = self._git.checkout_tree(commit).ok
+        if done:
+            write_skipped_files(self._git, self._place.top, self._folder)
+        return done
+
     def check_out(self, ref: str, snapshot: Snapshot, commit: str) -> None:
         """Bring the files to any commit; all that the snapshot has is stored."""
         obstacles = self._snapshots.obstacles
@@ -186,6 +194,7 @@ class SlotWorkspace(BranchCheckpoint):
         git, folder = closing.git, closing.folder
         closing.snapshots = self._saved_files = snapshots
         self.has_only_tracked = False
+        self._stored = set[str]()
         super().__init__(git, place, change, closing, branch)
         self._users = users
         self._lane = SlotAttempts(git, place, self._snapshots, folder, change, users)
@@ -193,6 +202,14 @@ class SlotWorkspace(BranchCheckpoint):
         if users.shares_refs:
             # It moves while lanes work, and no attempt has moved it.
             self._outside.spare(f"refs/heads/ralph/{change}")
+
+    def is_of(self, change: str, run_id: str) -> bool:
+        """Whether it is that of this run."""
+        return (self._change, self._run_id) == (change, run_id)
+
+    def forget_bytes(self) -> None:
+        """Bytes that git would not give back were of commits that the slot does not have now."""
+        (self._folder / NAMES).unlink(missing_ok=True)
 
     def begin(self, commit: str, *, none_ignored: bool = False) -> None:
         """The files are those of this commit, freshly checked out or brought to it.
@@ -204,6 +221,7 @@ class SlotWorkspace(BranchCheckpoint):
         shutil.copy2(self._place.git_dir / "index", users)
         self._snapshots.ignore_rules.freeze(none_ignored=none_ignored)
         self._snapshots.opened(commit)
+        self._stored = {commit}
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The agent's commits; git must find the slot's own repository first."""
@@ -224,8 +242,10 @@ class SlotWorkspace(BranchCheckpoint):
         return commit
 
     def _store_work(self) -> None:
-        target, *_ = self._outside.store(self._git.resolve(self._ref))
+        commit = self._git.resolve(self._ref)
+        target, *_ = self._outside.store(commit)
         self._users.store(self._ref, target)
+        self._stored.add(commit)
 
     # -- for the next story --------------------------------------------------------------------
 
@@ -239,14 +259,17 @@ class SlotWorkspace(BranchCheckpoint):
         tip = self._git.resolve(self._ref) or commit
         if stray := self.stray_tips():
             stored.append(self._store_tips(stray, tip, f"{moved}-commits-{min(stray)[:12]}"))
+        self.has_only_tracked = has_only_tracked(self._git)
+        saved = self._saved_files.as_saved(tip) if self.has_only_tracked else None
+        if saved and self._lane.checked_out(commit):
+            return tuple(stored)
         for _ in range(PASSES):
             ref = f"{moved}-files-{tip[:12]}"
-            if not (snapshot := self._saved_files.as_saved(tip)):
-                snapshot = self._snapshots.take(tip)
-                staged = self._snapshots.staged.commits(tip, snapshot.tree)
-                if snapshot.changes or snapshot.flagged or staged:
-                    self._lane.store(ref, snapshot, tip, [])
-                    stored.append(ref)
+            snapshot = self._snapshots.take(tip)
+            staged = self._snapshots.staged.commits(tip, snapshot.tree)
+            if snapshot.changes or snapshot.flagged or staged:
+                self._lane.store(ref, snapshot, tip, [])
+                stored.append(ref)
             self._lane.check_out(ref, snapshot, commit)
             tip = commit
             self.has_only_tracked = has_only_tracked(self._git)
@@ -263,16 +286,17 @@ class SlotWorkspace(BranchCheckpoint):
 
     def tips(self) -> set[str]:
         """All commits that a ref or a log of the slot names."""
-        known = {ref.commit for ref in self._git.refs("refs/").values()}
+        refs = self._refs.now()
+        known = {ref.commit for ref in refs.values()} | {self._head_commit(refs)}
         logs = self._place.git_dir / "logs"
         for path in (Path(at, name) for at, _, names in os.walk(logs) for name in names):
             rows = (line.split(b" ", 2) for line in content(path).splitlines())
             known |= {row[1].decode(errors="replace") for row in rows if len(row) == 3}
-        return {tip for tip in (*known, self._git.resolve("HEAD")) if tip.strip("0")}
+        return {tip for tip in known if tip.strip("0")}
 
     def stray_tips(self) -> set[str]:
         """Those of them that no ref of the user's repository holds for good."""
-        return self._users.unstored(self._git, self.tips())
+        return self._users.unstored(self._git, self.tips() - self._stored)
 
     def _store_tips(self, tips: set[str], base: str, ref: str) -> str:
         """Commits that nothing else holds, as parents of one that is stored under a ref."""
