@@ -65,7 +65,7 @@ test-agents: agents ## Drive claude, codex, goose, gemini and pi against a scrip
 	@$(PYTEST) -n $(WORKERS) -m 'agent and not full' $(ARGS)
 
 test-agents-all: AGENTS := all
-test-agents-all: agents ## The same with qwen, opencode, aider and every bad day (minutes)
+test-agents-all: agents ## The same with every other agent and every bad day (minutes)
 	@$(PYTEST) -n $(WORKERS) -m agent $(ARGS)
 
 bench: .venv/.run ## Measure

@@ -19,6 +19,7 @@ from bench import (
     report,
     slots,
     startup,
+    steady,
     stories,
 )
 from bench.measure import BenchError
@@ -31,6 +32,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], list[Result]]] = {
     "startup_help": startup.startup_help,
     "status_json": startup.status_json,
     "loop_overhead": overhead.loop_overhead,
+    "steady_story": steady.steady_story,
     "list_growth": growth.list_growth,
     "stash": overhead.stash,
     "other_loops": other_loops.other_loops,

@@ -73,7 +73,7 @@ def _loaded_again(stage: Stage, rounds: int) -> Result:
 
 def _forget() -> None:
     checklist.forget()
-    object_file.read.cache_clear()
+    object_file.forget()
 
 
 def _usual() -> bytes:

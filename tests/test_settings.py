@@ -15,7 +15,7 @@ from untildone.interfaces.cli.init import configuration, json_schema
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.run import resume, run
 from untildone.interfaces.cli.setting_flags import given
-from untildone.settings.load import load, user_file
+from untildone.settings.load import load, origins, user_file
 from untildone.settings.settings import PROGRAMS, SETTINGS, Settings
 
 
@@ -313,6 +313,7 @@ def test_a_wrong_budget_is_named_with_its_place(top: Path) -> None:
 
 SPECIAL: dict[str, object] = {
     "agent": "codex",
+    "agent_options": ("codex.args=--x", "pi.env.A=b=c"),
     "agents": ("codex:x", "pi"),
     "budget": ("cost=5",),
     "trouble_budget": ("calls=7",),
@@ -507,3 +508,77 @@ def test_only_a_person_names_files_outside_of_the_repository(
     meant = tuple(value) if isinstance(value, list) else value
     assert getattr(load(top, of_user(tmp_path, written(key, value)), {}), key) == meant
     assert getattr(load(top, {}, {key: meant}), key) == meant
+
+
+OPTIONS = """
+[agent]
+name = "codex"
+
+[agent.codex]
+args = ["-c", "a=b"]
+
+[agent.claude]
+args = "--x"
+env = {A = "b=c"}
+"""
+
+
+def test_a_table_of_each_agent(top: Path) -> None:
+    (top / "untildone.toml").write_text(OPTIONS)
+    found = load(top, {}, {})
+    assert found.agent == "codex"
+    assert found.agent_options == (
+        *("codex.args=-c", "codex.args=a=b", "claude.args=--x", "claude.env.A=b=c"),
+    )
+    assert valid(OPTIONS)
+    (top / "untildone.toml").unlink()
+    text = OPTIONS.replace("[agent", "[tool.untildone.agent")
+    (top / "pyproject.toml").write_text(text)
+    assert load(top, {}, {}) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[agent.claud]\nargs = []\nenv = {A = 'x'}", ":1: `agent` has no agent called 'claud'"),
+        ("[agent.claude]\narg = ['x']", ":1: [agent.claude] has `args` and `env`, not 'arg'"),
+        ("[agent.claude]\nargs = [1]", ":1: `args` of [agent.claude] must be texts"),
+        ("[agent.claude]\nargs = 1", ":1: `args` of [agent.claude] must be texts"),
+        ("[agent.claude]\nenv = {A = 1}", ":1: `env` of [agent.claude] must be texts"),
+        ("[agent]\nclaude = 'x'", ":1: [agent.claude] must be a table"),
+    ],
+)
+def test_a_wrong_table_of_an_agent_is_named(text: str, said: str, top: Path) -> None:
+    assert not valid(text)
+    (top / "untildone.toml").write_text(text)
+    with pytest.raises(UserError) as wrong:
+        load(top, {}, {})
+    assert said in wrong.value.message
+
+
+def test_strict_stands_for_four_settings_unless_a_layer_says_otherwise(tmp_path: Path) -> None:
+    strict = load(None, {"HOME": str(tmp_path)}, {"strict": True})
+    assert (strict.evidence, strict.protect_tests, strict.clean_room) == (True, True, True)
+    assert strict.verify == ("auto",)
+    (tmp_path / "untildone.toml").write_text("strict = true\nclean_room = false\n")
+    mixed = load(tmp_path, {"HOME": str(tmp_path)}, {"evidence": False, "verify": ("make",)})
+    assert (mixed.evidence, mixed.protect_tests, mixed.clean_room) == (False, True, False)
+    assert mixed.verify == ("make",)
+    assert not load(tmp_path, {"HOME": str(tmp_path)}, {"strict": False}).evidence
+
+
+def test_where_commands_are_written(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "x")}
+    (tmp_path / "x/untildone").mkdir(parents=True)
+    (tmp_path / "x/untildone/config.toml").write_text('usage_cmd = "u"\nverify = "mine"\n')
+    (tmp_path / "untildone.toml").write_text('\n[story_verify]\n2 = "a"\n')
+    user = str(tmp_path / "x/untildone/config.toml")
+    assert origins(tmp_path, home, {}) == {
+        "usage_cmd": f"{user}:1",
+        "verify": f"{user}:2",
+        "story_verify": "untildone.toml:2",
+    }
+    assert origins(tmp_path, {**home, "UNTILDONE_VERIFY": "x"}, {})["verify"] == "UNTILDONE_VERIFY"
+    assert origins(tmp_path, home, {"verify": ("x",), "agent_cmd": None})["verify"] == "--verify"
+    (tmp_path / "untildone.toml").write_text("strict = true\n")
+    assert origins(tmp_path, {"HOME": str(tmp_path)}, {})["verify"] == "untildone.toml:1"

@@ -4,8 +4,6 @@ import sys
 
 from untildone import __version__
 
-_FEWER_COLLECTIONS = 20_000  # nearly nothing of what is loaded at the start is garbage
-
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
@@ -22,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     import gc
 
-    gc.set_threshold(_FEWER_COLLECTIONS)  # before the imports: they make most of the objects
+    gc.disable()  # what is imported is no garbage; the CLI turns it on again
     from untildone.interfaces.cli.main import main as cli
 
     return cli(args)

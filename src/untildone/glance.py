@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 from untildone.plain_files import read_text
 
@@ -27,6 +28,7 @@ def look(folder: str) -> list[dict[str, object]] | None:
             own = f"{ATTEMPTS}{state.get('change_id')}/"
             count = None if saved is None else sum(name.startswith(own) for name in saved)
             state["saved_attempts"] = count
+            state["last_sign"] = _last_sign(state, own_dir)
             loops.append(state)
     return loops
 
@@ -93,6 +95,28 @@ def _saved(common: str) -> list[str] | None:
         rows = (line.partition(" ")[2] for line in packed.split("\n"))
         names.update(name for name in rows if name.startswith(ATTEMPTS))
     return sorted(names)
+
+
+def _last_sign(state: dict[str, object], own_dir: str) -> object:
+    """When the loop, or the agent that it waits for, last wrote anything; None if nobody knows."""
+    if state.get("died_at"):
+        return state["died_at"]
+    call = state.get("open_iteration")
+    journal = ("untildone", "runs", str(state.get("run_id")), "journal.jsonl")
+    paths = [os.path.join(own_dir, *journal)]
+    paths += [str(call.get("log_file"))] if isinstance(call, dict) else []
+    seconds = max(map(_written, paths))
+    if not seconds:
+        return None
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{stamp}.{int(seconds * 1000) % 1000:03d}+00:00"
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _text(path: str) -> str:

@@ -10,6 +10,7 @@ from untildone.domain.agents.agent import AgentReport, Intent, Invocation, Notic
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.checks.checks import Checked
 from untildone.domain.checks.protection import Violation
+from untildone.domain.checks.runner_settings import RunnerSetting
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.fact import (
     BudgetSet,
@@ -136,10 +137,16 @@ class Checkpoint(Protocol):
         """The agent's own commits since the checkpoint, oldest first."""
 
     def diverged(self, checkpoint: str) -> str:
-        """Returns why HEAD no longer descends from the checkpoint; empty if it does."""
+        """Returns why HEAD no longer descends from the checkpoint; empty if it does.
+
+        Asked right after `commits`, which has looked at the refs.
+        """
 
     def pending(self, checkpoint: str) -> Pending:
         """What `save` would keep now; nothing is kept or put back."""
+
+    def had(self, checkpoint: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Which of these paths are files of the checkpoint."""
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """Keep all work as a new checkpoint."""
@@ -164,8 +171,11 @@ class Verifier(Protocol):
 class CleanCheckout(Protocol):
     """A folder in which checks see only what would be committed."""
 
-    def make(self, tree: str, parent: str) -> str:
-        """Check the tree out as a commit on `parent`; returns the folder."""
+    def make(self, tree: str, parent: str, as_in_parent: Sequence[str] = ()) -> str:
+        """Check the tree out as a commit on `parent`, some of its files as they are there.
+
+        Returns the folder.
+        """
 
     def remove(self) -> None:
         """Delete the checkout."""
@@ -174,8 +184,17 @@ class CleanCheckout(Protocol):
 class ProtectedFiles(Protocol):
     """The files that an attempt may not change."""
 
-    def note(self, checkpoint: str, patterns: Sequence[str], files: Sequence[str]) -> None:
-        """Remember the contents of these files; names that do not exist are skipped."""
+    def note(
+        self,
+        checkpoint: str,
+        patterns: Sequence[str],
+        files: Sequence[str],
+        settings: Sequence[RunnerSetting] = (),
+    ) -> None:
+        """Remember the contents of these files; names that do not exist are skipped.
+
+        Settings of runners count as changed also where a file is new.
+        """
 
     def violations(self) -> tuple[Violation, ...]:
         """The protected files that differ from what was noted."""
@@ -184,8 +203,8 @@ class ProtectedFiles(Protocol):
 class Meter(Protocol):
     """What an agent call costs."""
 
-    def start(self) -> None:
-        """Take the first reading, before the agent starts."""
+    def start(self, agent: str) -> None:
+        """Take the first reading, before this agent starts."""
 
     def measure(self, reported: Usage | None, session_id: str) -> tuple[Usage | None, list[str]]:
         """Usage since `start`, and warnings."""
@@ -207,8 +226,8 @@ class Mail(Protocol):
 class Human(Protocol):
     """The person who runs the loop."""
 
-    def choose(self) -> Choice | None:
-        """The completion choice; None when a request in the mail comes first."""
+    def choose(self) -> Choice | StopRequested | None:
+        """The completion choice, or a stop before it; None when a request in the mail is first."""
 
     def present(self) -> bool:
         """Whether somebody at a terminal can be asked."""

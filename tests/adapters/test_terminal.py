@@ -12,12 +12,12 @@ import pytest
 
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.records.inbox import Inbox
-from untildone.adapters.terminal import Person
+from untildone.adapters.terminal import LATER, Person
 from untildone.domain.costs.budget import Budget
 from untildone.domain.run.fact import BudgetSet, PersonDone, StopRequested
 from untildone.domain.run.run import Choice, Stop, StopHow
 
-AGAIN = "Please type cleanup or keep (or c, k): "
+AGAIN = "Please type cleanup, keep or later (or c, k, l): "
 
 
 @pytest.fixture
@@ -67,6 +67,8 @@ TYPED = {
     "what?\nkeep\n": (Choice.KEEP, 1),
     "\n\nc\nkeep\n": (Choice.CLEANUP, 2),
     "ж\nkeep\n": (Choice.KEEP, 1),
+    "later\n": (LATER, 0),
+    "L\n": (LATER, 0),
 }
 
 

@@ -63,7 +63,9 @@ class Worktree:
 
     def git(self, interrupted: Callable[[], bool] = lambda: False) -> Git:
         """Our adapter."""
-        return Git(self.processes, self.top, interrupted)
+        git = Git(self.processes, self.top, interrupted)
+        git.use_common_dir(self.place.common_dir)
+        return git
 
     @property
     def folder(self) -> RunFolder:

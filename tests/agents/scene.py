@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.e2e.command import Json, Live, Result
 
 PATIENCE = 100.0
-CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")
+CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
 MARK = "AGENT_TEST_MARK"
 WAITED_OUT = (Day.RATE_LIMIT, Day.CUT, Day.HANG)
 TITLES = ("Alpha greeting", "Bravo greeting")
@@ -118,7 +118,7 @@ class Scene:
         )
 
     def prompts(self) -> set[str]:
-        """All prompts that reached the model, without the time of day that goose puts beside."""
+        """All prompts that reached the model, without the time of day that some put beside."""
         return {CLOCK.sub("", seen.place.prompt) for seen in self.server.main}
 
     def iterations(self) -> list[Json]:

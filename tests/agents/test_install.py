@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 NPM = """#!/bin/sh
 echo "$@" >> {log}
 mkdir -p "$3/node_modules/.bin"
-printf '#!/bin/sh\\necho 0.73.1\\n' > "$3/node_modules/.bin/pi"
+printf '#!/bin/sh\\necho 0.87.1\\n' > "$3/node_modules/.bin/pi"
 chmod +x "$3/node_modules/.bin/pi"
 """
 
@@ -45,13 +45,13 @@ class Installer:
 def test_a_program_is_installed_once(tmp_path: Path) -> None:
     installer = Installer(tmp_path, NPM)
     code, said = installer.run("pi")
-    assert (code, "says '0.73.1'" in said) == (0, True)
+    assert (code, "says '0.87.1'" in said) == (0, True)
     assert installer.run("pi") == (0, "")
     asked = installer.log.read_text().splitlines()
     assert len(asked) == 1
-    assert "@mariozechner/pi-coding-agent@0.73.1" in asked[0].split()
+    assert "@earendil-works/pi-coding-agent@0.87.1" in asked[0].split()
     assert "--no-package-lock" in asked[0].split()
-    assert (installer.cache / "pi-0.73.1" / ".whole").exists()
+    assert (installer.cache / "pi-0.87.1" / ".whole").exists()
 
 
 def test_what_cannot_be_installed_is_a_failure_in_ci_only(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_cannot_be_installed_is_a_failure_in_ci_only(tmp_path: Path) -> Non
     code, said = installer.run("pi")
     assert (code, "npm exited with 7: no network" in said) == (0, True)
     assert installer.run("pi", ci="true")[0] == 1
-    kept = (installer.cache / "pi-0.73.1.failed").read_text()
+    kept = (installer.cache / "pi-0.87.1.failed").read_text()
     assert kept == "npm exited with 7: no network"
 
 

@@ -23,5 +23,8 @@ def test_a_stop_ends_the_program_and_its_running_tool(make_scene: MakeScene, nam
     scene.bench.run("stop", "demo").ok()
     live.wait(15).ok(6)
     assert scene.living() == []
-    assert [seen.step for seen in scene.server.main] == [("Alpha greeting", 0)]
+    # droid takes the end of its tool for an answer, and may ask once more before it goes.
+    steps = [seen.step for seen in scene.server.main]
+    assert steps[0] == ("Alpha greeting", 0)
+    assert len(steps) <= (2 if name == "droid" else 1)
     assert scene.bench.state()["status"] == "stopped"

@@ -33,9 +33,11 @@ OTHERWISE = {
     (Day.REFUSAL, "goose"): "agent_error",
     (Day.REFUSAL, "qwen"): "overloaded",
     (Day.REFUSAL, "aider"): "no_promise",
-    (Day.CONTEXT, "goose"): "no_promise",
+    (Day.REFUSAL, "copilot"): "no_promise",
+    (Day.MALFORMED, "cline"): "agent_error",
+    (Day.EARLY_END, "droid"): "no_promise",
+    (Day.EARLY_END, "kimi"): "no_promise",
     (Day.EARLY_END, "goose"): "no_promise",
-    (Day.EARLY_END, "pi"): "no_promise",
 }
 ROWS = [
     pytest.param(day, name, id=f"{day.name}-{name}")

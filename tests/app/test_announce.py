@@ -46,7 +46,10 @@ STOP = f.StopRequested(Stop(StopHow.NOW))
 SIGNAL = f.StopRequested(Stop(StopHow.NOW, 15))
 OVER = (OPENED, loaded(done=True))
 REF = "refs/ralph/attempts/demo/1/1"
-COMPLETE = Event("complete", {"reason": Reason.SUCCESS, "options": ["cleanup", "keep"]})
+COMPLETE = Event(
+    "complete",
+    {"reason": Reason.SUCCESS, "options": ["cleanup", "keep"], "checked": False, "stories": {}},
+)
 REVERTED = Event("reverted", {"story_id": "1", "saved_ref": REF})
 
 
@@ -55,7 +58,7 @@ def finished(choice: Choice | None, status: Status, *notes: str) -> Event:
 
 
 def stopped(reason: Reason = Reason.STOPPED) -> Event:
-    return Event("complete", {"reason": reason, "options": ["cleanup", "keep"]})
+    return Event("complete", {**COMPLETE.data, "reason": reason})
 
 
 def no_retry_left(more: str = "") -> Event:
@@ -81,6 +84,16 @@ def forth(tree: str) -> tuple[f.Fact, ...]:
     return (began(1, None), ended(), measured(), replace(kept(tree), tree=tree))
 
 
+PROMISED = warning(
+    "The agent said COMPLETE, which does not end this run: `untildone done demo` does"
+)
+
+
+def saved_event(name: str, commit: str, **more: object) -> Event:
+    data = {"story_id": name, "commit": commit, "attempt": 1}
+    return Event("checkpoint_saved", data | {"verified": False, "unchanged": False} | more)
+
+
 def run_started(**more: object) -> Event:
     data = {
         "change_id": "demo",
@@ -92,6 +105,8 @@ def run_started(**more: object) -> Event:
         "max_iterations": 9,
         "max_retries": 2,
         "verify": (),
+        "commands": [],
+        "checked": False,
         "verify_found": (),
         "protected": (),
         "permissions": Permissions.FULL,
@@ -105,7 +120,7 @@ def run_started(**more: object) -> Event:
 
 
 def ended_event(
-    outcome: Outcome, reason: str = "", tokens: int = 0, commits: tuple[str, ...] = ()
+    outcome: Outcome, reason: str = "", tokens: int | None = None, commits: tuple[str, ...] = ()
 ) -> Event:
     data = {
         "n": 1,
@@ -150,7 +165,7 @@ STORIES = [
     {"id": "1", "title": "Story 1", "state": "open"},
     {"id": "2", "title": "Story 2", "state": "done"},
 ]
-CAP = "The cap of 1 iterations is reached"
+CAP = "The cap of 1 iteration is reached"
 
 # The plan, what happened before, the fact, and its events.
 Told = tuple[Plan, tuple[f.Fact, ...], f.Fact, tuple[Event, ...]]
@@ -233,6 +248,24 @@ EVENTS: dict[str, Told] = {
             ),
         ),
     ),
+    "but for the first after a resume": (
+        PLAN,
+        (OPENED, loaded(), *won(), STOP, f.Resumed(PLAN)),
+        loaded(book(ONE, story(2, done=True))),
+        (
+            Event(
+                "stories_loaded",
+                {
+                    "total": 2,
+                    "complete": 1,
+                    "next": None,
+                    "stories": STORIES,
+                    "ignored": [],
+                    "forecast": Forecast(1, 0, None, 0.03),
+                },
+            ),
+        ),
+    ),
     "only the person's word is missing": (
         replace(PLAN, done=Done.MANUAL),
         (OPENED, loaded(), *won()),
@@ -307,20 +340,20 @@ EVENTS: dict[str, Told] = {
         f.Saved(0, "c1", "c1", ("boxes taken back",)),
         (
             warning("boxes taken back"),
-            Event("checkpoint_saved", {"story_id": "1", "commit": "c1", "attempt": 1}),
+            saved_event("1", "c1"),
         ),
     ),
     "plain saved": (
         PLAIN,
         (OPENED, began(4, None), ended(), measured()),
         kept(),
-        (Event("checkpoint_saved", {"story_id": "iteration-4", "commit": "c1", "attempt": 1}),),
+        (saved_event("iteration-4", "c1"), PROMISED),
     ),
     "plain, nothing to save": (
         PLAIN,
         (OPENED, began(1, None), ended(), measured()),
         kept(""),
-        (),
+        (PROMISED,),
     ),
     "reverted, on to the next attempt": (
         PLAN,
@@ -446,6 +479,7 @@ EVENTS: dict[str, Told] = {
         (OPENED, *IDLE[:-1]),
         IDLE[-1],
         (
+            PROMISED,
             stalled("The last iteration left no commit"),
             stopped(Reason.STALLED),
         ),
@@ -455,7 +489,7 @@ EVENTS: dict[str, Told] = {
         (OPENED, *forth("a"), *forth("b"), *forth("a"), *forth("b")[:-1]),
         forth("b")[-1],
         (
-            Event("checkpoint_saved", {"story_id": "iteration-1", "commit": "b", "attempt": 1}),
+            saved_event("iteration-1", "b"),
             stalled("2 iterations in a row only took earlier work back"),
             stopped(Reason.STALLED),
         ),

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.fakes.agent import COMPLETE
-from tests.fakes.loop import FakeLoop
+from tests.fakes.loop import STORIES, FakeLoop
 from tests.fakes.mail import FakeMail
 from tests.fakes.plans import (
     LIMITS,
@@ -20,15 +20,26 @@ from tests.fakes.plans import (
 from tests.fakes.protected_files import FakeProtectedFiles
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
-from untildone.domain.checks.checks import Failing
+from untildone.domain.checks.checks import Failing, Proof
 from untildone.domain.checks.counted_tests import Counted, Counts
 from untildone.domain.checks.protection import Violation
+from untildone.domain.checks.runner_settings import KEPT_TESTS, RunnerSetting
 from untildone.domain.errors import StepError
 from untildone.domain.run.fact import StopRequested
-from untildone.domain.run.run import Done, Outcome, Plan, Status, Stop, StopHow
+from untildone.domain.run.run import (
+    Choice,
+    Done,
+    Outcome,
+    Plan,
+    Run,
+    Status,
+    Stop,
+    StopHow,
+)
 
 ONE_CALL = replace(LIMITS, max_iterations=1)
 STOP = StopRequested(Stop(StopHow.NOW))
+TESTED = replace(PLAN, verify=("test",))
 LEVELS = replace(PLAN, verify=("warn: lint", "off: slow", "test"))
 
 
@@ -185,7 +196,7 @@ def test_no_check_runs_after_a_protected_file_was_changed() -> None:
         (at, ("tests/**",), ("check.sh",)) for at in ("c0", "c0", "c1")
     ]
     (said,) = warnings(loop)
-    assert "`--no-protect-checks` allows that" in str(said)
+    assert "`--no-protect-checks` allows it" in str(said)
     assert "# Protected files" in loop.agent.prompts[0]
     assert "- `tests/**`\n- `check.sh`\n" in loop.agent.prompts[0]
 
@@ -344,3 +355,115 @@ def test_a4_old_failures_that_are_let_through_are_counted_too() -> None:
     loop.verifier.tests = [Counts(5, 1), Counts(5, 1), Counts(4, 1), Counts(5, 1)]
     loop.drive()
     assert outcomes(loop) == [Outcome.COMPLETE, Outcome.VERIFY_FAILED, Outcome.COMPLETE]
+
+
+def test_a_run_whose_check_cannot_start_ends_before_the_first_call() -> None:
+    plan = replace(PLAN, verify=("gone", "test"), verify_start=True)
+    loop = loop_of(plan, gone=["exit code 127"], test=["no"])
+    run = loop.drive()
+    assert (run.status, run.choice, run.closed) == (Status.STUCK, Choice.CLEANUP, True)
+    assert (run.cannot_start, loop.agent.prompts) == (("gone",), [])
+    (said,) = loop.record.of("error")
+    assert "`gone`" in str(said["message"])
+    (warned,) = warnings(loop)
+    assert "already fails before the first story: `test`" in str(warned)
+    assert loop.record.of("complete") == []
+
+
+OWN = ("tests/test_a.py",)
+
+
+def changing(plan: Plan, text: str = STORIES, **results: list[str]) -> FakeLoop:
+    """Every attempt changes a test that was there before."""
+    loop = FakeLoop(
+        (COMPLETE,) * 4, plan=plan, verifier=FakeVerifier(results), source=FakeSource(text)
+    )
+    loop.checkpoint.changed = (*OWN, "src.py")
+    loop.checkpoint.known = (*OWN, "src.py")
+    return loop
+
+
+def proofs(run: Run) -> list[Proof]:
+    return [iteration.proof for iteration in run.iterations]
+
+
+def test_work_that_changed_its_own_tests_is_done_and_not_verified() -> None:
+    loop = changing(TESTED)
+    run = loop.drive()
+    assert proofs(run) == [Proof.OWN_TESTS] * 2
+    assert run.iterations[0].own_tests == OWN
+    assert "tests/test_a.py" in str(warnings(loop)[0])
+    assert [e["verified"] for e in loop.record.of("checkpoint_saved")] == [False, False]
+
+
+@pytest.mark.parametrize("line", ["Tests: may change", "Touches: `tests/`"])
+def test_the_person_may_let_a_story_change_tests(line: str) -> None:
+    text = STORIES.replace("## 1. First\n", f"## 1. First\n{line}\n")
+    for plan in (TESTED, replace(TESTED, protect_tests=True)):
+        run = changing(replace(plan, limits=ONE_CALL), text).drive()
+        assert proofs(run) == [Proof.VERIFIED]
+
+
+def test_without_a_check_changed_tests_are_nobodys_business() -> None:
+    assert proofs(changing(PLAN).drive()) == [Proof.NONE] * 2
+
+
+def test_work_that_changed_nothing_is_never_verified() -> None:
+    loop = loop_of(TESTED)
+    loop.checkpoint.dirty = False
+    run = loop.drive()
+    assert proofs(run) == [Proof.UNCHANGED] * 2
+    assert all(e["unchanged"] for e in loop.record.of("checkpoint_saved"))
+
+
+def test_protected_tests_stay_as_they_are() -> None:
+    loop = changing(replace(TESTED, protect_tests=True, limits=ONE_CALL))
+    run = loop.drive()
+    assert outcomes(loop) == [Outcome.VERIFY_FAILED]
+    assert "- tests/test_a.py (changed or deleted)" in run.iterations[0].reason
+    assert loop.verifier.calls == []
+    assert KEPT_TESTS in loop.agent.prompts[0]
+
+
+def test_in_a_clean_checkout_protected_tests_must_pass_as_they_were() -> None:
+    plan = replace(TESTED, protect_tests=True, clean_room=True)
+    loop = changing(plan, test=["no", "", ""])
+    run = loop.drive()
+    assert outcomes(loop)[:2] == [Outcome.VERIFY_FAILED, Outcome.COMPLETE]
+    reason = run.iterations[0].reason
+    assert "as they were before they do not pass:\n- tests/test_a.py\n" in reason
+    assert run.iterations[1].proof is Proof.VERIFIED
+    made = [call for call in loop.clean_checkout.calls if call != "removed"]
+    assert made[:3] == [("tree", "c0", *OWN), ("tree", "c0", *OWN), ("tree", "c0")]
+
+
+def test_protected_tests_that_nobody_changed_are_no_trouble() -> None:
+    loop = loop_of(replace(TESTED, protect_tests=True))
+    assert proofs(loop.drive()) == [Proof.VERIFIED] * 2
+
+
+SETTING = RunnerSetting("pytest", "**/conftest.py")
+
+
+def test_settings_of_a_runner_are_noted_and_a_story_may_be_let_touch_them() -> None:
+    changed = (Violation("conftest.py", "new"),)
+    plan = replace(TESTED, runner_settings=(SETTING,), check_files=("t.py",), limits=ONE_CALL)
+    text = STORIES.replace("## 1. First\n", "## 1. First\nTouches: `conftest.py`, `t.py`\n")
+    for stories, outcome in ((STORIES, Outcome.VERIFY_FAILED), (text, Outcome.COMPLETE)):
+        files = FakeProtectedFiles(changed)
+        loop = FakeLoop((COMPLETE,), plan=plan, protected_files=files, source=FakeSource(stories))
+        loop.drive()
+        assert outcomes(loop) == [outcome]
+        assert files.settings == (SETTING,)
+        assert ("- `t.py`" in loop.agent.prompts[0]) == (outcome is Outcome.VERIFY_FAILED)
+
+
+def test_what_is_protected_by_name_stays_protected() -> None:
+    text = STORIES.replace("## 1. First\n", "## 1. First\nTouches: `a`, `b`\n")
+    plan = replace(PLAN, protect=("a",), limits=ONE_CALL)
+    both = FakeProtectedFiles((Violation("a", "changed"), Violation("b", "changed")))
+    loop = FakeLoop((COMPLETE,), plan=plan, protected_files=both, source=FakeSource(text))
+    run = loop.drive()
+    assert "- a (changed)" in run.iterations[0].reason
+    assert "- b" not in run.iterations[0].reason
+    assert warnings(loop) == []

@@ -814,3 +814,8 @@ def test_the_person_may_say_done_whatever_cannot_be_run() -> None:
     loop = FakeLoop((COMPLETE, COMPLETE), manual, source=LeftSource(STORIES), mail=mail)
     loop.on_wait = lambda: mail.drop(f.PersonDone())
     assert loop.drive().status is Status.DONE
+
+
+def test_several_lanes_need_more_than_the_workspace_of_the_run() -> None:
+    with pytest.raises(AssertionError, match="a single lane works where the run does"):
+        FakeLoop((), plan=replace(PLAN, lanes=2)).drive()

@@ -14,6 +14,7 @@ from tests.fakes.plans import (
     began,
     book,
     ended,
+    kept,
     loaded,
     lost,
     measured,
@@ -141,7 +142,8 @@ def test_a_used_up_budget_in_the_state() -> None:
 
 
 def test_every_field_is_known() -> None:
-    fields = {*views.state(told(), 1, None), "iterations", "total_tokens", "total_cost_usd"}
+    dead = views.left_behind(told(plan=replace(PLAN, terms=())), at(9))
+    fields = {*views.state(dead, 1, None), "iterations", "total_tokens", "total_cost_usd"}
     assert fields | {"worktree"} == set(views.KNOWN_FIELDS)
 
 
@@ -231,7 +233,19 @@ def test_a_dead_loop_is_shown_as_stopped() -> None:
         iterations=(closed,),
         status=Status.STOPPED,
         reason=Reason.STOPPED,
+        died=at(9),
     )
+    shown = views.state(views.left_behind(run, at(9)), 0, None)
+    assert (shown["phase"], shown["died_at"]) == ("died", at(9).isoformat(timespec="milliseconds"))
+
+
+def test_who_was_asked_to_stop_has_not_died() -> None:
+    run = told(OPENED, loaded(), began())
+    signalled = replace(run, stop=Stop(StopHow.NOW, 15))
+    after_story = replace(run, stop=Stop(StopHow.AFTER_STORY))
+    deaths = [views.left_behind(r, at(9)).died for r in (signalled, after_story)]
+    assert deaths == [None, at(9)]
+    assert views.left_behind(replace(run, undone=True), at(9)).died is None
 
 
 def test_what_is_known_of_the_last_iteration_stays() -> None:
@@ -273,3 +287,11 @@ def test_parked_stories_are_shown() -> None:
 def test_the_phase_of_a_decision() -> None:
     asks = replace(PLAN, on_fail="ask", limits=replace(PLAN.limits, max_retries=0))
     assert views.phase(told(OPENED, loaded(), *lost(), plan=asks)) == "awaiting_decision"
+
+
+def test_how_many_stories_are_verified_or_changed_nothing() -> None:
+    facts = (began(1, ONE), ended(), measured(), replace(kept(), unchanged=True))
+    run = told(OPENED, loaded(), *facts, plan=replace(PLAN, terms=(), verify=("test",)))
+    assert views.proven(run) == {"verified": 0, "unchanged": 1}
+    assert views.state(run, 1, None)["checked"] is True
+    assert views.entry(run.iterations[0])["proof"] == "unchanged"

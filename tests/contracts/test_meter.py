@@ -16,7 +16,7 @@ from untildone.ports import Meter
 
 
 def _real(top: Path) -> Meter:
-    sessions = SessionWatch(("claude",), top, lambda: NOW)
+    sessions = SessionWatch(top, lambda: NOW)
     return UsageMeter(Processes(WakePipe().fd), sessions, "", lambda: NOW, lambda: False)
 
 
@@ -33,16 +33,16 @@ def meter(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_what_the_agent_reports_is_believed(meter: Meter) -> None:
     reported = Usage(10, 5, 3, 2, cost_usd=0.25)
-    meter.start()
+    meter.start("claude")
     assert meter.measure(reported, "session") == (reported, [])
 
 
 def test_without_any_number_there_is_no_usage(meter: Meter) -> None:
-    meter.start()
+    meter.start("claude")
     assert meter.measure(None, "") == (None, [])
 
 
 def test_it_measures_call_after_call(meter: Meter) -> None:
     for tokens in (1, 2):
-        meter.start()
+        meter.start("claude")
         assert meter.measure(Usage(tokens, cost_usd=0.1), "") == (Usage(tokens, cost_usd=0.1), [])

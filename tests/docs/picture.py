@@ -24,7 +24,7 @@ MARGIN, TOP = 16, 40
 SHOWN = "3 of 4 stories"
 ATTEMPT = "iteration 7: story 4"
 OVER = "iteration 7: complete"
-QUESTION = b"cleanup or keep?"
+QUESTION = b"cleanup, keep or later?"
 INK, PAPER, BAR = "#d6deeb", "#10151e", "#1c2430"
 COLORS = {
     "default": INK,

@@ -214,3 +214,12 @@ def test_sums_say_of_how_many_calls_the_cost_is_known() -> None:
 def test_states_can_be_asked_for() -> None:
     found = accounted(OPENED, loaded(), stories("2"))
     assert [story.id for story in found.of_state("done before", "parked")] == ["2"]
+
+
+def test_a_check_proves_nothing_of_work_that_is_not_there_or_eased_its_tests() -> None:
+    won = (began(1, ONE), ended(), measured(), *check(), f.Verified(0, passed=True, checked=True))
+    empty = accounted(OPENED, stories(), loaded(), *won, replace(kept(), unchanged=True))
+    eased = accounted(OPENED, stories(), loaded(), *won, replace(kept(), own_tests=("t.py",)))
+    found = [states(each)[0][1] for each in (empty, eased)]
+    assert found == ["done, nothing changed", "done, not verified"]
+    assert eased.calls[0].own_tests == ("t.py",)

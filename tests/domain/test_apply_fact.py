@@ -28,6 +28,7 @@ from tests.fakes.plans import (
 from untildone.domain.agents.agent import Kind, Session, Trouble, Usage, Waiting
 from untildone.domain.checks.counted_tests import Counted, Counts
 from untildone.domain.run import fact as f
+from untildone.domain.run.machine import apply
 from untildone.domain.run.run import (
     Choice,
     Done,
@@ -41,8 +42,8 @@ from untildone.domain.run.run import (
     Status,
     Stop,
     StopHow,
-    Tally,
 )
+from untildone.domain.run.tally import Tally
 
 NOTHING = kept("")
 IDLE = (began(1, None), ended(), measured(), NOTHING)
@@ -455,6 +456,7 @@ def test_saved_story() -> None:
         before,
         book=None,
         lanes=(Lane(checkpoint="c1"),),
+        tip="c1",
         finished=frozenset({ONE.key}),
         finished_count=1,
         iterations=(*before.iterations, replace(open_iteration, commits=("a1", "c1"))),
@@ -521,7 +523,7 @@ def test_plain_limit_keeps_the_work_and_leaves_no_entry() -> None:
     call = ended(Outcome.AGENT_ERROR, limit=LIMIT)
     run = told(OPENED, began(1, None), call, measured(), kept(), plan=PLAIN)
     lane = Lane(checkpoint="c1", limit=LIMIT, limited="scripted")
-    assert run == replace(told(OPENED, plan=PLAIN), lanes=(lane,), ledger=run.ledger)
+    assert run == replace(told(OPENED, plan=PLAIN), lanes=(lane,), tip="c1", ledger=run.ledger)
 
 
 def test_plain_promise_is_the_done_check() -> None:
@@ -563,7 +565,9 @@ def test_failed_opening_is_abandoned() -> None:
 def test_failed_step_leaves_the_iteration_open() -> None:
     before = told(OPENED, loaded(), began(), ended())
     after = told(OPENED, loaded(), began(), ended(), f.StepFailed("MeasureUsage", "disk"))
-    assert after == replace(before, status=Status.STUCK, reason=Reason.ERROR, error="disk")
+    (lane,) = before.lanes
+    broken = replace(before, lanes=(replace(lane, broken=True),), error="disk")
+    assert after == replace(broken, status=Status.STUCK, reason=Reason.ERROR)
 
 
 def test_a_choice_that_failed_is_still_open() -> None:
@@ -578,7 +582,8 @@ def test_a_choice_that_failed_is_still_open() -> None:
 
 def test_adopted_and_abandoned() -> None:
     run = told(OPENED)
-    assert told(OPENED, f.Adopted(0, "c9")) == replace(run, lanes=(Lane(checkpoint="c9"),))
+    adopted = replace(run, lanes=(Lane(checkpoint="c9"),), tip="c9")
+    assert told(OPENED, f.Adopted(0, "c9")) == adopted
     assert told(OPENED, f.Abandoned("restored")) == replace(
         run, abandoned=True, status=Status.STOPPED, error="restored"
     )
@@ -605,6 +610,7 @@ def test_resumed_forgets_the_ending_and_renews_the_retries() -> None:
         stop=None,
         choice=None,
         closed=False,
+        listed=False,
     )
 
 
@@ -654,3 +660,11 @@ def test_a_plain_loop_that_goes_back_and_forth_makes_no_progress(name: str) -> N
     run = plain_trees(*trees)
     assert run.commitless == commitless
     assert run.status is (Status.STALLED if commitless == 2 else Status.RUNNING)
+
+
+def test_a_check_that_cannot_start_later_leaves_the_choice_to_the_person() -> None:
+    run = told(OPENED, loaded(), *won(), f.ChecksTried(cannot_start=("gone",)))
+    assert (run.status, run.choice, run.known_failures) == (Status.STUCK, None, None)
+    assert "`gone`" in run.error
+    again = apply(run, f.Resumed(PLAN), NOW)
+    assert again.cannot_start == ()

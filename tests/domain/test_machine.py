@@ -22,7 +22,6 @@ from tests.fakes.plans import (
     loaded,
     lost,
     measured,
-    put_back,
     story,
     told,
     won,
@@ -70,11 +69,6 @@ STEPS: dict[str, Told] = {
         PLAN,
         (OPENED, loaded(book(story(1, after=("2",)), TWO))),
         s.RunAttempt(0, 1, TWO, 1, 3, ""),
-    ),
-    "an iteration without its end is put back": (
-        PLAN,
-        (OPENED, loaded(), began()),
-        s.Revert(0),
     ),
     "an ended call is measured": (PLAN, (OPENED, loaded(), began(), ended()), s.MeasureUsage(0)),
     "no checks: kept": (PLAN, (OPENED, loaded(), began(), ended(), measured()), s.Save(0)),
@@ -341,17 +335,11 @@ def test_a_run_begins_untouched() -> None:
 
 def test_opened_run() -> None:
     opened = Run(PLAN, NOW, Status.RUNNING, None, ORIGIN, BACKUP, (Lane(checkpoint="c0"),))
-    assert told(OPENED) == replace(opened, ledger=Ledger(since=at(1)))
+    assert told(OPENED) == replace(opened, tip="c0", ledger=Ledger(since=at(1)))
 
 
-def test_every_lane_has_its_step() -> None:
-    run = told(OPENED, loaded())
-    lanes = (*run.lanes, Lane(1, "c0"))
-    idle = replace(run, lanes=lanes)
-    assert [type(step) for step in next_steps(idle)] == [s.RunAttempt, s.RunAttempt]
-    busy = apply(idle, began(), at(9))
-    assert next_steps(busy) == (s.Revert(0),)
-    assert apply(busy, put_back(), at(10)).lanes[1] == Lane(1, "c0")
+def test_the_end_of_a_call_arrives_by_itself() -> None:
+    assert next_steps(told(OPENED, loaded(), began())) == ()
 
 
 def test_a_whole_story_loop() -> None:
@@ -383,6 +371,8 @@ def test_a_whole_story_loop() -> None:
         story_count=2,
         finished_count=2,
         ledger=run.ledger,
+        listed=True,
+        tip="c2",
     )
 
 

@@ -38,8 +38,8 @@ from untildone.domain.run.run import (
     Status,
     Stop,
     StopHow,
-    Tally,
 )
+from untildone.domain.run.tally import Tally
 from untildone.domain.run.user_requests import unattended
 from untildone.domain.stories.parking import NAMED, Aside, Parked, Why, blocked, ordered, words
 from untildone.domain.stories.story import Story, StoryKey, Task
@@ -91,7 +91,6 @@ def test_a_wish_means_another_look() -> None:
 def test_but_not_while_an_iteration_needs_the_book() -> None:
     run = told(OPENED, loaded(), began(), SKIP_ONE)
     assert run.book == BOTH
-    assert next_steps(run) == (s.Revert(0),)
 
 
 def test_a_finished_story_is_not_parked() -> None:
@@ -198,7 +197,13 @@ def test_the_end_names_every_story_and_the_command() -> None:
             "saved_ref": "",
             "hint": "`untildone retry demo 2`, then `untildone resume demo`",
         },
-        {"event": "complete", "reason": Reason.PARKED, "options": ["cleanup", "keep"]},
+        {
+            "event": "complete",
+            "reason": Reason.PARKED,
+            "options": ["cleanup", "keep"],
+            "checked": False,
+            "stories": {},
+        },
     ]
 
 
@@ -362,7 +367,7 @@ def test_guidance_answers_a_question(of: Story | None) -> None:
 
 
 def test_guidance_for_all_answers_no_one_of_two_questions() -> None:
-    mark = replace(loaded(), marked=((TWO.key, "which?"),))
+    mark = replace(loaded(), marked=((TWO.key, "where?"),))
     run = told(OPENED, loaded(), *ASKED, mark, guided())
     assert set(run.parked) == {ONE.key, TWO.key}
     assert words(run.guidance, ONE.key) == "Tabs."
@@ -494,3 +499,11 @@ def test_a_soft_stop_does_not_wait_for_the_decision() -> None:
     assert run.status is Status.STOPPED
     again = apply(run, f.Resumed(ASKS), at(9))
     assert (again.undecided, again.parked) == (None, {})
+
+
+def test_guidance_for_all_answers_all_who_ask_the_same() -> None:
+    mark = replace(loaded(), marked=((TWO.key, " WHICH? "),))
+    run = told(OPENED, loaded(), *ASKED, mark, guided("That one."))
+    assert (run.parked, run.answered) == ({}, frozenset({ONE.key, TWO.key}))
+    said = "An earlier attempt asked: Which?\nThe answer: That one."
+    assert (words(run.guidance, ONE.key), words(run.guidance, TWO.key)) == (said, said)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from untildone.domain.plain_text import amount, cut, plain
+from untildone.domain.plain_text import amount, count_of, cut, plain
 
 ATTACKS = {
     "title": ("\x1b]0;owned\x07text", "text"),
@@ -80,3 +80,9 @@ def test_a_number_of_bytes_for_people() -> None:
 )
 def test_cut_keeps_head_and_tail(text: str, limit: int, expected: str) -> None:
     assert cut(text, limit) == expected
+
+
+def test_a_number_with_its_noun() -> None:
+    said = [count_of(n, "file") for n in (0, 1, 2)]
+    assert said == ["0 files", "1 file", "2 files"]
+    assert [count_of(n, "story", "stories") for n in (1, 2)] == ["1 story", "2 stories"]

@@ -14,7 +14,7 @@ from tests.fakes.plans import BOTH, LIMITS, ORIGIN, PLAN, at
 from untildone.adapters.records import codec
 from untildone.domain.agents.agent import Kind, Session, Trouble, Usage
 from untildone.domain.checks.checks import Failing
-from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.costs.budget import Budget, Reached, Reserved
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import apply, begin
@@ -36,12 +36,17 @@ FACTS: list[f.Fact] = [
         *(0, Outcome.FAILED, "why", ("a1", "a2"), Usage(1, 2, 3, 4, 0.5, estimated=True)),
         *(Trouble(Kind.QUOTA_EXHAUSTED, "usage limit", at(60.125)), Session("s1", Usage(9))),
     ),
+    f.AttemptStarted(1, 3, "2", ("2", "B"), "logs/3", base="c0", reserved=Reserved(9, 0.5)),
     f.AttemptEnded(0, Outcome.NO_PROMISE),
     f.UsageMeasured(0, Usage(1, 2), ("odd",)),
     f.UsageMeasured(0, None),
     f.Verified(0, passed=True, still_failing=(Failing("make test", "timeout"),)),
     f.Verified(0, passed=False, reason="red\n\u2028 \U0001f600"),
     f.Saved(0, "c1", "c1", ("boxes",)),
+    f.SlotReady(1, "/slots/1", ("set up",)),
+    f.LandIntended(1, "c0", "c1"),
+    f.Landed(1, "c1", ("boxes",), flaky=("make test",)),
+    f.Requeued(1, "a conflict", ("a.py",), "refs/ralph/attempts/demo/2/1"),
     f.Reverted(0, "refs/ralph/attempts/demo/1/1", ("moved",)),
     f.StoriesLoaded(
         1, 0, done=False, marked=((("1", "A"), "?"),), settled=(("2", "B"),), held=True

@@ -1,12 +1,15 @@
 """What a run says about itself."""
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
-from tests.fakes.plans import told
+from tests.fakes.plans import PLAIN, PLAN, told
 from untildone.domain.agents.agent import AgentText, AgentTool
+from untildone.domain.checks.terms import Terms
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Choice, Origin, Run, Status
+from untildone.domain.run.run import Choice, Done, Origin, Run, Status
+from untildone.domain.run.run_commands import UNKNOWN, is_checked, run_commands
 
 
 def test_where_a_start_was() -> None:
@@ -40,3 +43,30 @@ def test_tool_calls_are_the_same_if_they_are_shown_the_same() -> None:
     assert hash(call) == hash(AgentTool("Bash", "ls", "b2"))
     assert call != AgentTool("Bash", "ls -l", "a1")
     assert call != AgentText("Bash")
+
+
+def test_every_command_that_a_run_executes_and_where_it_is_written() -> None:
+    plan = replace(
+        PLAN,
+        agent="command",
+        agent_cmd="agent",
+        usage_cmd="usage",
+        verify=("warn: a", "off: b", "c"),
+        story_verify=("3=d", "3=e"),
+        terms=(Terms("2", "Two", checks=("f",), at="tasks.md:4"),),
+        origins={"agent_cmd": "--agent-cmd", "verify": "--verify", "c": "verify auto"},
+    )
+    assert [to_builtins(command) for command in run_commands(plan)] == [
+        {"command": command, "what": what, "origin": origin, "story_id": story}
+        for command, what, origin, story in (
+            ("agent", "agent", "--agent-cmd", ""),
+            ("usage", "usage", UNKNOWN, ""),
+            ("warn: a", "check", "--verify", ""),
+            ("c", "check", "verify auto", ""),
+            ("f", "check", "tasks.md:4", "2"),
+            ("d", "check", UNKNOWN, "3"),
+            ("e", "check", UNKNOWN, "3"),
+        )
+    ]
+    assert is_checked(plan)
+    assert not is_checked(replace(PLAIN, verify=("c",), done=Done.MANUAL))

@@ -18,6 +18,7 @@ from tests.fakes.plans import (
 )
 from untildone.app.announce import announce
 from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, next_rung, repeats
+from untildone.domain.checks.terms import Terms
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import next_steps
 from untildone.domain.run.run import Limits, Outcome, Plan, Run
@@ -218,3 +219,25 @@ def test_after_a_resume_the_failures_are_counted_anew() -> None:
     stuck = (OPENED, loaded(), *three(), f.Resumed(PARKS), loaded())
     assert told(*stuck, *three(4)[:-5], plan=PARKS).parked == {}
     assert ONE.key in told(*stuck, *three(4), plan=PARKS).parked
+
+
+NAMED = {
+    "nothing": ("", "", LADDER.rungs),
+    "a rung": ("", "opus", LADDER.rungs[1:]),
+    "an agent that is a rung": ("codex", "", LADDER.rungs[2:]),
+    "another agent takes the place of the first": (
+        *("goose", "x"),
+        (("goose", "x"), *LADDER.rungs[1:]),
+    ),
+    "another model, too": ("", "sonnet", (("claude", "sonnet"), *LADDER.rungs[1:])),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_story_begins_with_whom_it_names(name: str) -> None:
+    agent, model, rungs = NAMED[name]
+    plan = replace(LADDER, terms=(Terms("1", "Story 1", agent=agent, model=model),))
+    assert plan.rungs_of(("1", "Story 1")) == rungs
+    assert plan.rungs_of(("2", "Story 2")) == LADDER.rungs
+    assert set(plan.workers) == {*LADDER.rungs, rungs[0]}
+    assert replace(plan, ladder=()).rungs_of(("1", "Story 1"))[1:] == ()

@@ -12,6 +12,8 @@ SAID = {
     "- **Agent:** `codex`": Said(agent="codex"),
     "**Model**: gpt-5.2": Said(model="gpt-5.2"),
     "Agent: codex\nModel: o4": Said("codex", "o4"),
+    "Agent: codex:o4": Said("codex", "o4"),
+    "Agent: codex:o4\nModel: o5": Said("codex", "o5"),
     "Agent: codex\nAgent: claude": Said(agent="codex"),
     "Touches: src/api/**, docs": Said(touches=("src/api/**", "docs")),
     "Touches: `src/a.py` tests/*.py": Said(touches=("src/a.py", "tests/*.py")),

@@ -10,6 +10,7 @@ from untildone.domain.checks.terms import (
     changes,
     differing,
     in_force,
+    named_agent,
     own_checks,
     written,
 )
@@ -51,10 +52,20 @@ def test_a_renamed_story_keeps_its_checks_and_is_allowed_nothing() -> None:
 
 
 def test_a_story_that_came_later_has_no_terms_but_its_dependencies() -> None:
-    late = replace(FULL, id="9", title="Late")
+    late = replace(FULL, id="9", title="Late", agent="codex", model="o4")
     assert in_force(late, (KEPT,)) == Terms(
         "9", "Late", depends_on=("1",), acceptance=("it works",)
     )
+
+
+def test_the_agent_of_a_story_is_the_one_of_the_start() -> None:
+    kept = replace(KEPT, agent="codex", model="o4")
+    assert named_agent(FULL.key, (kept,)) == ("codex", "o4")
+    assert named_agent(("2", "Renamed"), (kept,)) == ("codex", "o4")
+    assert named_agent(("9", "Late"), (kept,)) == ("", "")
+    assert named_agent(FULL.key, None) == ("", "")
+    renamed = in_force(replace(FULL, title="Other", agent="claude"), (kept,))
+    assert (renamed.agent, renamed.model) == ("codex", "o4")
 
 
 def test_dependencies_and_acceptance_are_put_back() -> None:
@@ -65,11 +76,22 @@ def test_dependencies_and_acceptance_are_put_back() -> None:
     assert as_written(same, None) is same
 
 
+def test_an_edit_after_a_look_without_one_is_put_back() -> None:
+    known = (KEPT,)
+    assert as_written(book(ONE, FULL), known) == book(ONE, FULL)
+    edited = replace(FULL, acceptance=("anything",))
+    for _ in range(2):
+        assert as_written(book(ONE, edited), known) == book(ONE, FULL)
+    assert as_written(book(edited), known) == book(FULL)
+
+
 def test_only_open_stories_that_are_other_objects_differ() -> None:
     other = replace(FULL)
     assert list(differing(book(ONE, FULL), book(ONE, other))) == [other]
     assert list(differing(None, book(ONE, replace(TWO, tasks=(replace(TWO.tasks[0], done=True),)))))
     assert list(differing(None, book(ONE))) == [ONE]
+    same = book(ONE, FULL)
+    assert list(differing(same, same)) == []
 
 
 def test_what_changed_is_told_in_words() -> None:

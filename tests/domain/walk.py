@@ -182,7 +182,7 @@ def _answers(run: Run, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # noq
             return st.builds(f.ChoiceMade, st.sampled_from(Choice))
         case s.Close(choice):
             return st.sampled_from([f.Closed(choice), f.Refused(choice, "conflict")])
-        case s.Finish():
+        case s.Finish() | s.PrepareSlot() | s.Land():  # of several lanes, see test_lanes
             return st.none()
 
 

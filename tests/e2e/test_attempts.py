@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,13 @@ def test_attempts_are_listed_shown_and_restored(bench: Bench) -> None:
     assert "1/1" in said
     assert "too late" in said
     shown = bench.run("attempts", "demo", "--show", "1/1").ok().stdout
-    for words in ("failed", "too late", "+1 -0  idea.txt", "--restore 1/1", "/logs/0001.log"):
+    for words in (
+        "the agent gave up",
+        "too late",
+        "+1 -0  idea.txt",
+        "--restore 1/1",
+        "/logs/0001.log",
+    ):
         assert words in shown, words
     assert "a good idea" not in shown
     assert "+a good idea" in bench.run("attempts", "demo", "--diff", "1/1").ok().stdout
@@ -188,3 +195,24 @@ def test_attempts_of_an_older_run_keep_their_story(bench: Bench) -> None:
     bench.loop().ok()
     assert "again" in bench.run("attempts", "demo", "--show", "1/2").ok().stdout
     assert "second run" in bench.run("attempts", "demo", "--show", "1/1").ok().stdout
+
+
+def test_attempts_are_grouped_by_run_and_those_of_the_newest_run_come_first(bench: Bench) -> None:
+    bench.plan({1: fails("first run"), 2: fails("first again")})
+    bench.loop("--on-complete", "cleanup").ok()
+    bench.git("checkout", "-q", "--", ".")
+    bench.plan({6: fails("second run")})
+    bench.loop("--on-complete", "keep").ok()
+    said = bench.run("attempts", "demo").ok().stdout
+    first, row, older = said.splitlines()
+    assert re.fullmatch(r"run \d{8}-\d{6}-\w{4}, started \w{3} \d\d \d\d:\d\d:\d\d:", first)
+    assert re.fullmatch(r"  1/1  .*  the agent gave up  1 file  second run", row)
+    assert older == "1 attempt of 1 earlier run: untildone attempts demo --all"
+    every = bench.run("attempts", "demo", "--all").ok().stdout.splitlines()
+    assert [row.split()[-1] for row in every if "gave up" in row] == ["run", "again"]
+    assert len([row for row in every if row.startswith("run ")]) == 2
+    rows = bench.run("attempts", "demo", "--json").ok().json()["attempts"]
+    # The name of the first run's first attempt went to the second run; that one is archived.
+    told = [(row["attempt"], row["reason"]) for row in rows]
+    assert told == [("1/2", "first again"), ("1/1", "second run")]
+    assert len({row["run_id"] for row in rows}) == 2

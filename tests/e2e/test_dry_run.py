@@ -114,7 +114,7 @@ def test_a_preflight_error_is_the_same_as_of_a_real_run(bench: Bench, trouble: s
     flags: list[str] = []
     match trouble:
         case "agent":
-            flags = ["--agent-cmd", "/nowhere/agent"]
+            flags = ["--agent", "goose", "--permissions", "edits"]
         case "change":
             bench.path(TASKS).parent.rename(bench.repo / "openspec" / "changes" / "other")
         case "flagged":

@@ -351,3 +351,12 @@ def test_edits_by_hand_are_kept_without_them(bench: Bench) -> None:
     assert bench.blob("ralph/demo", "by-hand.txt") == "mine"
     assert bench.read("mine.pem") == SECRET
     assert not in_object_store(bench, SECRET.encode())
+
+
+def test_a_large_file_with_holes_is_not_read_for_minutes(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["sh", "truncate -s 400G big.img"], *DONE]})
+    ended = bench.loop("--on-complete", "keep").ok()
+    assert "big.img (400 GiB, larger than 50 MiB)" in str(ended.named("warning"))
+    assert bench.path("big.img").stat().st_size == 400 * 1024**3
+    assert "big.img" not in bench.git("ls-tree", "--name-only", "ralph/demo")

@@ -513,3 +513,21 @@ def test_hazard_21_repository_with_sha256_names(bench: Bench, checkpoint: str) -
     bench.run("restore", "demo").ok()
     after = bench.status(), bench.staged(), bench.refs("refs/heads"), bench.refs("refs/tags")
     assert after == before
+
+
+@pytest.mark.parametrize("names", [("x", "x/1"), ("x/1", "x")])
+@pytest.mark.parametrize("checkpoint", ["branch", pytest.param("stash", marks=pytest.mark.full)])
+def test_hazard_05_change_below_another_one_is_refused(
+    bench: Bench, names: tuple[str, str], checkpoint: str
+) -> None:
+    first, second = names
+    bench.plan({1: fails()})
+    task = ("--task", "do it", "--done", "promise", "--checkpoint", checkpoint)
+    choice = ("--on-complete", "cleanup")
+    bench.run("run", first, "--agent-cmd", bench.agent, *task, *choice).ok()
+    before = bench.snapshot()
+    refused = bench.run("run", second, "--agent-cmd", bench.agent, *task, *choice).ok(2)
+    assert f"`{first}`" in refused.stderr
+    assert "untildone gc --all" in refused.stderr
+    assert bench.snapshot() == before
+    bench.run("run", "x-1", "--agent-cmd", bench.agent, *task, *choice).ok()

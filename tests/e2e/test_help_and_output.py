@@ -138,3 +138,101 @@ def test_live_view_on_a_terminal_shows_the_stories(bench: Bench) -> None:
     until(lambda: all(story in terminal.screen() for story in STORIES), 10, "the story list")
     bench.open_gate("go")
     assert terminal.wait() == 0
+
+
+SAYS_LITTLE = "the disk is full and nobody has told those who look after it, so nothing was written"
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_live_view_breaks_lines_at_words(bench: Bench, columns: int) -> None:
+    bench.plan({1: fails(SAYS_LITTLE)}, default=DONE)
+    args = ("run", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep")
+    terminal = bench.terminal(*args, env={"COLUMNS": str(columns)})
+    assert terminal.wait() == 0
+    text = terminal.screen()
+    assert max(len(row) for row in text.split("\n")) <= columns
+    words = " ".join(text.split())
+    assert f"✗ iteration 1: the agent gave up, tokens unknown: {SAYS_LITTLE}" in words
+    assert "Later: `untildone finish demo cleanup`" in words
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_an_error_on_a_terminal_is_broken_at_words(bench: Bench, columns: int) -> None:
+    terminal = bench.terminal("run", "no-such-change-here", env={"COLUMNS": str(columns)})
+    assert terminal.wait() == 2
+    rows = terminal.raw.decode().replace("\r", "").split("\n")
+    assert max(map(len, rows)) <= columns
+    whole = bench.run("run", "no-such-change-here").ok(2).stderr
+    assert " ".join(" ".join(rows).split()) == " ".join(whole.split())
+
+
+def test_the_live_view_marks_failure_in_red_and_progress_in_green(bench: Bench) -> None:
+    bench.plan({1: fails()}, default=DONE)
+    args = ("run", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep")
+    terminal = bench.terminal(*args)
+    assert terminal.wait() == 0
+    raw = terminal.raw.decode()
+    assert "\x1b[31m✗ iteration 1" in raw
+    assert "\x1b[32m✓ iteration 2" in raw
+    assert not re.search(r"\x1b\[(\d+;)*38;[25];", raw)  # colours that no theme can make fit
+    assert "\x1b[32m━" in raw
+
+
+def test_no_word_of_the_state_file_is_shown_to_people(bench: Bench) -> None:
+    silent = [["write", "a.txt", "a\n"], ["say", "nothing"]]
+    bench.plan({1: silent, 2: [["say", "<promise>ASK: Which one?</promise>"]]})
+    run = bench.run("run", "demo", "--agent-cmd", bench.agent, "--verify", "test -e work-4.txt")
+    shown = {
+        "run": run.ok(3),
+        "status": bench.run("status").ok(),
+        "attempts": bench.run("attempts", "demo").ok(),
+        "show": bench.run("attempts", "demo", "--show", "1/1").ok(),
+        "logs": bench.run("logs", "demo").ok(),
+        "report": bench.run("report", "demo").ok(),
+        "replay": bench.run("replay", "demo").ok(),
+    }
+    wrong = {
+        f"{name}: {word}"
+        for name, result in shown.items()
+        for word in re.findall(r"\b[a-z]+\\?_[a-z]+\b", result.stdout + result.stderr)
+    }
+    assert wrong == set()
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "completion", "guide", "report", "gc"])
+def test_help_fits_into_80_columns(bench: Bench, command: str) -> None:
+    said = bench.run(command, "--help", env={"COLUMNS": "80"}).ok().stdout
+    assert [row for row in said.splitlines() if len(row) > 80] == []
+
+
+MISTAKES = {
+    "a flag that is none": (("run", "demo", "--max-retris", "2"), "untildone run --help"),
+    "a value that is none": (("run", "demo", "--max-retries", "two"), "untildone run --help"),
+    "a command that is none": (("rnu",), "untildone --help"),
+    "no choice": (("finish",), "untildone finish --help"),
+    "a flag without its value": (("attempts", "--show"), "untildone attempts --help"),
+    "nothing to resume": (("resume",), "untildone run"),
+    "nothing to stop": (("stop",), "untildone status"),
+    "nothing to undo": (("undo",), "untildone status"),
+    "a change that is none": (("run", "dmeo"), "untildone run demo"),
+    "an agent that is none": (("run", "demo", "--agent", "claud"), "untildone agents"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_told_with_the_state_and_the_next_command(bench: Bench, mistake: str) -> None:
+    words, command = MISTAKES[mistake]
+    before = bench.snapshot()
+    result = bench.run(*words).ok(2)
+    first, *state, hint = result.stderr.splitlines()
+    assert (result.stdout, first[:7], hint[:6]) == ("", "error: ", "hint: ")
+    assert state == ["  Nothing was changed."]
+    assert command in hint
+    assert bench.snapshot() == before
+
+
+def test_the_hint_of_an_empty_repository_ends_when_the_agent_is_done(bench: Bench) -> None:
+    bench.git("rm", "-rq", "openspec")
+    bench.commit("no change")
+    said = bench.run("run").ok(2).stderr
+    assert '--task "what should be done" --done promise' in said

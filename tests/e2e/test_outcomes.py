@@ -237,3 +237,33 @@ def test_rate_limit_is_waited_for_and_is_no_attempt(bench: Bench) -> None:
     assert {event["attempt"] for event in result.named("iteration_started")} == {1}
     assert result.named("error") == []
     assert bench.state()["status"] == "done"
+
+
+def test_the_reason_of_a_program_that_failed_is_the_line_that_says_why(bench: Bench) -> None:
+    program = "echo 'Error: no such profile: work' >&2; echo 'See --help for more.' >&2; exit 4"
+    agent = bench.program("other", f"#!/bin/sh\n{program}\n")
+    bench.loop("--agent-cmd", str(agent), "--max-retries", "0").ok(3)
+    (entry,) = bench.state()["iterations"]
+    assert entry["reason"] == "the agent exited with code 4: Error: no such profile: work"
+    assert entry["outcome_class"] == "crashed"
+    assert "See --help for more." in bench.run("logs", "demo", "--raw").ok().stdout
+    bench.run("replay", "demo").ok()
+
+
+def test_a_limit_that_any_program_names_clearly_uses_no_attempt(bench: Bench) -> None:
+    limited = "echo 'Error: 429 Too Many Requests, retry in 1s' >&2; touch .git/seen; exit 1"
+    agent = bench.program(
+        "other",
+        f"#!/bin/sh\ntest -e .git/seen || {{ {limited}; }}\necho x > x; echo '{COMPLETE}'\n",
+    )
+    bench.only_stories(1)
+    done = bench.loop("--agent-cmd", str(agent), "--max-retries", "0").ok()
+    assert done.one("waiting")["class"] == "rate_limited"
+    assert done.outcomes() == ["complete"]
+
+
+def test_a_login_that_any_program_misses_ends_the_run_and_uses_no_attempt(bench: Bench) -> None:
+    agent = bench.program("other", "#!/bin/sh\necho 'HTTP 401: Unauthorized' >&2; exit 1\n")
+    done = bench.loop("--agent-cmd", str(agent), "--max-retries", "3").ok(3)
+    assert len(done.named("iteration_started")) == 1
+    assert bench.state()["iterations"][0]["outcome_class"] == "not_logged_in"

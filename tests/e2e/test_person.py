@@ -101,6 +101,39 @@ def test_guidance_for_a_stopped_run_and_its_end(bench: Bench) -> None:
     assert "no story `4`" in nowhere.stderr
 
 
+def _two_ask_the_same(bench: Bench) -> None:
+    asks = [["say", "<promise>ASK: Which one?</promise>"]]
+    bench.plan({1: asks, 2: asks})
+    bench.loop().ok(3)
+    assert [row[0] for row in parked(bench)] == ["1", "2"]
+
+
+def test_one_answer_for_all_stories_that_ask_the_same(bench: Bench) -> None:
+    _two_ask_the_same(bench)
+    said = bench.run("guide", "demo", "The first.").ok().stdout
+    assert "Retried: 1, 2." in said
+    bench.run("resume", "demo", "--json").ok()
+    told = "An earlier attempt asked: Which one? The answer: The first."
+    assert guidance(bench)[3:] == [told, told]
+    bench.run("replay", "demo").ok()
+
+
+def test_an_answer_to_one_story_names_those_that_ask_the_same(bench: Bench) -> None:
+    _two_ask_the_same(bench)
+    said = bench.run("guide", "demo", "--story", "1", "The first.").ok().stdout
+    assert "The same is asked by: 2." in said
+    assert 'untildone guide demo --story 2 "your answer"' in said
+    assert [row[0] for row in parked(bench)] == ["2"]
+
+
+def test_guidance_for_several_stories_at_once(bench: Bench) -> None:
+    live = at_gate(bench)
+    bench.run("guide", "demo", "--story", "2", "--story", "3", "Brief.").ok()
+    bench.open_gate("a")
+    live.wait().ok()
+    assert guidance(bench) == ["", "Brief.", "Brief."]
+
+
 # -- a question of the person ------------------------------------------------------------------
 
 
@@ -111,7 +144,7 @@ def test_a_marked_task_parks_its_story_until_it_is_answered(bench: Bench) -> Non
     assert ended.one("complete")["reason"] == "parked"
     assert errors(ended) == ["1: Story 1 is marked as one that waits for an answer"]
     assert parked(bench) == [("1", "marked", "1.1 Write the alpha file")]
-    assert "parked: story 1 (marked): 1.1 Write the alpha file" in bench.run("status").stdout
+    assert "story 1 is marked as one that waits for an answer: 1.1 Wr" in bench.run("status").stdout
     refused = bench.run("resume", "demo").ok(2)
     assert 'untildone guide demo --story 1 "your answer"' in refused.stderr
     assert bench.run("guide", "demo", "In UTF-8.", "--json").ok().json()["released"] == ["1"]

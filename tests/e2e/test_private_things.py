@@ -57,6 +57,37 @@ def test_run_folders_are_0700_and_their_files_0600(bench: Bench) -> None:
     assert bench.path(".git/index").stat().st_mode == index
 
 
+MODES = {"private.key": 0o600, "team.cfg": 0o640, "only-read.txt": 0o444, "tool.sh": 0o700}
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    ["branch", *(pytest.param(name, marks=pytest.mark.full) for name in ("stash", "worktree"))],
+)
+def test_files_that_are_written_anew_keep_modes_that_git_does_not_store(
+    bench: Bench, checkpoint: str
+) -> None:
+    for name, mode in MODES.items():
+        bench.write(name, "first\n")
+        bench.path(name).chmod(mode)
+    bench.commit("theirs")
+
+    def modes() -> dict[str, int]:
+        return {name: stat.S_IMODE(bench.path(name).stat().st_mode) for name in MODES}
+
+    edit = ["sh", f"for f in {' '.join(MODES)}; do echo {{n}} >> $f; done"]
+    bench.only_stories(1)
+    bench.plan({1: [edit, ["say", failed("no")]], 2: [edit, *DONE]})
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    assert (bench.read("private.key"), modes()) == ("first\n2\n", MODES)
+    bench.run("undo").ok()
+    assert modes() == MODES
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    assert (bench.read("private.key"), modes()) == ("first\n1\n", MODES)
+    bench.run("restore", "demo").ok()
+    assert (bench.read("private.key"), modes()) == ("first\n", MODES)
+
+
 def test_run_folders_that_exist_already_are_made_private(bench: Bench) -> None:
     bench.loop("--on-complete", "cleanup").ok()
     runs = bench.path(".git/untildone/runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,3 +76,29 @@ def test_run_on_the_side_branch_goes_on_with_that_run(bench: Bench) -> None:
         "checkpoint: 2",
         "checkpoint: 3",
     ]
+
+
+@pytest.mark.parametrize(
+    "checkpoint",
+    ["branch", *(pytest.param(name, marks=pytest.mark.full) for name in ("stash", "worktree"))],
+)
+def test_a_start_that_was_cut_short_is_started_again_with_its_flags(
+    bench: Bench, checkpoint: str
+) -> None:
+    bench.only_stories(1, 2)
+    bench.plan()
+    real, armed = shutil.which("git"), bench.root / "armed"
+    armed.touch()
+    kills = f'case " $* " in *" add "*) [ -e {armed} ] && kill -9 $PPID;; esac'
+    bench.program("git", f'#!/bin/sh\n{kills}\nexec {real} "$@"\n')
+    flags = ("--checkpoint", checkpoint, "--max-retries", "7", "--on-complete", "cleanup")
+    assert bench.loop(*flags).code != 0
+    assert bench.calls() == []
+    armed.unlink()
+    ended = bench.run("resume", "demo", "--json").ok()
+    [started] = ended.named("run_started")
+    assert started["max_retries"] == 7
+    assert len(bench.calls()) == 2
+    assert bench.branch() == "feature/x"
+    assert bench.read("work-1.txt") == "work 1\n"
+    assert bench.state()["status"] == "done"

@@ -743,3 +743,13 @@ def test_S002_plain_loop_stalls_without_work_and_leaves_no_entry(bench: Bench) -
     bench.plan({}, [["say", "nothing to do"]])
     bench.loop(*STASH, "--task", "idle", "--done", "manual").ok(4)
     assert users_view(bench) == before
+
+
+def test_doctor_names_the_entry_of_a_killed_run(bench: Bench) -> None:
+    bench.write("README.md", "edited\n")
+    bench.plan({1: [["sleep", 60]]})
+    live = bench.begin("--checkpoint", "stash")
+    bench.wait_call(1)
+    live.kill_unguarded()
+    said = bench.run("doctor").stdout
+    assert "stash@{0} ralph:demo:1" in " ".join(said.split())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.e2e.agent_calls import DONE, fails
 
 if TYPE_CHECKING:
     from tests.e2e.bench import Bench
@@ -44,3 +48,107 @@ def test_status_changes_nothing(bench: Bench) -> None:
     before = bench.snapshot()
     bench.run("status").ok()
     assert bench.snapshot() == before
+
+
+# -- a loop that died ---------------------------------------------------------------------------
+
+
+def _killed_at_work(bench: Bench) -> None:
+    """The second story's agent is at work when the loop and its watchdog are killed."""
+    bench.plan({2: [["say", "on it"], ["sleep", 600]]})
+    live = bench.begin("--verify", "true")
+    live.wait_event("agent_text", text="on it\n")
+    live.kill_unguarded()
+
+
+def test_a_killed_loop_is_shown_as_died_everywhere(bench: Bench) -> None:
+    _killed_at_work(bench)
+    (loop,) = bench.loops()
+    assert (loop["status"], loop["phase"], loop["reason"]) == ("stopped", "died", "stopped")
+    assert loop["last_sign"] == loop["died_at"] > loop["started_at"]
+    state = bench.state()
+    assert (state["phase"], state["died_at"]) == ("died", loop["died_at"])
+    said = bench.run("status").ok().stdout
+    assert "demo: died: its loop is gone without a word" in said
+    assert "last sign of life: " in said
+    assert "next: untildone resume demo" in said
+    report = bench.run("report", "demo").ok().stdout
+    assert re.search(r"Died after .*last sign of life: .*untildone resume demo.* goes on", report)
+    doctor = bench.run("doctor", env={"PATH": None}).stdout
+    assert re.search(r"The run of `demo` died \(last sign of life: .*\)", doctor)
+    bench.run("resume", "demo", "--json").ok()
+    (loop,) = bench.loops()
+    assert (loop["status"], loop["phase"], "died_at" in loop) == ("done", "ended", False)
+
+
+def test_what_is_noted_for_a_dead_loop_is_no_sign_of_life(bench: Bench) -> None:
+    _killed_at_work(bench)
+    (before,) = bench.loops()
+    bench.run("guide", "demo", "Be brief.").ok()
+    (after,) = bench.loops()
+    assert (after["phase"], after["last_sign"]) == ("died", before["last_sign"])
+
+
+@pytest.mark.parametrize("how", ["stop", "SIGTERM"])
+def test_a_loop_that_was_asked_to_stop_has_not_died(bench: Bench, how: str) -> None:
+    bench.plan({}, default=[["sleep", 600]])
+    live = bench.begin()
+    bench.wait_call(1)
+    if how == "stop":
+        bench.run("stop", "demo").ok()
+    else:
+        live.signal(signal.SIGTERM)
+    live.wait()
+    bench.run("guide", "demo", "Be brief.").ok()  # writes the state file of a loop that is gone
+    (loop,) = bench.loops()
+    assert (loop["status"], loop["phase"], "died_at" in loop) == ("stopped", "stopped", False)
+    assert "died" not in bench.run("status").ok().stdout
+
+
+def test_an_undone_run_has_not_died(bench: Bench) -> None:
+    bench.plan({2: [["wait", bench.gate("go")], *DONE]})
+    live = bench.begin()
+    bench.wait_call(2)
+    bench.run("stop", "demo", "--after-iteration").ok()
+    bench.open_gate("go")
+    live.wait().ok(6)
+    undone = bench.run("undo", "demo", "--json").ok().json()
+    assert undone["undone"]["name"] == "checkpoint"
+    (loop,) = bench.loops()
+    assert (loop["status"], loop["phase"]) == ("stopped", "stopped")
+
+
+# -- in the morning ------------------------------------------------------------------------------
+
+
+def test_status_in_the_morning_says_all_on_one_screen(bench: Bench) -> None:
+    bench.plan({1: DONE}, default=fails("the disk is full"))
+    bench.loop("--max-retries", "1", "--verify", "true").ok(3)
+    said = bench.run("status").ok().stdout
+    rows = [row.strip() for row in said.splitlines()]
+    assert rows[0] == "demo: stuck, kept (not running)"
+    for row in (
+        "last story: 2 Bravo greeting, attempt 2",
+        "why: a story has no retry left",
+        "last failed call: 3, the agent gave up: the disk is full",
+        "done: 1 of 3 stories, 1 verified by a check",
+        "calls: 3 of at most 6, command",
+        "tokens: unknown",
+        "cost: unknown",
+        "next: untildone resume demo",
+    ):
+        assert row in rows
+    for label in ("started: ", "last sign of life: "):
+        assert any(re.match(rf"{label}\d\d:\d\d:\d\d \(\d+s ago\)", row) for row in rows)
+    assert len(rows) <= 24
+    assert max(map(len, rows)) <= 120
+
+
+def test_status_of_a_live_loop_names_the_story_and_its_title(bench: Bench) -> None:
+    bench.plan({}, default=[["sleep", 600]])
+    bench.begin()
+    bench.wait_call(1)
+    said = bench.run("status").ok().stdout
+    assert "demo: running, the agent is at work\n  story: 1 Alpha greeting, attempt 1\n" in said
+    assert "none verified by a check (no check was given: by the agent's word alone)" in said
+    assert "next: untildone logs demo --follow" in said

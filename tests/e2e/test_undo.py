@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -307,6 +309,34 @@ def test_undo_without_the_files_of_the_operation_is_refused(bench: Bench) -> Non
     refused = bench.run("undo").ok(2)
     assert "Nothing was changed." in refused.stderr
     assert stand(bench) == before
+
+
+def test_undo_of_another_change_than_the_newest_is_refused(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    bench.loop("--on-complete", "cleanup").ok()
+    before = stand(bench)
+    refused = bench.run("undo", "wrongname").ok(2)
+    assert "cleanup of `demo`" in refused.stderr
+    assert "untildone undo demo" in refused.stderr
+    assert stand(bench) == before
+    bench.run("undo", "demo").ok()
+
+
+def test_the_list_says_when_and_for_which_story(bench: Bench) -> None:
+    bench.only_stories(2)
+    bench.plan({1: fails()})
+    bench.loop("--on-complete", "keep").ok()
+    log = bench.path(".git/untildone/operations.jsonl")
+    first, *others = log.read_text().splitlines()
+    old = {k: v for k, v in json.loads(first).items() if k not in ("at", "story")}
+    log.write_text("\n".join([json.dumps(old), *others, ""]))  # as 0.1.0 wrote it
+    rows = [line.split("  ") for line in bench.run("undo", "--list").ok().stdout.splitlines()]
+    names = [[cell.strip() for cell in row[1:4]] for row in rows if len(row) > 3]
+    assert len(rows) == 4
+    assert ["put-back", "demo", "2"] in names
+    assert ["checkpoint", "demo", "2"] in names
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", rows[1][0])
 
 
 def kept_beside(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.agent_calls import DONE
+from tests.e2e.agent_calls import DONE, fails
 
 if TYPE_CHECKING:
     from tests.e2e.bench import Bench
@@ -83,3 +83,24 @@ def test_usage_refuses_a_time_that_is_none(bench: Bench) -> None:
     result = bench.run("usage", "--since", "yesterday-ish")
     assert result.code == 2
     assert "yesterday-ish" in result.stderr
+
+
+def test_what_nobody_told_is_unknown_in_every_window_and_never_zero(bench: Bench) -> None:
+    bench.plan({1: fails("no luck")})
+    args = [arg for arg in bench.loop_args() if arg != "--json"]
+    shown = bench.run(*args).ok().stdout
+    assert "complete, tokens unknown" in shown
+    shown += bench.run("status").ok().stdout
+    assert "tokens: unknown" in shown
+    shown += bench.run("report", "demo").ok().stdout
+    shown += bench.run("usage").ok().stdout
+    shown += bench.run("logs", "demo").ok().stdout
+    assert not re.search(r"\b0 tokens|tokens: 0|\$0\.00|\b0 input", shown)
+    data = bench.run("report", "demo", "--json").ok().json()
+    assert '"input_tokens": 0' not in json.dumps(data)
+    rows = bench.run("usage", "--json").ok().json()
+    assert '"total_tokens": 0' not in json.dumps(rows.get("runs"))
+    events = bench.run("logs", "demo", "--json").ok().events
+    ended = [e["tokens_used"] for e in events if e["event"] == "iteration_ended"]
+    assert ended
+    assert set(ended) == {None}

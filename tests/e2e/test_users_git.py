@@ -52,6 +52,28 @@ def test_commits_carry_the_users_identity(bench: Bench) -> None:
     assert who == {"Ada Bench <ada@bench.invalid> Ada Bench <ada@bench.invalid>"}
 
 
+def test_identity_and_places_of_settings_come_from_the_environment(bench: Bench) -> None:
+    bench.only_stories(1)
+    start, form = bench.sha(), "%an <%ae> %cn <%ce>"
+    (bench.home / ".gitconfig").unlink()
+    env = {
+        "GIT_AUTHOR_NAME": "Grace",
+        "GIT_AUTHOR_EMAIL": "grace@x.invalid",
+        "GIT_COMMITTER_NAME": "Bot",
+        "EMAIL": "bot@x.invalid",
+    }
+    bench.plan()
+    bench.loop("--on-complete", "keep", env=env).ok()
+    who = set(bench.git("log", f"--format={form}", f"{start}..ralph/demo").splitlines())
+    assert who == {"Grace <grace@x.invalid> Bot <bot@x.invalid>"}
+    bench.run("restore", "demo", env=env).ok()
+    mine = bench.root / "mine.cfg"
+    mine.write_text("[user]\n\tname = Else\n\temail = else@x.invalid\n")
+    bench.loop("--on-complete", "keep", env={"GIT_CONFIG_GLOBAL": str(mine)}).ok()
+    who = set(bench.git("log", f"--format={form}", f"{start}..ralph/demo").splitlines())
+    assert who == {"Else <else@x.invalid> Else <else@x.invalid>"}
+
+
 def test_no_identity_is_no_obstacle(bench: Bench) -> None:
     (bench.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
     bench.plan()

@@ -1,5 +1,6 @@
 """A checkpoint that only counts: c0 is the start, every commit has the next number."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tests.fakes.plans import BACKUP
@@ -26,6 +27,7 @@ class FakeCheckpoint:
         self.by_hand: str = ""
         self.dirty = True
         self.changed: tuple[str, ...] = ()
+        self.known: tuple[str, ...] = ()
         self._errors = errors
         self._count = 0
 
@@ -64,13 +66,18 @@ class FakeCheckpoint:
         self._called("pending", checkpoint)
         return Pending("tree", self.changed)
 
+    def had(self, checkpoint: str, paths: Sequence[str]) -> tuple[str, ...]:
+        self._called("had", checkpoint, tuple(paths))
+        return tuple(path for path in paths if path in self.known)
+
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         self._called("save", checkpoint, only_changes)
         self.messages.append(message)
         if only_changes and not self.dirty:
             return Saved(lane, "", checkpoint, self.remarks)
         self._count += 1
-        return Saved(lane, f"c{self._count}", f"c{self._count}", self.remarks)
+        paths = self.changed or (("work.txt",) if self.dirty else ())
+        return Saved(lane, f"c{self._count}", f"c{self._count}", self.remarks, paths=paths)
 
     def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
         self._called("saved_as", checkpoint, story_id, attempt)

@@ -1,5 +1,7 @@
 """A clean checkout without a disk."""
 
+from collections.abc import Sequence
+
 
 class FakeCleanCheckout:
     """Remembers what was checked out in it."""
@@ -7,8 +9,8 @@ class FakeCleanCheckout:
     def __init__(self) -> None:
         self.calls: list[object] = []
 
-    def make(self, tree: str, parent: str) -> str:
-        self.calls.append((tree, parent))
+    def make(self, tree: str, parent: str, as_in_parent: Sequence[str] = ()) -> str:
+        self.calls.append((tree, parent, *as_in_parent))
         return "checkout"
 
     def remove(self) -> None:

@@ -13,7 +13,7 @@ class FakeMeter:
         self._during = during
         self.calls: list[object] = []
 
-    def start(self) -> None:
+    def start(self, agent: str) -> None:
         self.calls.append("start")
 
     def measure(self, reported: Usage | None, session_id: str) -> tuple[Usage | None, list[str]]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from untildone.domain.checks.protection import Violation
+from untildone.domain.checks.runner_settings import RunnerSetting
 
 
 class FakeProtectedFiles:
@@ -12,9 +13,17 @@ class FakeProtectedFiles:
         self._found = list(found)
         self.noted: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []
         self.looks = 0
+        self.settings: tuple[RunnerSetting, ...] = ()
 
-    def note(self, checkpoint: str, patterns: Sequence[str], files: Sequence[str]) -> None:
+    def note(
+        self,
+        checkpoint: str,
+        patterns: Sequence[str],
+        files: Sequence[str],
+        settings: Sequence[RunnerSetting] = (),
+    ) -> None:
         self.noted.append((checkpoint, tuple(patterns), tuple(files)))
+        self.settings = tuple(settings)
 
     def violations(self) -> tuple[Violation, ...]:
         self.looks += 1

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class FakeVerifier:
-    """`results` maps a command to why it fails; what is not listed passes."""
+    """`results` maps a command to why it fails, maybe its exit code; what is not listed passes."""
 
     def __init__(
         self, results: dict[str, list[str]] | None = None, during: Callable[[], None] = lambda: None
@@ -28,6 +28,6 @@ class FakeVerifier:
         self._during()
         listed = self._results.get(command)
         reason = listed.pop(0) if listed else ""
-        how = "exit code 1" if reason else ""
+        how = reason if reason.startswith("exit code") else "exit code 1" if reason else ""
         tests = self.tests.pop(0) if self.tests else None
         return Checked(reason, how, reason, interrupted=self.interrupted, tests=tests)

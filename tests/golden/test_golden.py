@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.golden.plain import text
 from untildone import glance
@@ -135,7 +136,7 @@ def test_the_run_is_shown_the_same_again(folder: Path, tmp_path: Path) -> None:
             bytes_then = bytes_then.replace(b'"outcome_class": "hung"', word, 1)
     # No process: written for a loop that was gone.
     if run.ended or not stored["pid"]:
-        run = left_behind(run, facts[-1][1])
+        run = replace(left_behind(run, facts[-1][1]), died=None)  # 0.1.0 did not tell of deaths
     shown = StateFile(tmp_path / "loop-state.json", entry)
     shown.write(state(run, stored["pid"], stored["pid_started"]), run.iterations)
     # A loop adds up microseconds, a replay the milliseconds of the journal.
@@ -164,7 +165,7 @@ def test_a_quick_look_reads_the_state(folder: Path, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".claude").mkdir()
     (tmp_path / glance.STATE_FILE).write_bytes((folder / "loop-state.json").read_bytes())
-    found = {"worktree": str(tmp_path), "alive": False, "saved_attempts": 0}
+    found = {"worktree": str(tmp_path), "alive": False, "saved_attempts": 0, "last_sign": None}
     assert glance.look(str(tmp_path)) == [stored | found]
     with contextlib.chdir(tmp_path):
         assert ran("status", "--json") == (0, {"loops": [stored | found]})

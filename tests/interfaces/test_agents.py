@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -97,6 +98,29 @@ def test_a_program_that_hangs_is_ended(
         os.kill(int(mark.read_text()), 0)
 
 
+def test_programs_are_asked_side_by_side(bench: Bench) -> None:
+    for name in ("claude", "codex", "gemini", "goose", "pi", "aider"):
+        bench.program(name, "#!/bin/sh\n/bin/sleep 1\necho 1.0\n")
+    for command in ("agents", "doctor"):
+        began = time.monotonic()
+        text = ask(bench, command).ok().stdout
+        assert text.count("1.0") == 6
+        assert time.monotonic() - began < 5
+
+
+def test_a_version_on_standard_error_is_one(bench: Bench) -> None:
+    bench.program("pi", "#!/bin/sh\necho 0.73.1 >&2\n")
+    assert found(bench)["pi"]["version"] == "0.73.1"
+
+
+def test_at_a_terminal_it_is_said_whom_we_wait_for(bench: Bench) -> None:
+    bench.program("pi", "#!/bin/sh\n/bin/sleep 2.5\necho 1.0\n")
+    terminal = bench.terminal("agents", env={"PATH": str(bench.bin)})
+    terminal.wait_text("Waiting for the versions of: pi")
+    terminal.wait_text("pi         1.0, ")
+    assert terminal.wait() == 0
+
+
 # What shows a login, as its users know it; of other agents it is taken from their specs.
 KNOWN_LOGINS = {
     "claude": (".claude/.credentials.json", "ANTHROPIC_API_KEY"),
@@ -160,12 +184,28 @@ def test_an_agent_that_cannot_be_held_to_edits_says_so(bench: Bench) -> None:
     for name in ("goose", "codex"):
         bench.program(name, VERSION.format("1.0"))
     rows = found(bench, "--permissions", "edits")
-    assert [name for name, row in rows.items() if not row["call"]] == ["goose"]
+    assert [name for name, row in rows.items() if not row["call"]] == [
+        "goose",
+        "kimi",
+        "cline",
+        "cursor-agent",
+    ]
     assert "workspace-write" in rows["codex"]["call"]
     text = ask(bench, "agents", "--permissions", "edits").ok().stdout
     assert text.count("cannot be held to `--permissions edits`") == 1
     refused = ask(bench, "run", "demo", "--agent", "goose", "--permissions", "edits").ok(2)
     assert "untildone agents --permissions edits" in refused.stderr
+
+
+def test_an_agent_that_nobody_has_run_says_so(bench: Bench) -> None:
+    assert "not installed, and UNTESTED" in ask(bench, "agents").ok().stdout
+    for name in ("cursor-agent", "codex"):
+        bench.program(name, VERSION.format("1.0"))
+    rows = found(bench)
+    assert [name for name, row in rows.items() if row["untested"]] == ["cursor-agent"]
+    assert ask(bench, "agents").ok().stdout.count("UNTESTED") == 1
+    bench.write("untildone.toml", 'agent = "cursor-agent"\n')
+    assert "UNTESTED" in bench.run("doctor").stdout
 
 
 def test_outside_of_a_repository(bench: Bench) -> None:

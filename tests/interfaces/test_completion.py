@@ -28,7 +28,8 @@ def test_completion_prints_a_script(bench: Bench, shell: str) -> None:
 
 def test_completion_answers_the_shell(bench: Bench) -> None:
     assert completed(bench, "untildone do", 1) == ["done", "doctor"]
-    assert completed(bench, "untildone run --agent", 2) == ["--agent", "--agents", "--agent-cmd"]
+    agents = {"--agent", "--agents", "--agent-cmd", "--agent-arg"}
+    assert set(completed(bench, "untildone run --agent", 2)) == agents
     assert completed(bench, "untildone finish demo ", 3) == ["cleanup", "keep"]
     assert completed(bench, "untildone doctor --abandon d", 3) == ["demo"]
     assert completed(bench, "untildone doctor --abandon x", 3) == []

@@ -86,7 +86,7 @@ def test_demo_needs_no_home_no_stdin_and_nothing_of_the_persons_settings(bench: 
 def test_demo_asks_at_a_terminal(bench: Bench, word: str, branch: str) -> None:
     folder = bench.root / "kept"
     terminal = bench.terminal("demo", "--fast", "--keep", str(folder))
-    terminal.wait_text("cleanup or keep?")
+    terminal.wait_text("cleanup, keep or later?")
     terminal.type(f"{word}\n")
     terminal.wait_text("next: cd your-repo && untildone init")
     assert terminal.wait() == 0

@@ -16,10 +16,13 @@ def loaded(folder: Path) -> Settings:
     return load(folder, {"HOME": str(folder)}, {})
 
 
-def test_init_changes_no_setting(bench: Bench) -> None:
+STRICT = Settings(strict=True, evidence=True, protect_tests=True, clean_room=True, verify=("auto",))
+
+
+def test_init_changes_no_setting_but_is_strict(bench: Bench) -> None:
     result = bench.run("init").ok()
-    assert loaded(bench.repo) == Settings()
-    assert tomllib.loads(bench.read("untildone.toml")) == {}
+    assert loaded(bench.repo) == STRICT
+    assert tomllib.loads(bench.read("untildone.toml")) == {"strict": True}
     assert "untildone doctor" in result.stdout
 
 
@@ -30,7 +33,7 @@ def test_init_names_every_key_with_its_meaning_and_default(bench: Bench) -> None
     one_less = "".join(line.removeprefix("#") for line in text.splitlines(keepends=True))
     bench.write("untildone.toml", one_less)
     assert set(tomllib.loads(one_less)) == set(SETTINGS)
-    assert loaded(bench.repo) == Settings()
+    assert loaded(bench.repo) == Settings(strict=True)
 
 
 def test_init_at_the_top_from_a_folder_below(bench: Bench) -> None:
@@ -45,7 +48,7 @@ def test_init_replaces_a_file_only_with_force(bench: Bench) -> None:
     assert "--force" in result.stderr
     assert bench.read("untildone.toml") == "max_retries = 1\n"
     bench.run("init", "--force").ok()
-    assert loaded(bench.repo) == Settings()
+    assert loaded(bench.repo) == STRICT
 
 
 def test_init_does_not_put_a_table_of_pyproject_out_of_force(bench: Bench) -> None:
@@ -58,7 +61,7 @@ def test_init_to_stdout_needs_no_repository_and_writes_nothing(bench: Bench) -> 
     empty = bench.root / "nowhere"
     empty.mkdir()
     printed = bench.run("init", "--stdout", cwd=empty).ok().stdout
-    assert tomllib.loads(printed) == {}
+    assert tomllib.loads(printed) == {"strict": True}
     assert list(empty.iterdir()) == []
     bench.run("init").ok()
     assert bench.read("untildone.toml") == printed

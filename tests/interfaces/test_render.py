@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from untildone.interfaces import render
+from untildone.interfaces.output import wrapped
 from untildone.interfaces.windows import JsonLines, PlainLines, Title
 
 Shown = dict[str, tuple[Mapping[str, object], str]]
@@ -71,11 +72,19 @@ LINES: Shown = {
     "iteration_ended": (ENDED, "✓ iteration 2: complete, 12 tokens"),
     "iteration_ended failed": (
         {**ENDED, "outcome": "failed", "reason": "no net\nat all"},
-        "✗ iteration 2: failed, 12 tokens: no net",
+        "✗ iteration 2: the agent gave up, 12 tokens: no net",
     ),
     "iteration_ended checks": (
         {**ENDED, "outcome": "verify_failed", "reason": "`make` failed:\n1\n2\n"},
-        "✗ iteration 2: verify_failed, 12 tokens: `make` failed: 2",
+        "✗ iteration 2: a check failed, 12 tokens: `make` failed: 2",
+    ),
+    "iteration_ended without a count": (
+        {**ENDED, "outcome": "no_promise", "tokens_used": 0},
+        "✗ iteration 2: ended without a promise, tokens unknown",
+    ),
+    "stories_loaded with one task": (
+        {"total": 1, "complete": 0, "stories": [1]},
+        "  0 of 1 task done",
     ),
     "checkpoint_saved": (
         {"commit": "a" * 40, "story_id": "1"},
@@ -87,7 +96,7 @@ LINES: Shown = {
         "↻ story 1: attempt 2 of 4",
     ),
     "complete": ({"reason": "success"}, "● done"),
-    "complete stuck": ({"reason": "max_retries"}, "● ended: max_retries"),
+    "complete stuck": ({"reason": "max_retries"}, "● ended: a story has no retry left"),
     "finished": (
         {"status": "done", "choice": "keep", "notes": ["stored"]},
         "● finished: done, keep\n  stored",
@@ -212,3 +221,22 @@ def test_the_forecast_in_one_line() -> None:
     assert render.forecast(silent) == "1 story left, about 1h 20m"
     assert render.forecast(None) == ""
     assert render.budgets(None) == []
+
+
+LONG_LINE = "  reason: " + "some words that go on " * 8 + "refs/ralph/attempts/demo/a-long-name/2"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_are_broken_at_spaces_only(width: int) -> None:
+    rows = wrapped(f"{LONG_LINE}\nshort", width).split("\n")
+    assert max(map(len, rows)) <= width
+    assert " ".join(" ".join(rows).split()) == " ".join(f"{LONG_LINE} short".split())
+    assert all(row.startswith("    ") for row in rows[1:-1])
+
+
+def test_a_long_word_stays_whole() -> None:
+    assert wrapped(f"saved as {LONG}", 60).split("\n") == ["saved as", f"  {LONG}"]
+
+
+def test_a_terminal_of_a_few_columns_breaks_lines_itself() -> None:
+    assert wrapped(LONG_LINE, 20) == LONG_LINE

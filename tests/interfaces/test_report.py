@@ -187,13 +187,42 @@ def test_hostile_text_is_text(plan: Plan) -> None:
     ("cell", "shown"),
     [
         ("a|b", "a\\|b"),
-        ("*a* _b_ `c`", "\\*a\\* \\_b\\_ \\`c\\`"),
+        ("*a* _b_ `c`", "\\*a\\* \\_b\\_ `c`"),
+        ("one ` alone", "one \\` alone"),
+        ("``two`` `a|b` \\`c`", "\\`\\`two\\`\\` `a\\|b` \\\\`c`"),
         ("<b>&", "&lt;b&gt;&amp;"),
         ("two\nlines", "two lines"),
     ],
 )
 def test_markdown_is_quoted(cell: str, shown: str) -> None:
     assert inline(cell) == shown
+
+
+def test_code_within_a_text_is_code() -> None:
+    failed = call(1, outcome="failed", reason="`a<b> & c` is gone, see `x`", saved_ref="refs/x")
+    text = html(page(summary(failed)))
+    assert "<td><code>a&lt;b&gt; &amp; c</code> is gone, see <code>x</code></td>" in text
+    parsed(text)
+
+
+def test_a_report_is_readable_on_a_phone_and_without_colours() -> None:
+    lost = replace(call(1, outcome="failed"), saved_ref="refs/x", tip="")
+    found = summary(lost, call(2))
+    text = html(page(found))
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    for wide in ("<table>", "<svg "):  # what is too wide for a phone scrolls by itself
+        assert text.count(wide) == len(re.findall(rf'<div class="wide">{wide}', text)) > 0
+    assert {"■", "▨"} <= set(text)
+    shown = markdown(page(found))
+    assert "█ kept, ░ put back" in shown
+    assert re.search(r"░+█+ ", shown)
+
+
+def test_what_nobody_told_is_unknown_and_not_0() -> None:
+    text = markdown(page(summary(replace(call(1), usage=None), replace(call(2), usage=Usage()))))
+    assert "| tokens | unknown |" in text
+    assert "| cost | unknown |" in text
+    assert not re.search(r"\| 0 \||\b0 (tokens|input)|\$0", text.partition("## Checks")[0])
 
 
 def test_five_thousand_iterations_fit_on_a_page_in_seconds() -> None:
@@ -216,3 +245,15 @@ def test_five_thousand_iterations_fit_on_a_page_in_seconds() -> None:
     assert len(drawn) <= 2 * MOST_BARS  # kept and put back, per bar
     assert "Each bar is 42 in a row." in text
     assert "Not every run of a check is drawn" in text
+
+
+def test_stories_that_eased_their_tests_or_changed_nothing_are_named() -> None:
+    eased = replace(call(1, checks=proven(), proven=True), own_tests=("tests/test_a.py",))
+    found = summary(eased)
+    empty = StoryAccount("9", "Empty", "done, nothing changed")
+    states = [replace(story, state="done, not verified") for story in found.account.stories]
+    text = markdown(page(replace(found, account=replace(found.account, stories=(*states, empty)))))
+    assert "| done, with tests changed | 1: tests that were there, not counted above |" in text
+    assert "| done, nothing changed | 1: not counted above |" in text
+    assert "changed tests that were there: tests/test\\_a.py" in text
+    assert "0 of them verified by a check, 1 changed nothing" in text

@@ -48,6 +48,7 @@ MODES: dict[str, tuple[tuple[str, float], ...]] = {
     "unlink": (("after", 0),),
     "mkdir": (("after", 0),),
     "rmdir": (("after", 0),),
+    "link": (("after", 0),),
 }
 # Git commands that change nothing.
 QUESTIONS = {

@@ -21,7 +21,7 @@ def test_nothing_is_lost_at_some_kill_points(variant: str, every: int) -> None:
     assert bad == 0
 
 
-NEAR = (0, 1, -1, 2, -2, 3, -3, 4, -4)
+NEAR = sorted(range(-9, 10), key=abs)
 
 
 def died_at(template: Scene, folder: Path, number: int) -> Scene | None:

@@ -23,6 +23,11 @@ class SystemClock:
         return monotonic()
 
 
+def local_time() -> str:
+    """Day and time as people here write them."""
+    return time.strftime("%Y-%m-%d %H:%M")
+
+
 def monotonic() -> float:
     """Seconds that never go backwards."""
     return time.monotonic()

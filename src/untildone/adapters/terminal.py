@@ -21,7 +21,15 @@ from untildone.domain.run.run import Choice, Stop, StopHow
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import StoryKey
 
-WORDS = {"c": Choice.CLEANUP, "cleanup": Choice.CLEANUP, "k": Choice.KEEP, "keep": Choice.KEEP}
+LATER = StopRequested(Stop(StopHow.NOW))
+WORDS: dict[str, Choice | StopRequested] = {
+    "c": Choice.CLEANUP,
+    "cleanup": Choice.CLEANUP,
+    "k": Choice.KEEP,
+    "keep": Choice.KEEP,
+    "l": LATER,
+    "later": LATER,
+}
 STOP_WORDS = ("s", "stop", "q", "quit")
 DECIDE = "Please type retry, skip or stop, or what the agent should know: "
 YES_NO = {"y": True, "yes": True, "n": False, "no": False}
@@ -37,15 +45,20 @@ class Person:
         self._answer = answer
         self._at_terminal = at_terminal
 
-    def choose(self) -> Choice | None:
-        """The choice, or None when a request in the inbox comes first."""
+    def choose(self) -> Choice | StopRequested | None:
+        """The choice, a stop if it is left for later, None when a request in the inbox is first."""
         if self._answer != "ask":
             return Choice(self._answer)
         while not self._inbox.waiting():
             if not self._at_terminal:
                 self._inbox.wake.wait(POLL_S)  # `untildone finish` will say it
                 continue
-            choice = self._typed(_word(WORDS, "Please type cleanup or keep (or c, k): "))
+            choice = self._typed(
+                _word(
+                    WORDS | {w[0]: c for w, c in WORDS.items()},
+                    "Please type cleanup, keep or later (or c, k, l): ",
+                )
+            )
             if choice:
                 return choice
         return None

@@ -2,19 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import to_builtins
+
+from untildone.app.views import proven
 from untildone.app.wording import (
     STATE_OF,
     already_fails,
+    check_hint,
     next_command,
+    not_verified,
     unfinished_hint,
     unmeasured_budgets,
 )
 from untildone.domain.agents.agent import Kind, Waiting
 from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
+from untildone.domain.checks.checks import Proof
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, error, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
 from untildone.domain.run.run import (
+    Done,
     Iteration,
     Outcome,
     Reason,
@@ -24,6 +32,7 @@ from untildone.domain.run.run import (
     StopHow,
     label,
 )
+from untildone.domain.run.run_commands import is_checked, run_commands
 from untildone.domain.run.spending import forecast, standing
 from untildone.domain.stories.parking import blocked
 
@@ -80,25 +89,23 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
                     yield _waiting(lane.waiting)
         case f.AskedAgain():
             yield _run_started(after, resumed=True)
-            yield Event("complete", {"reason": after.reason, "options": ["cleanup", "keep"]})
+            yield _complete(after)
         case f.StoriesLoaded():
-            yield _stories_loaded(after, fact)
+            yield _stories_loaded(before, after, fact)
             if awaits_person(after):
                 why = f"all stories are finished; say `untildone done {after.plan.change_id}`"
                 yield Event("waiting", {"why": why, "until": None})
         case f.ChecksTried():
-            for found in fact.failing:
-                yield warning(already_fails(found, baseline=after.plan.baseline))
-            yield from map(warning, fact.remarks)
+            yield from _checks_tried(fact, after)
         case f.AttemptStarted():
             yield _iteration_started(after, fact)
         case f.UsageMeasured():
-            yield from map(warning, (*fact.warnings, *unmeasured_budgets(before, after)))
+            yield from map(warning, (*fact.warnings, *unmeasured_budgets(before, after, fact.lane)))
             yield from _judged(before, after, fact.lane)
         case f.Verified():
             yield from _judged(before, after, fact.lane)
         case f.Saved():
-            yield from _saved(before, fact)
+            yield from _saved(before, fact, after)
         case f.Reverted():
             yield from _reverted(before, fact, after)
         case f.WaitStarted():
@@ -118,6 +125,15 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield from map(warning, fact.remarks)
         case _:
             return
+
+
+def _checks_tried(fact: f.ChecksTried, run: Run) -> Iterator[Event]:
+    for found in fact.failing:
+        if found.command not in fact.cannot_start:
+            yield warning(already_fails(found, baseline=run.plan.baseline))
+    yield from map(warning, fact.remarks)
+    if run.cannot_start:
+        yield error(run.error, run.error, check_hint(run.plan.change_id))
 
 
 def _archived(run: Run, fact: f.Archived) -> Event:
@@ -169,6 +185,8 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "max_iterations": plan.limits.max_iterations,
             "max_retries": plan.limits.max_retries,
             "verify": plan.verify,
+            "commands": [to_builtins(command) for command in run_commands(plan)],
+            "checked": is_checked(plan),
             "verify_found": plan.verify_found,
             "protected": plan.protected,
             "permissions": plan.permissions,
@@ -177,16 +195,19 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
             "backup_ref": run.backup_ref,
             "resumed": resumed,
             "budgets": standing(run),
-        },
+        }
+        | ({"agent_args": plan.agent_args} if plan.agent_args else {})
+        | ({"agent_env": plan.agent_env} if plan.agent_env else {})
+        | ({"permissions_hold": plan.permissions_hold} if plan.permissions_hold else {}),
     )
 
 
-def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
+def _stories_loaded(before: Run, run: Run, fact: f.StoriesLoaded) -> Event:
     data: dict[str, object] = {"total": fact.total, "complete": fact.complete}
     if run.book and not run.plan.plain:
         story = run.next_story
         data["next"] = story.id if story else None
-        if not run.iterations:
+        if not (run.iterations and before.listed):
             data["stories"] = [
                 {"id": s.id, "title": s.title, "state": "done" if s.done else "open"}
                 for s in run.book.stories
@@ -200,6 +221,9 @@ def _stories_loaded(run: Run, fact: f.StoriesLoaded) -> Event:
 
 def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
     iteration = run.open_iteration(fact.lane)
+    agent, usual = iteration.agent or run.plan.agent, label(*run.plan.rungs[0])
+    # The story names another agent, or it is the ladder's or the fallback's turn.
+    other = iteration.agent and label(agent, iteration.model) != usual
     return Event(
         "iteration_started",
         {
@@ -209,9 +233,10 @@ def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:
             "attempt": iteration.attempt,
             "attempts_allowed": iteration.attempts_allowed,
             "log_file": iteration.log_file,
-            "agent": iteration.agent or run.plan.agent,
+            "agent": agent,
             "model": iteration.model,
-        },
+        }
+        | ({"instead_of": usual} if other else {}),
     )
 
 
@@ -228,19 +253,36 @@ def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
                 "outcome": iteration.outcome,
                 "outcome_class": iteration.outcome_class,
                 "reason": iteration.reason,
-                "tokens_used": iteration.usage.total if iteration.usage else 0,
+                "tokens_used": iteration.usage.total if iteration.usage else None,
                 "commits": iteration.commits,
             },
         )
 
 
-def _saved(before: Run, fact: f.Saved) -> Iterator[Event]:
+def _saved(before: Run, fact: f.Saved, after: Run) -> Iterator[Event]:
     iteration = before.open_iteration(fact.lane)
     yield from map(warning, fact.remarks)
     if fact.commit:
         name = f"iteration-{iteration.n}" if before.plan.plain else iteration.story_id
         data = {"story_id": name, "commit": fact.commit, "attempt": iteration.attempt}
+        proof = after.iterations[-1].proof if after.iterations else Proof.NONE
+        data |= {"verified": proof is Proof.VERIFIED, "unchanged": fact.unchanged}
         yield Event("checkpoint_saved", data)
+    if _first_promise(before, iteration):
+        yield warning(
+            "The agent said COMPLETE, which does not end this run: `untildone done "
+            f"{before.plan.change_id}` does"
+        )
+    if fact.own_tests:
+        yield warning(not_verified(iteration.story_id, fact.own_tests))
+
+
+def _first_promise(run: Run, iteration: Iteration) -> bool:
+    """Whether a plain run that only the person ends hears COMPLETE for the first time."""
+    ends = not run.plan.plain or run.plan.done is not Done.MANUAL or run.person_done
+    if ends or iteration.outcome is not Outcome.COMPLETE:
+        return False
+    return all(earlier.outcome is not Outcome.COMPLETE for earlier in run.iterations)
 
 
 def _reverted(before: Run, fact: f.Reverted, after: Run) -> Iterator[Event]:
@@ -284,7 +326,8 @@ def _given_up(iteration: Iteration, saved_ref: str, run: Run, message: str) -> E
 def _retrying(iteration: Iteration, run: Run) -> Event:
     tally = run.tally(iteration.story_key)
     last = iteration.attempt + 1 == iteration.attempts_allowed
-    rung = next_rung(tally.tried, len(run.plan.rungs), last=last)
+    rungs = run.plan.rungs_of(iteration.story_key)
+    rung = next_rung(tally.tried, len(rungs), last=last)
     data: dict[str, object] = {
         "story_id": iteration.story_id,
         "attempt": iteration.attempt + 1,
@@ -295,7 +338,7 @@ def _retrying(iteration: Iteration, run: Run) -> Event:
     if (count := repeats(tally.tried)) >= ANOTHER_WAY:
         data["same_failure"] = count
     if rung > iteration.rung:
-        data["agent"] = label(*run.plan.rungs[rung])
+        data["agent"] = label(*rungs[rung])
     return Event("retrying", data)
 
 
@@ -304,7 +347,8 @@ def _ending(run: Run) -> Iterator[Event]:
     if run.status is Status.STOPPED and run.stop and run.stop.signal:
         return
     if run.reason is Reason.MAX_ITERATIONS:
-        text = f"The cap of {run.plan.limits.max_iterations} iterations is reached"
+        cap = count_of(run.plan.limits.max_iterations, "iteration")
+        text = f"The cap of {cap} is reached"
         yield error(text, text, f"`untildone resume {run.plan.change_id}` goes on with a new cap")
     if run.reason is Reason.STALLED:
         yield _stalled(run)
@@ -312,7 +356,13 @@ def _ending(run: Run) -> Iterator[Event]:
         yield from _still_parked(run)
     if run.reason is Reason.UNFINISHED:
         yield error(run.error, run.error, unfinished_hint(run.plan.change_id, "resume"))
-    yield Event("complete", {"reason": run.reason, "options": ["cleanup", "keep"]})
+    if run.choice is None:
+        yield _complete(run)
+
+
+def _complete(run: Run) -> Event:
+    data = {"reason": run.reason, "options": ["cleanup", "keep"], "checked": is_checked(run.plan)}
+    return Event("complete", data | {"stories": proven(run)})
 
 
 def _stalled(run: Run) -> Event:

@@ -9,12 +9,14 @@ from untildone.domain.agents.agent import Intent
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.agents.prompt import NO_NOTES, Brief
 from untildone.domain.checks.checks import in_force
+from untildone.domain.checks.runner_settings import KEPT_TESTS
 from untildone.domain.checks.terms import as_written, own_checks
+from untildone.domain.checks.terms import in_force as in_force_terms
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Done, Run, label
 from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.parking import Aside, ordered, words
-from untildone.domain.stories.story import StoryBook, StoryContext, checked
+from untildone.domain.stories.story import Story, StoryBook, StoryContext, checked
 from untildone.ports import StorySource
 
 
@@ -43,7 +45,7 @@ def brief_of(
         task=plan.task,
         context=source.context(story) if source and story else StoryContext(),
         checks=in_force(plan.verify, own_checks(story, plan.terms, plan.story_verify)),
-        protected=plan.protected,
+        protected=_protected(run, story),
         clean_room=plan.clean_room,
         reason=step.reason,
         tried=run.tally(step.key).tried,
@@ -53,6 +55,15 @@ def brief_of(
         tasks_file=run.book.place(story) if run.book else "",
         boxes=run.book is None or run.book.boxes,
     )
+
+
+def _protected(run: Run, story: Story | None) -> tuple[str, ...]:
+    """What this story must leave alone: less if the person says so."""
+    plan = run.plan
+    said = in_force_terms(story, plan.terms) if story else None
+    free = {KEPT_TESTS} if said and said.frees_tests else set()
+    free |= {p for p in plan.check_files if said and said.frees(p)}
+    return tuple(text for text in plan.protected if text not in free or text in plan.protect)
 
 
 def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: datetime) -> Intent:
@@ -95,7 +106,7 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
 
 def _whom(run: Run, step: RunAttempt, now: datetime) -> tuple[str, str]:
     """The agent to call and its model: the stand-in until the usual one is past its limit."""
-    agent, model = run.plan.rungs[step.rung]
+    agent, model = run.plan.rungs_of(step.key)[step.rung]
     other = run.lanes[step.lane].stand_in
     if other and now < other.until and other.instead_of in ("", label(agent, model)):
         return other.agent, other.model

@@ -37,9 +37,9 @@ def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
     own_checks = checks_of(step.story, driver.run.plan.terms, driver.run.plan.story_verify)
     _note_protected_files(driver, lane.checkpoint, own_checks)
     _note_open_tasks(driver)
-    ports.meter.start()
     notes = ports.learnings.open() if ports.learnings else Notes()
     intent = _intent(driver, step, notes)
+    ports.meter.start(intent.agent)
     log_file = ports.folder.log_file(step.n)
     driver.record(_started(driver.run, step, intent, log_file, own_checks, notes))
     driver.has_called = True
@@ -66,8 +66,8 @@ def _note_protected_files(driver: RunDriver, checkpoint: str, own_checks: tuple[
     files = (*plan.check_files, *(named_files(own_checks) if plan.protect_checks else ()))
     # A plain loop keeps what an iteration did: its files are compared with the first ones.
     first = not (plan.plain and driver.has_called)
-    if first and (files or plan.protect):
-        driver.ports.protected_files.note(checkpoint, plan.protect, files)
+    if first and (files or plan.protect or plan.runner_settings):
+        driver.ports.protected_files.note(checkpoint, plan.protect, files, plan.runner_settings)
 
 
 def _intent(driver: RunDriver, step: s.RunAttempt, notes: Notes) -> Intent:

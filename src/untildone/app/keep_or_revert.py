@@ -7,6 +7,8 @@ from msgspec.structs import replace
 from untildone.app.keep_plan_edits import keep_plan_edits, plan_as_written
 from untildone.app.run_driver import RunDriver
 from untildone.app.story_terms import changed_for_others
+from untildone.app.verify import own_tests
+from untildone.domain.checks.protection import MOST_NAMED, tests_among
 from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
 from untildone.domain.stories.story import StoryBook, StoryKey, as_before
@@ -36,7 +38,22 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
         saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
     except WorkDiverged as diverged:
         return f.Verified(lane_id, passed=False, reason=diverged.message)
-    return replace(saved, remarks=(*remarks, *saved.remarks))
+    paths = saved.paths
+    saved = replace(saved, remarks=(*remarks, *saved.remarks), paths=())
+    return saved if plan.plain else _looked_at(driver, lane_id, saved, paths)
+
+
+def _looked_at(driver: RunDriver, lane: int, saved: f.Saved, paths: tuple[str, ...]) -> f.Saved:
+    """With what says whether its checks prove anything."""
+    plan, source = driver.run.plan, driver.ports.source
+    book = driver.run.book or (source.load() if source else None)
+    changed = set(paths) - (book.files if book else set())
+    if not changed:
+        return replace(saved, unchanged=True)
+    if plan.protect_tests or not driver.iteration(lane).proof:
+        return saved  # the tests were looked at, or there are none
+    own = own_tests(driver, lane, tests_among(sorted(changed)))
+    return replace(saved, own_tests=own[:MOST_NAMED])
 
 
 def _settled(driver: RunDriver, source: StorySource, key: StoryKey) -> tuple[str, ...]:

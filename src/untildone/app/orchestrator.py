@@ -19,7 +19,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.judging import wake_at
 from untildone.domain.run.machine import next_steps
-from untildone.domain.run.run import Run, label
+from untildone.domain.run.run import Choice, Run, label
 from untildone.domain.run.spending import reached
 from untildone.domain.run.user_requests import unattended
 from untildone.domain.stories.story import StoryKey
@@ -85,11 +85,13 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
         case s.AskAboutStory(key):
             return _decided(driver, key)
         case s.AskChoice():
-            choice = ports.human.choose()
-            return f.ChoiceMade(choice) if choice else None
+            answer = ports.human.choose()
+            return f.ChoiceMade(answer) if isinstance(answer, Choice) else answer
         case s.Close(choice):
             assert driver.run.origin is not None
             return f.Closed(choice, ports.checkpoint.close(choice, driver.run.origin))
+        case s.PrepareSlot() | s.Land():
+            raise AssertionError("a single lane works where the run does")
         case _:
             assert_never(step)
 

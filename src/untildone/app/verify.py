@@ -1,7 +1,7 @@
 """Whether COMPLETE is true: the loop's own checks of an attempt's work."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -11,18 +11,29 @@ from untildone.app.wording import let_through
 from untildone.domain.checks import baseline, terms
 from untildone.domain.checks.checks import Check, Checked, Failing, Level, in_force
 from untildone.domain.checks.counted_tests import Counted, files_of_tests, shrunk
-from untildone.domain.checks.protection import complaint
+from untildone.domain.checks.protection import (
+    MOST_NAMED,
+    Violation,
+    complaint,
+    is_protected,
+    tests_among,
+)
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import required_at_start
-from untildone.domain.run.run import Iteration
 from untildone.domain.stories.story import Story
 
 AT_START = "checks-at-start"
 OWN_PROOF = (
-    "A file that a check runs was changed by the attempt; `--no-protect-checks` allows that, "
-    "if the stories are meant to change it"
+    "A file that a check runs, or that its runner obeys, was changed by the attempt. If a story is "
+    "meant to do that, a line `Touches: PATH` in its text allows it; `--no-protect-checks` allows "
+    "it to all"
+)
+CANNOT_START = ("exit code 126", "exit code 127")
+LEAVE_TESTS = (
+    "Leave tests that are there as they are and put new ones beside them. Only a story whose text "
+    "says `Tests: may change`, or names the file in a line `Touches:`, may change them."
 )
 NOTHING_DONE = (
     "COMPLETE, but nothing was changed outside the task list. Do the work; if there is nothing to "
@@ -50,22 +61,53 @@ def try_checks(driver: RunDriver, step: s.TryChecks) -> f.ChecksTried | None:
                 found.append(baseline.failing(check, checked))
             counted += _counted(check, checked)
     remarks = _tidied(driver, step.lane, checkpoint)
-    return None if cut_short else f.ChecksTried(tuple(found), remarks, tuple(counted))
+    if cut_short:
+        return None
+    missing = tuple(failing.command for failing in found if failing.how in CANNOT_START)
+    return f.ChecksTried(tuple(found), remarks, tuple(counted), missing)
 
 
 def verify(driver: RunDriver, lane: int) -> f.Verified:
     """What must hold for this attempt; the first check that blocks is the last."""
     plan, iteration = driver.run.plan, driver.iteration(lane)
-    if unproven := _tampered(driver, iteration) or _no_evidence(driver, lane):
+    if unproven := _tampered(driver, lane) or _no_evidence(driver, lane):
         return f.Verified(lane, passed=False, reason=unproven)
     checks = in_force(plan.verify, iteration.checks) if plan.checks_count else ()
+    if unproven := _changed_tests(driver, lane, checks):
+        return f.Verified(lane, passed=False, reason=unproven)
     if not checks:
         return f.Verified(lane, passed=True)
     with _place(driver, driver.run.lanes[lane].checkpoint) as folder:
         return _run_all(driver, lane, checks, folder)
 
 
-def _run_all(driver: RunDriver, lane: int, checks: Iterable[Check], folder: str) -> f.Verified:
+def _changed_tests(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> str:
+    """Why tests that were there were not to be changed; nothing if they pass as they were."""
+    plan, checkpoint = driver.run.plan, driver.run.lanes[lane].checkpoint
+    if not plan.protect_tests:
+        return ""
+    changed = tests_among(driver.ports.checkpoint.pending(checkpoint).paths)
+    tests = own_tests(driver, lane, changed)
+    if not tests:
+        return ""
+    files = complaint(Violation(path, "changed or deleted") for path in tests)
+    if not (plan.clean_room and checks):
+        return f"{files}\n{LEAVE_TESTS}"
+    with _place(driver, checkpoint, tests) as folder:
+        before = _run_all(driver, lane, checks, folder)
+    said = "Tests that were there were changed, and as they were before they do not pass"
+    rows = "\n".join(f"- {path}" for path in tests[:MOST_NAMED])
+    return "" if before.passed else f"{said}:\n{rows}\n{LEAVE_TESTS}\n{before.reason}"
+
+
+def own_tests(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[str, ...]:
+    """Which of these the checkpoint has, but for those that the person lets the story change."""
+    said = _terms(driver, lane)
+    kept = tuple(path for path in tests if not (said.frees_tests or said.frees(path)))
+    return driver.ports.checkpoint.had(driver.run.lanes[lane].checkpoint, kept) if kept else ()
+
+
+def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
     still: list[Failing] = []
     counted: list[Counted] = []
     for check in checks:
@@ -82,7 +124,13 @@ def _run_all(driver: RunDriver, lane: int, checks: Iterable[Check], folder: str)
         _tell_end(driver, check, checked, old)
         if checked.reason and check.level is Level.REQUIRED:
             return f.Verified(lane, passed=False, reason=checked.reason)
-    return f.Verified(lane, passed=True, still_failing=tuple(still), counted=tuple(counted))
+    return f.Verified(
+        lane,
+        passed=True,
+        still_failing=tuple(still),
+        counted=tuple(counted),
+        checked=any(check.level is Level.REQUIRED for check in checks),
+    )
 
 
 def _counted(check: Check, checked: Checked) -> Iterator[Counted]:
@@ -119,7 +167,7 @@ def _story(driver: RunDriver, lane: int) -> Story | None:
 
 
 @contextlib.contextmanager
-def _place(driver: RunDriver, checkpoint: str) -> Iterator[str]:
+def _place(driver: RunDriver, checkpoint: str, as_before: tuple[str, ...] = ()) -> Iterator[str]:
     """Where the checks run: in the worktree, or where only committed files are."""
     ports = driver.ports
     if not driver.run.plan.clean_room:
@@ -127,22 +175,28 @@ def _place(driver: RunDriver, checkpoint: str) -> Iterator[str]:
         return
     tree = ports.checkpoint.pending(checkpoint).tree
     try:
-        yield ports.clean_checkout.make(tree, checkpoint)
+        yield ports.clean_checkout.make(tree, checkpoint, as_before)
     finally:
         ports.clean_checkout.remove()
 
 
-def _tampered(driver: RunDriver, iteration: Iteration) -> str:
+def _tampered(driver: RunDriver, lane: int) -> str:
     """Which protected files were changed: then no check is worth running."""
-    plan = driver.run.plan
+    plan, iteration = driver.run.plan, driver.iteration(lane)
     if not (plan.protected or iteration.checks):
         return ""
     found = driver.ports.protected_files.violations()
     if not found:
         return ""
-    if any(violation.path in plan.check_files for violation in found):
-        driver.tell(warning(OWN_PROOF))
-    return complaint(found)
+    asked = [is_protected(violation.path, plan.protect) for violation in found]
+    if not all(asked):  # what nobody has named is protected because of the checks
+        said = _terms(driver, lane)
+        found = tuple(
+            v for v, named in zip(found, asked, strict=True) if named or not said.frees(v.path)
+        )
+        if any(not is_protected(violation.path, plan.protect) for violation in found):
+            driver.tell(warning(OWN_PROOF))
+    return complaint(found) if found else ""
 
 
 def _no_evidence(driver: RunDriver, lane: int) -> str:

@@ -5,12 +5,15 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Usage
+from untildone.domain.checks.checks import Proof
 from untildone.domain.run.machine import awaits_person, tries_checks
 from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status
+from untildone.domain.run.run_commands import is_checked
 from untildone.domain.run.spending import forecast, standing
 
 SCHEMA_VERSION = 1
 NOT_USED = Usage()
+_AS_IS = frozenset({str, int, float, bool, type(None)})  # nearly all: not worth a call
 KNOWN_FIELDS = (
     "change_id",
     "status",
@@ -48,11 +51,13 @@ KNOWN_FIELDS = (
     "permissions",
     "sandbox",
     "stories",
+    "checked",
     "ignored",
     "parked",
     "budgets",
     "budget_reached",
     "forecast",
+    "died_at",
 )
 
 
@@ -86,18 +91,22 @@ def entry(iteration: Iteration) -> dict[str, object]:
         fields["timed_out"] = True
     if usage.estimated:
         fields["tokens_estimated"] = True
+    if iteration.proof:
+        fields["proof"] = iteration.proof
     return codec_ready(fields)
 
 
 def codec_ready(fields: dict[str, object]) -> dict[str, object]:
     """Values that JSON can hold."""
-    return {name: _plain(value) for name, value in fields.items()}
+    return {name: v if type(v) in _AS_IS else _plain(v) for name, v in fields.items()}
 
 
 def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
     """All fields of the state file but the history and its totals."""
     plan = run.plan
     lane = run.lanes[0]
+    # Only there when it is true, as `timed_out` of an iteration.
+    death = {"died_at": run.died} if run.died else {}
     return codec_ready(
         {
             "schema_version": SCHEMA_VERSION,
@@ -137,6 +146,8 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "budgets": standing(run),
             "budget_reached": _over(run),
             "forecast": forecast(run),
+            **({} if plan.terms is None else {"checked": is_checked(plan)}),
+            **death,
         }
     )
 
@@ -145,7 +156,19 @@ def stories(run: Run) -> dict[str, int] | None:
     """How many stories there are and how many are finished."""
     if run.plan.plain or not run.story_count:
         return None
-    return {"total": run.story_count, "finished": run.finished_count}
+    return {"total": run.story_count, "finished": run.finished_count} | proven(run)
+
+
+def proven(run: Run) -> dict[str, int]:
+    """How many stories a check has verified, and how many have changed nothing."""
+    if run.plan.terms is None:  # an earlier release began it, and did not write that down
+        return {}
+    last = {it.story_key: it.proof for it in run.iterations if it.story_key in run.finished}
+    proofs = list(last.values())
+    return {
+        "verified": proofs.count(Proof.VERIFIED),
+        "unchanged": proofs.count(Proof.UNCHANGED),
+    }
 
 
 def parked(run: Run) -> list[dict[str, object]]:
@@ -189,6 +212,8 @@ def phase(run: Run) -> str:
 def _end_phase(run: Run) -> str:
     if run.closed or run.abandoned:
         return "ended"
+    if run.died:
+        return "died"
     return "stopped" if run.status is Status.STOPPED else "awaiting_choice"
 
 
@@ -201,7 +226,10 @@ def _over(run: Run) -> dict[str, object] | None:
 
 
 def left_behind(run: Run, at: datetime) -> Run:
-    """The run as it must be shown when its process is gone: entry closed, status stopped."""
+    """The run as it must be shown when its process is gone: entry closed, status stopped.
+
+    Who was not asked to stop, by a signal or an undo, has died; `at` is its last sign of life.
+    """
     for lane in run.lanes:
         if lane.iteration:
             closed = replace(
@@ -214,7 +242,9 @@ def left_behind(run: Run, at: datetime) -> Run:
     run = replace(run, lanes=tuple(replace(lane, iteration=None) for lane in run.lanes))
     if run.ended:
         return run
-    return replace(run, status=Status.STOPPED, reason=Reason.STOPPED)
+    asked = run.undone or (run.stop and run.stop.signal)
+    died = None if asked else at
+    return replace(run, status=Status.STOPPED, reason=Reason.STOPPED, died=died)
 
 
 _STAGE_PHASE = {

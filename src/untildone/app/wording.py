@@ -1,9 +1,13 @@
 """Sentences for people that several events, commands and pages share."""
 
+from collections.abc import Sequence
+from datetime import datetime
+
+from untildone.domain.agents.agent import Kind
 from untildone.domain.checks.baseline import listed
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import kind
-from untildone.domain.run.run import Run
+from untildone.domain.run.run import Outcome, Reason, Run
 from untildone.domain.stories.parking import Why
 
 STATE_OF = {
@@ -13,6 +17,59 @@ STATE_OF = {
     Why.STUCK: "made no progress and was skipped",
     Why.SKIPPED: "was skipped on request",
 }
+
+# What people read in place of the words of the state file and of the events, which stay.
+OUTCOME_WORDS: dict[str, str] = {
+    Outcome.COMPLETE: "complete",
+    Outcome.FAILED: "the agent gave up",
+    Outcome.NO_PROMISE: "ended without a promise",
+    Outcome.TIMEOUT: "out of time",
+    Outcome.IDLE_TIMEOUT: "silent for too long",
+    Outcome.VERIFY_FAILED: "a check failed",
+    Outcome.AGENT_ERROR: "the agent failed",
+    Outcome.INTERRUPTED: "interrupted",
+    Kind.RATE_LIMITED: "at a rate limit",
+    Kind.QUOTA_EXHAUSTED: "at a usage limit",
+    Kind.OVERLOADED: "the service is overloaded",
+    Kind.NOT_LOGGED_IN: "not logged in",
+    Kind.CONTEXT_OVERFLOW: "the context is full",
+    Kind.BUDGET: "at a budget of the agent",
+    Kind.REFUSED: "the model refused",
+    Kind.HUNG: "hung",
+    Kind.CRASHED: "crashed",
+    Kind.REPEATING: "went round in circles",
+    "question": "the agent asks",
+}
+REASON_WORDS: dict[str, str] = {
+    Reason.SUCCESS: "all is done",
+    Reason.MAX_RETRIES: "a story has no retry left",
+    Reason.MAX_ITERATIONS: "the cap of iterations is reached",
+    Reason.STALLED: "no progress",
+    Reason.STOPPED: "stopped",
+    Reason.ERROR: "an error",
+    Reason.PARKED: "only parked stories are left",
+    Reason.UNFINISHED: "stories are left that cannot be run",
+}
+
+
+def parked_words(why: object) -> str:
+    """What a parked story waits for, for people."""
+    return STATE_OF[Why(str(why))] if str(why) in set(Why) else f"is parked ({why})"
+
+
+def outcome_words(outcome: object) -> str:
+    """How a call went, for people; what is not known is shown without its underscores."""
+    return OUTCOME_WORDS.get(str(outcome), str(outcome).replace("_", " "))
+
+
+def reason_words(reason: object) -> str:
+    """Why a run has ended, for people."""
+    return REASON_WORDS.get(str(reason), str(reason).replace("_", " "))
+
+
+def last_sign(at: datetime) -> str:
+    """When a loop that has died was last heard of, in local time."""
+    return f"last sign of life: {at.astimezone():%b %d %H:%M:%S}"
 
 
 def next_command(change: str, story_id: str, why: Why) -> str:
@@ -44,14 +101,33 @@ def already_fails(found: Failing, *, baseline: bool) -> str:
     return f"already fails before the first story: `{found.command}` ({found.how}{tests}); {rule}"
 
 
+def check_hint(change: str) -> str:
+    """What to type when a check cannot start."""
+    return (
+        "Install it, or correct the command (`untildone run --dry-run` says where it is written). "
+        "If a story is to make it, name it in that story alone, as a line Verify: `CMD`; then "
+        f"`untildone run {change}`"
+    )
+
+
+def not_verified(story_id: str, tests: Sequence[str]) -> str:
+    """The sentence for a story that changed the tests it is judged by."""
+    return (
+        f"Story {story_id} changed tests that were there before: {listed(tuple(tests))}. It is "
+        "done, but not counted as verified; `--strict` runs such tests as they were, and a line "
+        "`Tests: may change` in its text allows it"
+    )
+
+
 def let_through(now: Failing, old: tuple[str, ...]) -> str:
     """The sentence for old failures that do not block."""
     return f"Old failures of `{now.command}` were let through: {listed(old)}"
 
 
-def unmeasured_budgets(before: Run, after: Run) -> tuple[str, ...]:
+def unmeasured_budgets(before: Run, after: Run, lane: int) -> tuple[str, ...]:
     """What to say, once, when a budget cannot be held because the agent does not tell its use."""
-    agent, then, now = after.plan.agent, before.ledger.total, after.ledger.total
+    then, now = before.ledger.total, after.ledger.total
+    agent = before.open_iteration(lane).agent or after.plan.agent
     kinds = {kind(budget.name) for budget in after.plan.budgets}
     told = []
     if "tokens" in kinds and now.uncounted and not then.uncounted:

@@ -11,7 +11,7 @@ from untildone.adapters.records.run_folder import RunFolder
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
-from untildone.domain.run.run import Iteration
+from untildone.domain.run.run import Iteration, Run
 from untildone.wiring.build import build_closing
 from untildone.wiring.repository import Repository, homes, replayed
 
@@ -20,21 +20,25 @@ TRAILER = "Untildone-Run: "
 
 
 def attempts(repository: Repository, change: str) -> list[dict[str, object]]:
-    """Every saved attempt, oldest first, with what is known about it."""
-    git = repository.git()
-    known = {it.saved_ref: it for it in repository.needed(change).iterations}
-    form = "--format=%(refname)%00%(objectname)%00%(committerdate:iso-strict)"
+    """Every saved attempt of every run, oldest first, with what is known about it."""
+    repository.needed(change)
+    git, runs = repository.git(), _Runs(repository)
+    trailer = f"%(trailers:key={TRAILER.partition(':')[0]},valueonly,separator=%x2C)"
+    form = f"--format=%(refname)%00%(objectname)%00%(committerdate:iso-strict)%00{trailer}"
     out = os.fsdecode(git.do("for-each-ref", "--sort=committerdate", form, _folder(change)))
     rows: list[dict[str, object]] = []
     for line in out.splitlines():
-        ref, commit, at = line.split("\0")
-        iteration = known.get(ref)
+        ref, commit, at, run_ids = line.split("\0")
+        run_id = run_ids.rpartition(",")[2]
+        run, iteration = runs.run(run_id), runs.iteration(run_id, ref)
         rows.append(
             {
                 "attempt": ref.removeprefix(_folder(change)),
                 "ref": ref,
                 "commit": commit,
                 "at": at,
+                "run_id": run_id,
+                "run_started": run.started_at.isoformat(timespec="seconds") if run else None,
                 "outcome": iteration.outcome if iteration and iteration.outcome else "saved",
                 "reason": _first(iteration.reason) if iteration else "",
                 "files": len(git.diff_trees(f"{commit}^1", commit)),
@@ -42,6 +46,28 @@ def attempts(repository: Repository, change: str) -> list[dict[str, object]]:
             }
         )
     return rows
+
+
+class _Runs:
+    """The runs that attempts belong to, each replayed once."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._homes = homes(repository)
+        self._known: dict[str, Run | None] = {}
+
+    def run(self, run_id: str) -> Run | None:
+        """The run of this id; None if nothing is recorded of it any more."""
+        if run_id not in self._known:
+            roots = (r for r in self._homes if run_id and RunFolder(r, run_id).journal.exists())
+            found = (replayed(root, run_id) for root in roots)
+            self._known[run_id] = next((run for run in found if run), None)
+        return self._known[run_id]
+
+    def iteration(self, run_id: str, ref: str) -> Iteration | None:
+        """The last call of the run that was saved as this ref."""
+        run = self.run(run_id)
+        mine = [it for it in run.iterations if it.saved_ref == ref] if run else []
+        return mine[-1] if mine else None
 
 
 def kept(repository: Repository, change: str, ref: str) -> tuple[Flag, ...]:
@@ -99,7 +125,7 @@ def details(repository: Repository, change: str, name: str) -> dict[str, object]
     commit = existing(git, change, name)
     ref = f"{PREFIX}{change}/{name}"
     run_id = _run_id(git, commit)
-    iteration = _iteration(repository, run_id, ref)
+    iteration = _Runs(repository).iteration(run_id, ref)
     log = iteration.log_file if iteration else ""
     return {
         "attempt": name,
@@ -132,15 +158,6 @@ def patch(repository: Repository, change: str, name: str, other: str = "") -> by
 def _run_id(git: Git, commit: str) -> str:
     rows = [row for row in git.message(commit).splitlines() if row.startswith(TRAILER)]
     return rows[-1].removeprefix(TRAILER) if rows else ""
-
-
-def _iteration(repository: Repository, run_id: str, ref: str) -> Iteration | None:
-    found: list[Iteration] = []
-    for root in homes(repository):
-        if run_id and RunFolder(root, run_id).journal.exists():
-            run = replayed(root, run_id)
-            found += [it for it in run.iterations if it.saved_ref == ref] if run else []
-    return found[-1] if found else None
 
 
 def _commits(git: Git, commit: str) -> list[dict[str, str]]:

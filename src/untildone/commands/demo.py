@@ -15,6 +15,7 @@ from msgspec import Struct
 from untildone.adapters.git.git import Git
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
+from untildone.app.wording import outcome_words
 from untildone.commands.plan import Wanted
 from untildone.commands.run import Ended, LoopProcess, start
 from untildone.domain.errors import UserError
@@ -58,6 +59,7 @@ def play(process: LoopProcess, on_complete: str) -> Ended:
     flags: dict[str, object] = {
         "agent": "scripted",
         "script": str(place.git_dir / SCRIPT),
+        "strict": True,
         "verify": (CHECK,),
         "on_complete": on_complete,
     }
@@ -73,7 +75,10 @@ def summary(repository: Repository, run: Run) -> Summary:
     edits = git.do("status", "--short", "--untracked-files=all")
     return Summary(
         os.fsdecode(log).splitlines(),
-        [f"{it.saved_ref}  {it.outcome}: {_last_line(it.reason)}" for it in put_back],
+        [
+            f"{it.saved_ref}  {outcome_words(it.outcome)}: {_last_line(it.reason)}"
+            for it in put_back
+        ],
         os.fsdecode(edits).splitlines(),
         sum(it.usage.total for it in run.iterations if it.usage),
     )

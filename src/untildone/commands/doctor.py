@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,8 +17,10 @@ from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories.source_kind import Found as FoundChange
+from untildone.app import views
+from untildone.app.wording import last_sign
 from untildone.commands import gc
-from untildone.commands.agents import Found, look
+from untildone.commands.agents import Found, agents
 from untildone.commands.leftovers import (
     end_processes,
     end_processes_in_worktrees,
@@ -28,16 +30,17 @@ from untildone.commands.leftovers import (
     remove_worktrees,
     run_of_lock,
     stale_index_lock,
+    stash_entries_of,
     stash_leftovers,
     stray_processes,
 )
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
-from untildone.domain.plain_text import amount
+from untildone.domain.plain_text import amount, count_of
 from untildone.domain.run.run import Run, Status
 from untildone.settings.load import load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings
-from untildone.wiring.agents import agent_program, installed, known_program
+from untildone.wiring.agents import agent_options_of, agent_program, installed, known_program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.sandbox import INSTALL
 from untildone.wiring.sources import changes, kind, looked_for
@@ -57,8 +60,8 @@ class Row(Struct, frozen=True):
     fix: str = ""
 
 
-def examine(folder: Path) -> list[Row]:
-    """Everything worth knowing, changing nothing."""
+def examine(folder: Path, tell: Callable[[str], None] = lambda text: None) -> list[Row]:
+    """Everything worth knowing, changing nothing; `tell` hears what takes its time."""
     processes = Processes(WakePipe().fd)
     git = Git(processes, folder)
     rows = [_git_version(git), _identity(git)]
@@ -74,7 +77,7 @@ def examine(folder: Path) -> list[Row]:
         rows.append(Row("configuration", OK, "Every key is known and its value fits."))
     except UserError as error:
         rows.append(_complaint("configuration", error))
-    rows += _agents(processes, settings, top or folder)
+    rows += _agents(settings, top or folder, tell)
     rows.append(_sandbox(processes, settings, top or folder))
     if repository:
         rows += [*_stories(repository.place.top), *_leftovers(repository)]
@@ -136,15 +139,14 @@ def _worktree(repository: Repository) -> Row:
     return Row("repository", OK, text)
 
 
-def _agents(processes: Processes, settings: Settings, top: Path) -> Iterator[Row]:
+def _agents(settings: Settings, top: Path, tell: Callable[[str], None]) -> Iterator[Row]:
     wanted = settings.agent
-    for name in PROGRAMS:
-        agent = known_program(name)
-        if agent.path() or name == wanted:
-            yield _agent(look(processes, agent, settings, top))
+    names = [name for name in PROGRAMS if known_program(name).path() or name == wanted]
+    yield from map(_agent, agents(settings, top, names, tell))
     if wanted not in PROGRAMS:
         try:
-            agent_program(wanted, settings.agent_cmd, settings.script, top).check()
+            options = agent_options_of(settings)
+            agent_program(wanted, settings.agent_cmd, settings.script, top, options).check()
             yield Row(f"agent {wanted}", OK, "The configured agent was found.")
         except UserError as error:
             yield _complaint(f"agent {wanted}", error)
@@ -159,7 +161,13 @@ def _agent(found: Found) -> Row:
         return Row(check, WARN, f"The program `{found.name}` was not found on PATH.", fix)
     if not found.version:
         return Row(check, WARN, f"{found.why}.", f"{found.path} --version")
+    if found.refused and found.chosen:
+        return Row(check, BAD, f"{found.refused}.", "untildone agents")
     text = f"The program {found.path} gives its version as: {found.version}"
+    if found.untested and found.chosen:
+        text += ". UNTESTED: it is driven as its documentation says, and was never run by us"
+    if found.chosen and found.holds:
+        text += f". Permissions `{found.permissions}`: {found.holds.rstrip('.')}"
     if found.logged_in is False and found.chosen:
         return Row(check, WARN, f"{text}. No login was found", found.login)
     return Row(check, OK, text)
@@ -186,14 +194,18 @@ def _stories(top: Path) -> Iterator[Row]:
         yield from _changes(title, [row.found for row in rows if row.title == title])
     if not rows:
         text = f"No stories were found. {looked_for()}"
-        yield Row("stories", WARN, text, 'untildone run --task "what should be done"')
+        yield Row(
+            "stories", WARN, text, 'untildone run --task "what should be done" --done promise'
+        )
     for name in SOURCES:
         if why := kind(name).missing():
             yield Row(f"source {name}", OK, f"The source `{name}` cannot be used: {why}")
 
 
 def _changes(title: str, found: list[FoundChange]) -> Iterator[Row]:
-    listed = [f"{f.name} ({f.complete} of {f.total} tasks done)" for f in found if not f.why]
+    listed = [
+        f"{f.name} ({f.complete} of {count_of(f.total, 'task')} done)" for f in found if not f.why
+    ]
     if listed:
         yield Row("stories", OK, f"{title}: {', '.join(listed)}")
     for change in (f for f in found if f.why):
@@ -228,8 +240,8 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     yield Row("saved work", WARN, text, "untildone gc") if much else Row("saved work", OK, text)
     old = gc.find(repository, gc.rule(repository, days), gc.busy_homes(repository))
     if old:
-        count = f"{len(old.refs)} refs, {len(old.runs)} run folders"
-        text = f"Work of ended runs that is older than {days} days: {count}"
+        count = f"{count_of(len(old.refs), 'ref')}, {count_of(len(old.runs), 'run folder')}"
+        text = f"Work of ended runs that is older than {count_of(days, 'day')}: {count}"
         yield Row("old work", WARN, text, "untildone gc")
 
 
@@ -265,8 +277,11 @@ def _unfinished_runs(repository: Repository) -> Iterator[Row]:
     for change in sorted(changes - {""}):
         run = repository.latest(change)
         if run and run.resumable:
-            word = run.status if run.ended else "cut short"
-            text = f"The run of `{change}` is {word}; it can be resumed and is left alone."
+            shown = views.left_behind(run, repository.last_sign(run))
+            how = f"died ({last_sign(shown.died)})" if shown.died else f"is {shown.status}"
+            text = f"The run of `{change}` {how}; it can be resumed and is left alone."
+            if run.plan.checkpoint == "stash" and (held := stash_entries_of(repository, change)):
+                text += f" The state before its story is in the stash list: {', '.join(held)}"
             yield Row("unfinished run", WARN, text, f"untildone resume {change}")
 
 
@@ -293,7 +308,7 @@ def _state_is_right(repository: Repository) -> bool:
 def _rewrite_state(repository: Repository) -> Iterator[str]:
     run = repository.latest()
     if run and not _state_is_right(repository):
-        repository.write_dead(run, repository.clock.now())
+        repository.write_dead(run)
         yield f"The state file was written again from the journal: {STATE_FILE}"
 
 

@@ -14,6 +14,7 @@ from untildone.commands.start_checks import (
     branch_of_run,
     cut_short_closing,
     goes_on,
+    installed_agents,
     nothing_open,
     plan_to_go_on,
     ready,
@@ -30,7 +31,7 @@ from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.stories.story import StoryBook
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import agent_program, check_agents
+from untildone.wiring.agents import AgentOptions, agent_options_of, agent_program
 from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
@@ -58,6 +59,7 @@ class DryRun(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     idle: str = ""
     refusal: UserError | None = None
+    agent_env: tuple[str, ...] = ()
 
 
 def dry_run(
@@ -86,9 +88,12 @@ def dry_run(
 
 def _starting(repo: Repository, settings: Settings, wanted: Wanted, change: str) -> DryRun:
     # Nobody is asked, and a message in the inbox is for the loop that is alive.
-    found = ready(repo, settings, wanted, change, Asking(at_terminal=False, signalled=_never))
+    asking = Asking(at_terminal=False, signalled=_never, dry_run=True)
+    found = ready(repo, settings, wanted, change, asking)
     plan = found.prepared.plan
-    dry = DryRun(plan, found.origin, warnings=found.prepared.warnings, idle=found.idle)
+    env = agent_options_of(settings).env
+    told = found.prepared.warnings
+    dry = DryRun(plan, found.origin, warnings=told, idle=found.idle, agent_env=env)
     now = repo.clock.now()
     return _rehearsed(repo, dry, begin(Started(plan), now), now)
 
@@ -96,20 +101,21 @@ def _starting(repo: Repository, settings: Settings, wanted: Wanted, change: str)
 def _going_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, object]) -> DryRun:
     refuse_ended(repo, run)
     top, now = repo.place.top, repo.clock.now()
-    dry = DryRun(run.plan, _origin(run), going_on=True)
+    env = agent_options_of(settings).env
+    dry = DryRun(run.plan, _origin(run), going_on=True, agent_env=env)
     if run.origin is None:
         return replace(dry, idle="The start of this run was cut short; what is there comes first.")
     if run.status is Status.DONE and run.closed and nothing_open(run, top):
         return _rehearsed(repo, replace(dry, idle=all_done(run.plan.change_id)), run, now)
-    settings, unchecked = with_detected(settings, top)
-    plan = plan_to_go_on(repo, run, settings, flags)
+    settings, unchecked, detected = with_detected(settings, top)
+    plan = plan_to_go_on(repo, run, settings, flags, detected)
     if run.status is Status.DONE and not run.closed:
         plan = replace(plan, limits=run.plan.limits)
         return _rehearsed(repo, replace(dry, plan=plan), apply(run, AskedAgain(plan), now), now)
-    check_agents(plan, top)
+    missing = installed_agents(plan, top, settings, run.finished, dry_run=True)
     plan, warnings = settled(plan, repo.processes, top)
     run = apply(interrupted(run, now), Resumed(plan), now)
-    dry = replace(dry, plan=plan, warnings=(*warnings, *unchecked))
+    dry = replace(dry, plan=plan, warnings=(*missing, *warnings, *unchecked))
     return _rehearsed(repo, dry, run, now)
 
 
@@ -125,7 +131,8 @@ def _rehearsed(repo: Repository, dry: DryRun, run: Run, now: datetime) -> DryRun
     if told.call is None:
         return dry
     intent = intent_of(told.run, told.call, told.prompt, Place(str(top), SCRATCH), now)
-    agent = agent_program(intent.agent, plan.agent_cmd, plan.script, top)
+    options = AgentOptions(plan.agent_args, dry.agent_env)
+    agent = agent_program(intent.agent, plan.agent_cmd, plan.script, top, options)
     return replace(dry, intent=intent, invocation=agent.invocation(intent))
 
 

@@ -26,7 +26,8 @@ def finish(process: LoopProcess, run: Run, choice: Choice) -> Ended:
     if run.abandoned or (run.closed and run.choice is Choice.CLEANUP):
         raise UserError(
             f"The run of `{run.plan.change_id}` was already ended",
-            hint=f"untildone restore {run.plan.change_id}",
+            hint=f"`untildone undo` takes its end back, `untildone restore {run.plan.change_id}` "
+            "leads to before the run",
         )
     loop = process.recovered(run)
     process.refuse_cut_short(loop.run)

@@ -82,6 +82,13 @@ def remove_worktrees(repo: Repository) -> Iterator[str]:
             other.lock.release()
 
 
+def stash_entries_of(repository: Repository, change: str) -> list[str]:
+    """The entries of a change in the stash list, as git names them and as they are called."""
+    git = repository.git()
+    listed = enumerate(stash_list(git))
+    return [f"stash@{{{n}}} {s.name}" for n, s in listed if change_of_entry(git, s) == change]
+
+
 def stash_leftovers(repository: Repository) -> list[StashLeftovers]:
     """Traces of runs that nobody can go on with, in no worktree; runs that can are left alone."""
     git = repository.git()

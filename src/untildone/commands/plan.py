@@ -4,20 +4,29 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from untildone.adapters.checks.detect import LOOKED_FOR, detect
+from untildone.adapters.checks.detect import LOOKED_FOR, detect, text_inside
 from untildone.adapters.git.repository import head_of, slug
 from untildone.adapters.sessions.meter import split_command
-from untildone.domain.checks.check_files import named_files
+from untildone.domain.checks.check_files import named_files, simple_commands
 from untildone.domain.checks.checks import AUTO, Level, in_force, parse
+from untildone.domain.checks.runner_settings import settings_of
 from untildone.domain.costs.budget import Budget, merged, read
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Done, Limits, Plan
 from untildone.domain.stories.story import StoryBook, checked
 from untildone.ports import StorySource
-from untildone.settings.settings import SETTINGS, SOURCES, TROUBLE_BUDGET, Settings
+from untildone.settings.settings import (
+    COMMANDS,
+    SETTINGS,
+    SOURCES,
+    STRICT,
+    TROUBLE_BUDGET,
+    Settings,
+)
+from untildone.wiring.agents import agent_options_of, names_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import (
     HINTS,
@@ -34,6 +43,11 @@ from untildone.wiring.user_files import template_of
 
 PLAIN_ITERATIONS = 10
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
+NO_END = (
+    "Nothing that the agent says ends this run: it goes on until you type `untildone done "
+    "{change}`, until {stall} calls in a row change nothing, or until {most} calls are made. "
+    "To let a COMPLETE end it, start it with `--done promise`"
+)
 NOTHING_FOUND = (
     f"`--verify auto` found no tests at the top of this project (it looks for {LOOKED_FOR}), "
     "so nothing is checked after COMPLETE"
@@ -41,7 +55,7 @@ NOTHING_FOUND = (
 
 
 class Wanted(Struct, frozen=True):
-    """What the person asked for on the command line."""
+    """What the person asked for on the command line; `origins`: where commands are written."""
 
     change: str = ""
     task: str = ""
@@ -49,6 +63,7 @@ class Wanted(Struct, frozen=True):
     include_flagged: bool = False
     source_file: str = ""
     source: str = "auto"
+    origins: dict[str, str] = field(default_factory=dict)
 
 
 class Prepared(Struct, frozen=True):
@@ -114,7 +129,8 @@ def _nothing_open(source: str) -> UserError:
     return UserError(
         "No open change was found in this repository",
         state=f"Nothing was changed. {looked_for(looked)}",
-        hint='untildone run --task "what should be done"',
+        hint="Write stories as `- [ ]` lines into tasks.md, or without stories: "
+        'untildone run --task "what should be done" --done promise',
     )
 
 
@@ -135,11 +151,12 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         source = _criterion_source(top, change, source) if done is Done.TASKS else None
     split_command(settings.usage_cmd)
     template_of(top, settings.prompt_template)
-    settings, remarks = with_detected(settings, top)
+    settings, remarks, detected = with_detected(settings, top)
     book = checked(source.load()) if source and not plain else None
     open_stories = _open_stories(book)
     warnings = (*warnings, *_ignored(book), *remarks)
     cap = iterations(settings.max_iterations, settings.max_retries, open_stories)
+    warnings = (*warnings, *_no_end(settings, change, cap, manual=plain and done is Done.MANUAL))
     plan = Plan(
         change_id=change,
         run_id=run_id,
@@ -148,23 +165,28 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         done=done,
         source=source.name if source else "",
         limits=Limits(max_iterations=cap, **_of_limits(settings)),
-        check_files=files_of_checks(settings.verify, top) if settings.protect_checks else (),
         verify_found=() if plain else not_asked_for(settings, top),
         configured_max=settings.max_iterations,
         budgets=merged((), read(settings.budget)),
         trouble_budgets=merged(read(TROUBLE_BUDGET), read(settings.trouble_budget)),
+        agent_args=agent_options_of(settings).args,
+        agent_env=names_of(agent_options_of(settings)),
+        origins=wanted.origins | detected,
         **_of_plan(settings),
     )
     return Prepared(plan, source, book, warnings)
 
 
 def renewed(
-    plan: Plan, settings: Settings, flags: dict[str, object], current: int, book: StoryBook | None
+    plan: Plan,
+    settings: Settings,
+    flags: dict[str, object],
+    current: int,
+    book: StoryBook | None,
+    detected: Mapping[str, str],
 ) -> Plan:
     """The plan to go on with: the run's flags, given ones override, the cap counts from here."""
-    given = {name for name, value in flags.items() if value not in (None, ())}
-    if given & {"agent", "agents", "agent_cmd"}:
-        given |= {"agent", "agents"}  # each flag decides over both, see `configuration.load`
+    given = _given(plan, flags)
     free = [name for name in given if not SETTINGS[name].fixed]
     over, limits = _of_plan(settings, free), _of_limits(settings, free)
     configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
@@ -173,11 +195,26 @@ def renewed(
     limits["max_iterations"] = current + iterations(configured, retries, open_stories)
     if "done" in given:
         over["done"] = Done(settings.done)
+    spelled = {key: SETTINGS[key].flags for key in given & set(COMMANDS)}
+    over["origins"] = {**plan.origins, **spelled, **detected} if spelled else plan.origins
     if "budget" in given:
         over["budgets"] = merged(plan.budgets, given_budgets(flags))
     if "trouble_budget" in given:
         over["trouble_budgets"] = merged(plan.trouble_budgets, read(settings.trouble_budget))
+    if "agent_arg" in given:
+        over["agent_args"] = agent_options_of(settings, over.get("agent", plan.agent)).args
+    over["agent_env"] = names_of(agent_options_of(settings))
     return replace(plan, **over, limits=replace(plan.limits, **limits), configured_max=configured)
+
+
+def _given(plan: Plan, flags: Mapping[str, object]) -> set[str]:
+    """The settings that these flags decide about."""
+    given = {name for name, value in flags.items() if value not in (None, ())}
+    if "strict" in given:
+        given |= {key for key in STRICT if key != "verify" or not plan.verify}
+    if given & {"agent", "agents", "agent_cmd"}:
+        given |= {"agent", "agents"}  # each flag decides over both, see `configuration.load`
+    return given
 
 
 def _open_stories(book: StoryBook | None) -> int | None:
@@ -235,7 +272,7 @@ def known_change(top: Path, change: str) -> None:
     elif names:
         hint = f"Changes here: {', '.join(names)}"
     else:
-        hint = f'untildone run {change} --task "what should be done"'
+        hint = f'untildone run {change} --task "what should be done" --done promise'
     raise UserError(f"Unknown change: {change}", state="Nothing was changed.", hint=hint)
 
 
@@ -270,6 +307,12 @@ def _done(
     return Done.MANUAL, (MANUAL_WARNING,)
 
 
+def _no_end(settings: Settings, change: str, cap: int, *, manual: bool) -> tuple[str, ...]:
+    """What will happen where nothing but the person ends a plain loop."""
+    stall = settings.stall_threshold
+    return (NO_END.format(change=change, stall=stall, most=cap),) if manual else ()
+
+
 def _criterion_source(top: Path, change: str, source: StorySource | None) -> StorySource | None:
     if source:
         return source
@@ -284,8 +327,10 @@ def _ignored(book: StoryBook | None) -> tuple[str, ...]:
     return (f"Lines of {book.path} that are not counted as tasks: {lines}{more}",)
 
 
-def with_detected(settings: Settings, top: Path) -> tuple[Settings, tuple[str, ...]]:
-    """The settings with `auto` (or `warn: auto`) spelled out, and remarks."""
+def with_detected(
+    settings: Settings, top: Path
+) -> tuple[Settings, tuple[str, ...], dict[str, str]]:
+    """The settings with `auto` (or `warn: auto`) spelled out, remarks, and what was found by."""
     for pair in settings.story_verify:
         if not all(part.strip() for part in pair.partition("=")):
             raise UserError(
@@ -295,29 +340,63 @@ def with_detected(settings: Settings, top: Path) -> tuple[Settings, tuple[str, .
             )
     commands: list[str] = []
     remarks: tuple[str, ...] = ()
+    origins: dict[str, str] = {}
     for text in settings.verify:
         check = parse(text)
         if check.command != AUTO:
             commands.append(text)
             continue
         prefix = "" if check.level is Level.REQUIRED else f"{check.level}: "
-        found = [f"{prefix}{command}" for command in detect(top)]
+        found = detect(top, clean=settings.clean_room)
         remarks = remarks if found else (NOTHING_FOUND,)
-        commands += found
-    return replace(settings, verify=tuple(commands)), remarks
+        commands += [f"{prefix}{command}" for command in found]
+        origins |= {command: f"verify auto, found by {why}" for command, why in found.items()}
+    return replace(settings, verify=tuple(commands)), remarks, origins
 
 
-def with_files(plan: Plan, flags: Mapping[str, object], top: Path) -> Plan:
-    """The plan of a run that goes on: other checks run other files."""
-    if not flags.get("verify") and flags.get("protect_checks") is None:
-        return plan
-    files = files_of_checks(plan.verify, top) if plan.protect_checks else ()
-    return replace(plan, check_files=files)
+def with_files(plan: Plan, top: Path) -> Plan:
+    """The plan with the files that its checks run, and the settings that their runners obey."""
+    if not plan.protect_checks:
+        return replace(plan, check_files=(), runner_settings=())
+    commands = [c.command for c in in_force(plan.verify, _all_own_checks(plan))]
+    settings = settings_of(commands, lambda path: text_inside(top, path))
+    return replace(plan, check_files=files_of_checks(plan.verify, top), runner_settings=settings)
+
+
+def guarding_nothing(plan: Plan, top: Path) -> tuple[str, ...]:
+    """One sentence about the required checks that no protected file belongs to."""
+    if plan.protect or not (plan.protect_checks and plan.checks_count):
+        return ()
+    checks = in_force(plan.verify, _all_own_checks(plan))
+    required = [check.command for check in checks if check.level is Level.REQUIRED]
+    bare = [command for command in required if _guards_nothing(command, top)]
+    if not bare:
+        return ()
+    named = ", ".join(f"`{command}`" for command in bare)
+    return (
+        f"No file is known that an attempt must leave alone so that this proves anything: {named}. "
+        "`--protect GLOB` names such files",
+    )
+
+
+def _guards_nothing(command: str, top: Path) -> bool:
+    """Whether it does more than look, and nothing that it runs or obeys can be protected."""
+    if not any(simple_commands(command)):
+        return False
+    files = files_of_checks([command], top)
+    return not files and not settings_of([command], lambda path: text_inside(top, path))
+
+
+def _all_own_checks(plan: Plan) -> tuple[str, ...]:
+    """The checks of single stories, of all of them."""
+    written = (command for terms in plan.terms or () for command in terms.checks)
+    configured = (pair.partition("=")[2].strip() for pair in plan.story_verify)
+    return (*written, *configured)
 
 
 def not_asked_for(settings: Settings, top: Path) -> tuple[str, ...]:
     """What could be checked when nobody asked for a check: named, never used."""
-    return () if settings.verify else detect(top)
+    return () if settings.verify else tuple(detect(top))
 
 
 def files_of_checks(verify: Iterable[str], top: Path) -> tuple[str, ...]:

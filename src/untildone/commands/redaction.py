@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import CONTENTS
 
 SHORTEST = 8
+HIDDEN = "(redacted)"
 _NAMED = re.compile(r"key|token|secret|passw|passphrase|credential|auth|pwd", re.IGNORECASE)
 # What names a secret in `NAME=value`, `"name": "value"` or `name: value`; the words that say so.
 _PASSWORDS = rb"passw(?:or)?d\w*|passphrase|[_-]pass|pwd|secret[\w-]*|credentials?"
@@ -122,3 +123,8 @@ def _hidden(found: re.Match[bytes]) -> bytes:
     # Lines stay lines, or a key without its end would swallow what follows.
     stars = re.sub(rb"[^\r\n]", b"*", found[0][start:end])
     return found[0][:start] + stars + found[0][end:]
+
+
+def shown(variables: Mapping[str, str]) -> dict[str, str]:
+    """Variables as they may be printed: not the values of those that are named like secrets."""
+    return {n: HIDDEN if _NAMED.search(n) and v else v for n, v in variables.items()}

@@ -4,19 +4,24 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from untildone.adapters.checks.clean_checkout import NOTE, remove_noted
-from untildone.adapters.git.repository import STATE_FILE, exclude_own_files, move_stale_locks
+from untildone.adapters.git.repository import (
+    STATE_FILE,
+    exclude_own_files,
+    move_stale_locks,
+    preflight,
+)
 from untildone.adapters.process.watchdog import Watchdog
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.operations import OperationLog
-from untildone.adapters.records.run_folder import change_of, make_private
+from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
@@ -32,6 +37,7 @@ from untildone.commands.start_checks import (
     branch_of_run,
     cut_short_closing,
     goes_on,
+    installed_agents,
     nothing_open,
     plan_to_go_on,
     ready,
@@ -41,16 +47,17 @@ from untildone.commands.start_checks import (
     run_of_branch,
 )
 from untildone.domain.errors import Interrupted, UserError
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents, leftover_files
+from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_ports
-from untildone.wiring.repository import Repository, read_state, this_process
+from untildone.wiring.repository import Repository, at, read_state, this_process
 from untildone.wiring.sandbox import settled
-from untildone.wiring.worktrees import move_out, remove_worktree, worktree_running
+from untildone.wiring.worktrees import move_out, remove_worktree, user_place, worktree_running
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 PAUSED = "waiting_budget"
@@ -70,6 +77,7 @@ class LoopProcess(Struct):
     """One process driving one run.
 
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
+    `agent_env` is what the configuration sets for agents: it may hold secrets and is in no plan.
     """
 
     repository: Repository
@@ -77,6 +85,7 @@ class LoopProcess(Struct):
     at_terminal: bool = False
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
+    agent_env: tuple[str, ...] = ()
     _bus: Bus = field(default_factory=Bus)
     _watchdog: Watchdog | None = None
 
@@ -152,9 +161,8 @@ class LoopProcess(Struct):
         ended = () if over else repo.end_leftovers(run.plan.run_id)
         if ended:
             names = ", ".join(sorted(set(ended)))
-            self.warn(
-                f"Ended {len(ended)} processes that an earlier loop had left running: {names}"
-            )
+            many = count_of(len(ended), "process", "processes")
+            self.warn(f"Ended {many} that an earlier loop had left running: {names}")
         folder = repo.folder(run.plan.run_id).path
         if not over:
             remove_noted(folder / NOTE)
@@ -187,7 +195,14 @@ class LoopProcess(Struct):
             self._bus.subscribe(window, getattr(window, "heartbeat", None))
         self.windows = None
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
-        ports = build_ports(self.repository, replace(run, plan=plan), origin, self._bus, person)
+        ports = build_ports(
+            self.repository,
+            replace(run, plan=plan),
+            origin,
+            self._bus,
+            person,
+            self.agent_env,
+        )
         loop = RunDriver(ports, run, origin, remarks)
         for fact in missing:
             loop.record(fact)
@@ -207,10 +222,18 @@ class LoopProcess(Struct):
                 self._watchdog.stop()
                 self._watchdog = None
         make_private(repo.home, run.plan.run_id)
+        self._let_go_of_objects(run)
         self.remove_worktree(run)
         if run.stop and run.stop.signal:
             return Ended(128 + run.stop.signal, run)
+        if run.cannot_start and not run.iterations and not run.refused:
+            return Ended(2, run, "Nothing was changed.")
         return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
+
+    def _let_go_of_objects(self, run: Run) -> None:
+        git = self.repository.git()
+        git.hold_objects(self.repository.folder(run.plan.run_id).path)
+        git.store.let_go(git.do)
 
     def remove_worktree(self, run: Run) -> None:
         """Remove the worktree that was made for a run which is over."""
@@ -240,6 +263,7 @@ class LoopProcess(Struct):
 
 def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted) -> Ended:
     """Start a run, or go on with the one of this branch."""
+    process.agent_env = agent_options_of(settings).env
     change = pick_change(process.repository, wanted)
     process.repository = repo = worktree_running(process.repository, change)
     process.take_over(change)
@@ -308,6 +332,7 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
 
 def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) -> Ended:
     """Go on with a stopped, stuck, stalled or crashed run."""
+    process.agent_env = agent_options_of(settings).env
     repo = process.repository
     newest = repo.newest(change)
     if newest:  # locked first, so that the journal is read once
@@ -327,19 +352,21 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
     refuse_ended(repo, run)
     if run.status is Status.DONE and run.closed and nothing_open(run, top):
         return Ended(0, run, all_done(run.plan.change_id))
-    settings, unchecked = with_detected(settings, top)
+    settings, unchecked, detected = with_detected(settings, top)
     refuse_spent(run, given_budgets(flags), top)
     origin, missing = process.missing(run)
     known = _with_facts(run, missing, repo.clock.now())
     if known.abandoned:
-        process.refuse_cut_short(process.loop(run, origin, missing=missing).run)
-    plan = plan_to_go_on(repo, known, settings, flags)
+        for fact in missing:
+            run = repo.note(run, fact)
+        return _start_again(process, run, settings, flags, detected)
+    plan = plan_to_go_on(repo, known, settings, flags, detected)
     if run.status is Status.DONE and not run.closed:  # only the choice is missing
         process.guard(plan)
         loop = process.loop(run, origin, plan, missing=missing)
         loop.record(f.AskedAgain(replace(plan, limits=run.plan.limits)))
         return process.drive(loop)
-    check_agents(plan, top)
+    installed_agents(plan, top, settings, known.finished)
     plan, warnings = settled(plan, repo.processes, top)
     process.guard(plan)
     loop = process.loop(run, origin, plan, missing=missing)
@@ -350,6 +377,30 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
     for text in (*warnings, *unchecked):
         loop.tell(warning(text))
     return process.drive(loop)
+
+
+def _start_again(
+    process: LoopProcess, run: Run, settings: Settings, flags: Flags, detected: Mapping[str, str]
+) -> Ended:
+    """The start was cut short before anything was changed: once more, with the same flags."""
+    repo, change = process.repository, run.plan.change_id
+    user = user_place(repo.place)
+    process.remove_worktree(run)
+    if user:  # the worktree that was made for the run is gone
+        repo.lock.release()
+        process.repository = repo = at(user)
+        process.take_over(change)
+    process.warn(f"The start of `{change}` was cut short before anything was changed; once more")
+    origin = preflight(repo.git(), repo.place, change)
+    fresh = begin(f.Started(run.plan), repo.clock.now())
+    plan = plan_to_go_on(repo, fresh, settings, flags, detected)
+    plan = replace(plan, run_id=new_run_id(repo.home, repo.clock.now()))
+    installed_agents(plan, repo.place.top, settings)
+    plan, warnings = settled(plan, repo.processes, repo.place.top)
+    prepared = Prepared(plan, None, None, warnings)
+    if plan.checkpoint == "worktree":
+        _move_out(process, Ready(prepared, origin))
+    return _begin(process, prepared, origin)
 
 
 def _with_facts(run: Run, facts: Sequence[f.Fact], at: datetime) -> Run:

@@ -15,6 +15,7 @@ from untildone.app import views
 from untildone.app.recovery import replay
 from untildone.commands.redaction import redactor
 from untildone.domain.errors import UserError
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
@@ -84,7 +85,17 @@ def newest(change: str) -> tuple[Repository, str]:
 
 
 def run_account(repository: Repository, run_id: str) -> RunAccount:
-    """The account of a run; secrets are redacted in all of it."""
+    """The account of a run, with what git still has of it."""
+    run, found, live = told_account(repository, run_id)
+    git = repository.git()
+    saved = _saved(git, run, found.calls)
+    sizes = diff_sizes(git, (_pair(call, saved) for call in found.calls))
+    stored = _stored(repository, git, run, found, len(saved))
+    return RunAccount(run, found, live, saved, sizes, stored)
+
+
+def told_account(repository: Repository, run_id: str) -> tuple[Run, Account, bool]:
+    """What the journal tells of a run, secrets redacted, and whether a loop works on it now."""
     path = repository.folder(run_id).journal
     recorded = list(journal.facts_and_events(path, EVENTS, redactor(os.environ)))
     run = replay((fact, at) for fact, at in recorded if not isinstance(fact, Event))
@@ -93,12 +104,8 @@ def run_account(repository: Repository, run_id: str) -> RunAccount:
     shown = read_state(repository.place.top / STATE_FILE) or {}
     live = repository.alive() and shown.get("run_id") == run_id
     if not live:
-        run = views.left_behind(run, recorded[-1][1])
-    found, git = account(run, recorded), repository.git()
-    saved = _saved(git, run, found.calls)
-    sizes = diff_sizes(git, (_pair(call, saved) for call in found.calls))
-    stored = _stored(repository, git, run, found, len(saved))
-    return RunAccount(run, found, live, saved, sizes, stored)
+        run = views.left_behind(run, repository.last_sign(run))
+    return run, account(run, recorded), live
 
 
 def _pair(call: Call, saved: Mapping[str, str]) -> Pair:
@@ -139,7 +146,7 @@ def _stored(
     if attempts:
         last = next(call for call in reversed(found.calls) if call.saved_ref)
         shown = last.saved_ref.removeprefix(f"refs/ralph/attempts/{change}/")
-        where = f"refs/ralph/attempts/{change}/… ({attempts} attempts)"
+        where = f"refs/ralph/attempts/{change}/… ({count_of(attempts, 'attempt')})"
         command = f"untildone attempts {change} --show {shown}"
         rows.append(Stored("attempts that were put back", where, command))
     folder, top = repo.folder(run.plan.run_id).path, repo.place.top

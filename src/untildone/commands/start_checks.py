@@ -1,6 +1,6 @@
 """Whether a run may start or go on here, found out without touching anything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -8,26 +8,36 @@ from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.guard.new_files import new_files, unfiltered
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
+from untildone.adapters.checks.detect import missing_program
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import has_no_refs
 from untildone.adapters.git.own_worktree import user_of
 from untildone.adapters.git.repository import head_of, preflight
 from untildone.adapters.records.run_folder import new_run_id
 from untildone.adapters.terminal import Person
-from untildone.app.wording import STATE_OF, next_command, unfinished_hint
-from untildone.commands.plan import Prepared, Wanted, prepare, renewed, with_files
+from untildone.app.wording import STATE_OF, check_hint, next_command, unfinished_hint
+from untildone.commands.plan import (
+    Prepared,
+    Wanted,
+    guarding_nothing,
+    prepare,
+    renewed,
+    with_files,
+)
 from untildone.commands.story_checks import not_run, terms_of_stories
+from untildone.domain.checks.checks import Level, parse
 from untildone.domain.checks.terms import all_written
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
+from untildone.domain.run.run_commands import CHECK, run_commands
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import forgiven
 from untildone.domain.stories.parking import NAMED, Aside, Why
-from untildone.domain.stories.story import StoryBook
+from untildone.domain.stories.story import StoryBook, StoryKey
 from untildone.ports import StorySource
 from untildone.settings.settings import Settings
-from untildone.wiring.agents import check_agents
+from untildone.wiring.agents import agent_options_of, check_agents, with_holds
 from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
@@ -38,10 +48,14 @@ _LONGEST = 80
 
 
 class Asking(Struct, frozen=True):
-    """Whether somebody can be asked, and whether the process was told to end meanwhile."""
+    """Whether somebody can be asked, and whether the process was told to end meanwhile.
+
+    A dry run calls nobody, so an agent that is not installed is only told.
+    """
 
     at_terminal: bool
     signalled: Callable[[], bool]
+    dry_run: bool = False
 
 
 class Ready(Struct, frozen=True):
@@ -64,18 +78,36 @@ def ready(
     idle = _nothing_to_do(prepared, repo.place.top)
     if idle:
         return Ready(prepared, origin, idle)
-    check_agents(prepared.plan, repo.place.top)
+    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
+    plan = with_holds(replace(prepared.plan, terms=terms))
+    missing = installed_agents(plan, repo.place.top, settings, dry_run=asking.dry_run)
     if not wanted.include_flagged:
         refuse_flagged(repo, git, prepared.plan.limits.max_file_mb, asking)
     store = store_of(settings.learnings, repo.place, change)
-    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
-    plan = replace(prepared.plan, learnings=store, terms=terms)
+    plan = with_files(replace(plan, learnings=store), repo.place.top)
     plan, remarks = settled(plan, repo.processes, repo.place.top)
+    refuse_missing_programs(plan)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
-    warnings = (*prepared.warnings, *remarks, *not_run(terms))
+    bare = guarding_nothing(plan, repo.place.top)
+    warnings = (*prepared.warnings, *missing, *remarks, *not_run(terms), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
+
+
+def installed_agents(
+    plan: Plan,
+    top: Path,
+    settings: Settings,
+    finished: Set[StoryKey] = frozenset(),
+    *,
+    dry_run: bool = False,
+) -> tuple[str, ...]:
+    """Refuse a plan whose agents are not all there; a dry run only says which are not."""
+    missing = check_agents(plan, top, agent_options_of(settings).env, finished)
+    if missing and not dry_run:
+        raise missing[0]
+    return tuple(f"{error.message}. {error.hint}" for error in missing)
 
 
 def _refuse_elsewhere(repo: Repository, change: str) -> None:
@@ -112,7 +144,7 @@ def run_of_branch(repo: Repository, newest: Run | None, change: str, task: str) 
             f"This is the run of `{change}`, and its task is another one: {_short(run.plan.task)}",
             state="Nothing was changed.",
             hint=f"`untildone resume {change}` goes on with it; for the new task `git checkout "
-            f"{back}`, or give it a name of its own: `untildone run NAME --task …`",
+            f"{back}`, or give it a name of its own: `untildone run NAME --task … --done promise`",
         )
     return run
 
@@ -155,20 +187,48 @@ def refuse_ended(repo: Repository, run: Run) -> None:
         )
 
 
-def plan_to_go_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, object]) -> Plan:
+def refuse_missing_programs(plan: Plan) -> None:
+    """A check that cannot start would fail every attempt, each of them paid for."""
+    for found in run_commands(plan):
+        check = parse(found.command)
+        missing = missing_program(check.command) if found.what == CHECK else ""
+        if missing and check.level is Level.REQUIRED:
+            raise UserError(
+                f"A check cannot start, there is no program `{missing}` here: `{check.command}` "
+                f"({found.origin})",
+                state="Nothing was changed.",
+                hint=check_hint(plan.change_id),
+            )
+
+
+def plan_to_go_on(
+    repo: Repository,
+    run: Run,
+    settings: Settings,
+    flags: dict[str, object],
+    detected: Mapping[str, str],
+) -> Plan:
     """The plan of a run that goes on, with the given flags and a new cap."""
     source = source_of(run.plan, repo.place.top)
     book = source.load() if source and not run.archived else None
     if book and not run.plan.plain and not repo.inbox.waiting():
         _refuse_waiting(run, book)
-    plan = renewed(run.plan, settings, flags, run.current_iteration, book)
+    plan = renewed(run.plan, settings, flags, run.current_iteration, book, detected)
     if flags.get("learnings") is not None:
         place = user_place(repo.place) or repo.place
         store = store_of(settings.learnings, place, plan.change_id)
         plan = replace(plan, learnings=store)
     if book and flags.get("trust_story_checks"):
         plan = replace(plan, terms=all_written(book))
-    return with_files(plan, flags, repo.place.top)
+    if _decides(plan) == _decides(run.plan):
+        return with_holds(plan)
+    refuse_missing_programs(plan)
+    return with_files(with_holds(plan), repo.place.top)
+
+
+def _decides(plan: Plan) -> tuple[object, ...]:
+    """What makes other files worth protecting."""
+    return plan.verify, plan.story_verify, plan.terms, plan.protect_checks
 
 
 def _refuse_waiting(run: Run, book: StoryBook) -> None:

@@ -3,19 +3,22 @@
 import os
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
 from untildone.commands.gc import bytes_of_objects
 from untildone.commands.plan import known_change
+from untildone.commands.run_account import told_account
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
+from untildone.domain.reporting.account import Account
 from untildone.domain.run.run import Run
 from untildone.domain.stories.story import Remark, Story, StoryBook
 from untildone.glance import look
 from untildone.plain_files import opened
-from untildone.wiring.repository import Repository
+from untildone.wiring.repository import Repository, here
 from untildone.wiring.sources import changes, story_source
 from untildone.wiring.worktrees import others
 
@@ -42,6 +45,15 @@ def weigh(repository: Repository, loops: list[dict[str, object]]) -> None:
         commits = {ref.commit for ref in refs.values()}
         loop["saved_attempts"] = len(refs)
         loop["saved_bytes"] = bytes_of_objects(git, commits) if commits else 0
+
+
+def told(loop: dict[str, object]) -> tuple[Run, Account] | None:
+    """What the journal of a loop's run tells; None where there is none any more."""
+    repository, run_id = here(Path(str(loop["worktree"]))), str(loop.get("run_id") or "")
+    if not run_id or not repository.folder(run_id).journal.exists():
+        return None
+    run, account, _ = told_account(repository, run_id)
+    return run, account
 
 
 def stories(
@@ -95,6 +107,8 @@ def _story_json(book: StoryBook, story: Story) -> dict[str, object]:
         "priority": story.priority,
         "parallel": story.parallel,
         "acceptance": list(story.acceptance),
+        "agent": story.agent,
+        "model": story.model,
         "path": book.place(story),
         "line": story.line,
         "tasks": [

@@ -13,6 +13,7 @@ from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Run
+from untildone.domain.run.user_requests import same_words
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import StoryBook, StoryKey
 from untildone.wiring.repository import Repository, read_state
@@ -32,27 +33,42 @@ class Heard(Struct, frozen=True):
         return [key[0] for key in self.before.parked if key not in self.after.parked]
 
     @property
+    def ask_the_same(self) -> list[str]:
+        """Stories that still wait for an answer to a question that was just answered."""
+        then, now = self.before.parked, self.after.parked
+        answered = {same_words(then[key].text) for key in then if key not in now}
+        return [key[0] for key, p in now.items() if p.asks and same_words(p.text) in answered]
+
+    @property
+    def asking(self) -> list[str]:
+        """Stories that wait for an answer."""
+        return [key[0] for key, parked in self.after.parked.items() if parked.asks]
+
+    @property
     def change(self) -> str:
         """The change of the run."""
         return self.after.plan.change_id
 
 
-def guide(repository: Repository, change: str, story_id: str, text: str) -> Heard:
-    """Words for the next prompts, of all stories or of one; they may answer a question."""
+def guide(repository: Repository, change: str, story_ids: tuple[str, ...], text: str) -> Heard:
+    """Words for the next prompts, of all stories or of some; they may answer a question."""
     if not text.strip():
         raise UserError(
             "There is no guidance in the text", hint=f'untildone guide {change} "what to know"'
         )
     run = _run(repository, change)
-    key = _open_key(repository, run, story_id) if story_id else None
-    return _say(repository, run, f.Guided(text.strip(), key, f"{time.time_ns()}-{os.getpid()}"))
+    keys: list[StoryKey | None] = [_open_key(repository, run, id) for id in story_ids]
+    facts = (
+        f.Guided(text.strip(), key, f"{time.time_ns()}-{os.getpid()}") for key in keys or [None]
+    )
+    return _say(repository, run, *facts)
 
 
-def clear(repository: Repository, change: str, story_id: str) -> Heard:
+def clear(repository: Repository, change: str, story_ids: tuple[str, ...]) -> Heard:
     """Guidance is taken back."""
     run = _run(repository, change)
-    key = _key(repository, run, story_id) if story_id else None
-    return _say(repository, run, f.GuidanceCleared(key))
+    keys: list[StoryKey | None] = [_key(repository, run, id) for id in story_ids]
+    return _say(repository, run, *map(f.GuidanceCleared, keys or [None]))
 
 
 def skip(repository: Repository, change: str, story_id: str, why: str) -> Heard:
@@ -85,18 +101,22 @@ def _run(repository: Repository, change: str) -> Run:
     return run
 
 
-def _say(repository: Repository, run: Run, fact: f.Fact) -> Heard:
+def _say(repository: Repository, run: Run, *facts: f.Fact) -> Heard:
     state = read_state(repository.place.top / STATE_FILE) or {}
     now = repository.clock.now()
     if repository.alive() and state.get("run_id") == run.plan.run_id:
-        pid = state.get("pid")
-        message = wish(run.plan.change_id, fact)
-        send(repository.inbox.folder, pid if isinstance(pid, int) else 0, message)
-        return Heard(run, apply(run, fact, now), live=True)
+        pid, after = state.get("pid"), run
+        for fact in facts:
+            message = wish(run.plan.change_id, fact)
+            send(repository.inbox.folder, pid if isinstance(pid, int) else 0, message)
+            after = apply(after, fact, now)
+        return Heard(run, after, live=True)
     repository.lock.take(run.plan.change_id)
     try:
-        run = repository.needed(run.plan.change_id)
-        return Heard(run, repository.note(run, fact), live=False)
+        run = after = repository.needed(run.plan.change_id)
+        for fact in facts:
+            after = repository.note(after, fact)
+        return Heard(run, after, live=False)
     finally:
         repository.lock.release()
 

@@ -21,20 +21,27 @@ def operations(repository: Repository) -> list[Operation]:
     return OperationLog(repository.home).all()
 
 
-def undo(repository: Repository) -> Operation:
-    """Take back the newest operation; returns it."""
+def undo(repository: Repository, change: str = "") -> Operation:
+    """Take back the newest operation; returns it. One of another change is left alone."""
     repository.lock.take("undo")
     try:
         cut_short = finish_begun(repository)
         if cut_short and cut_short.undone:
             return cut_short.undone  # that undo is what was asked for
-        return _undo(repository)
+        return _undo(repository, change)
     finally:
         repository.lock.release()
 
 
-def _undo(repository: Repository) -> Operation:
+def _undo(repository: Repository, change: str) -> Operation:
     operation = _newest(repository, OperationLog(repository.home).all())
+    if change not in ("", operation.change):
+        raise UserError(
+            f"The newest change here is the {operation.name} of `{operation.change}`, "
+            f"not one of `{change}`",
+            state="Nothing was changed.",
+            hint=f"`untildone undo {operation.change}` takes that back; `untildone undo --list`",
+        )
     run = repository.replay(operation.run_id)
     assert run is not None
     _refuse_open(run)
@@ -82,7 +89,7 @@ def tell(repository: Repository, begun: Begun) -> None:
         journal.close()
     after = repository.replay(operation.run_id)
     if after:
-        repository.write_dead(after, repository.clock.now())
+        repository.write_dead(after)
 
 
 def _tell_restore(repository: Repository, run: Run, operation: Operation) -> None:

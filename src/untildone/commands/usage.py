@@ -142,6 +142,7 @@ def _runs(found: Found, prices: Prices) -> Iterator[dict[str, Any]]:
             "agent": run.plan.agent,
             "iterations": len(taken),
             **_row(total),
+            **({} if any(it.usage for it in taken) else dict.fromkeys(COUNTS)),
         }
 
 
@@ -150,6 +151,13 @@ def _rows(
 ) -> list[dict[str, Any]]:
     sums = grouped(entries, key, prices.of)
     return [{name: value, **_row(total)} for value, total in sums.items()]
+
+
+# Of a run whose agent tells no numbers they are unknown, not 0.
+COUNTS = (
+    *("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"),
+    *("reasoning_tokens", "total_tokens"),
+)
 
 
 def _row(total: Sum) -> dict[str, Any]:

@@ -4,12 +4,14 @@ import re
 
 from msgspec import Struct
 
+from untildone.domain.regex import regex
+
 _MARKERS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
-_QUOTE = re.compile(_MARKERS + ">")
-_FENCE = re.compile(rf"({_MARKERS})(?:(`{{3,}})[^`]*|(~{{3,}}).*)", re.DOTALL)
-_TICKS = re.compile("`+")
-_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
-_COMMENT = re.compile(r" {0,3}<!--")
+_QUOTE = regex(_MARKERS + ">")
+_FENCE = regex(rf"({_MARKERS})(?:(`{{3,}})[^`]*|(~{{3,}}).*)", re.DOTALL)
+_TICKS = regex("`+")
+_ITEM = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
+_COMMENT = regex(r" {0,3}<!--")
 _CODE_INDENT = 4
 # Stands among the lengths of backticks for a comment that begins inside a line.
 _INLINE_COMMENT = 0

@@ -2,9 +2,11 @@
 
 import re
 
+from untildone.domain.regex import regex
+
 # Strings (OSC, DCS, SOS, PM, APC) end at BEL, ST or the next escape; at a line's end too, so that
 # one left open hides no more than its line.
-_UNSAFE = re.compile(
+_UNSAFE = regex(
     r"""
       (?: \x1b\[ | \x9b ) [0-?]* [\x20-/]* [@-~]?
     | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] ) [^\x07\x1b\x9c\n]* (?: \x07 | \x1b\\ | \x9c )?
@@ -14,7 +16,7 @@ _UNSAFE = re.compile(
     re.VERBOSE,
 )
 # Half of a pair cannot be encoded: printing it would raise.
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = regex("[\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
@@ -30,6 +32,11 @@ def cut(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: 1 file, 2 files."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def amount(size: object) -> str:

@@ -10,7 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from untildone.domain.plain_text import count_of
 from untildone.interfaces import render
+from untildone.interfaces.output import NARROWEST
 
 EventObject = Mapping[str, object]
 
@@ -19,6 +21,11 @@ MARKS = {
     "open": ("○", "dim"),
     "running": ("▶", "cyan"),
     "failed": ("✗", "red"),
+}
+CHOICES = {
+    "cleanup": "back to your branch, all changes as uncommitted edits",
+    "keep": "stay on the ralph branch with one commit per story",
+    "later": "leave everything as it is; `finish` or `resume` go on from there",
 }
 LAST_LINES = 5
 MOST_STORIES = 12
@@ -108,6 +115,8 @@ class LiveView:
                 self._tokens += used if isinstance(used, int) else 0
             case "checkpoint_saved":
                 self._mark(story, "done", "")
+                if event.get("unchanged") and story in self._stories:
+                    self._stories[story]["title"] += " (nothing changed)"
             case "reverted":
                 self._mark(story, "failed", "")
             case _:
@@ -121,9 +130,17 @@ class LiveView:
     def _print(self, event: EventObject) -> None:
         text = render.complaint(event) or render.line(event)
         if text:
-            style = _STYLES.get(str(event["event"]), "")
-            stamp = (f"{render.clock_time(event['at'])} ", "dim")
-            self._console.print(Text.assemble(stamp, (text, style)), soft_wrap=True)
+            style = _style(event)
+            stamp = f"{render.clock_time(event['at'])} "
+            self._console.print(self._wrapped(stamp, Text(text, style=style)))
+
+    def _wrapped(self, stamp: str, text: Text) -> Text:
+        """The text beside its stamp, broken at spaces; what goes on is further to the right."""
+        width = self._console.width - len(stamp)
+        rows = text.wrap(self._console, width) if width >= NARROWEST else text.split("\n")
+        heads = [(stamp, "dim"), *[(" " * len(stamp), "")] * (len(rows) - 1)]
+        lines = (Text.assemble(head, row) for head, row in zip(heads, rows, strict=True))
+        return Text("\n").join(lines)
 
     def _picture(self) -> RenderableType:
         parts: list[RenderableType] = [Text("")]
@@ -137,7 +154,7 @@ class LiveView:
         if self._until is not None:
             head += f", {render.duration(max(0.0, self._until - time.time()))} left"
         parts.append(
-            Text(f"{head} (run {total}, {render.tokens(self._tokens)} tokens)", style="bold")
+            Text(f"{head} (run {total}, {render.tokens_used(self._tokens)})", style="bold")
         )
         parts += [Text(row, style="dim", no_wrap=True, overflow="ellipsis") for row in self._lines]
         return Group(*parts)
@@ -159,8 +176,17 @@ class LiveView:
     def _bar(self) -> RenderableType:
         done = sum(story["state"] == "done" for story in self._stories.values())
         grid = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=max(1, len(self._stories)), completed=done, width=40)
-        grid.add_row(bar, Text(f"{done} of {len(self._stories)} stories"))
+        width = max(10, min(40, self._console.width // 2))
+        # Colours by name: the terminal's own theme makes them fit, on light and on dark.
+        bar = ProgressBar(
+            len(self._stories),
+            done,
+            width,
+            style="bright_black",
+            complete_style="green",
+            finished_style="green",
+        )
+        grid.add_row(bar, Text(f"{done} of {count_of(len(self._stories), 'story', 'stories')}"))
         return grid
 
     def _stop(self) -> None:
@@ -169,13 +195,21 @@ class LiveView:
             self._live = None
 
     def _question(self) -> None:
-        self._console.print("  cleanup  back to your branch, all changes as uncommitted edits")
-        self._console.print("  keep     stay on the ralph branch with one commit per story")
-        self._prompt("cleanup or keep? ")
+        for word, text in CHOICES.items():
+            self._console.print(self._wrapped(f"  {word:<9}", Text(text)))
+        self._prompt("cleanup, keep or later? ")
 
     def _prompt(self, text: str) -> None:
         self._console.print(text, end="")
         self._console.file.flush()
+
+
+def _style(event: EventObject) -> str:
+    if event["event"] == "iteration_ended":
+        return "green" if event["outcome"] == "complete" else "red"
+    if event["event"] == "verify_ended" and not event["passed"]:
+        return "red"
+    return _STYLES.get(str(event["event"]), "")
 
 
 _STYLES = {

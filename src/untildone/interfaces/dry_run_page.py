@@ -6,9 +6,12 @@ from msgspec import to_builtins
 
 from untildone.app.rehearsal import Rehearsed
 from untildone.commands.dry_run import DryRun
+from untildone.commands.redaction import shown
 from untildone.domain.plain_text import plain
-from untildone.domain.run.run import Status
+from untildone.domain.run.run import Status, label
+from untildone.domain.run.run_commands import RunCommand, run_commands
 from untildone.domain.stories.story import Story
+from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows
 
 HEAD = "Dry run: nothing is changed, no agent is called, no check is run."
@@ -18,6 +21,7 @@ RULE = "─" * 40
 def page(dry: DryRun) -> str:
     """The plan, then the first prompt in full."""
     rows = [("change", dry.plan.change_id), *_what(dry), *plan_rows(dry.plan)]
+    rows += [("executes", _said(command)) for command in run_commands(dry.plan)]
     rows += [("warning", text) for text in dry.warnings]
     lines = [HEAD, "", *_table(rows)]
     if dry.book and dry.book.stories and not dry.plan.plain:
@@ -54,10 +58,11 @@ def data(dry: DryRun) -> dict[str, object]:
             "name": dry.intent.agent,
             "model": dry.intent.model,
             "argv": list(dry.invocation.argv),
-            "env": dict(dry.invocation.env),
+            "env": shown(dry.invocation.env),
         }
         if dry.intent and dry.invocation
         else None,
+        "commands": [to_builtins(command) for command in run_commands(dry.plan)],
         "plan": to_builtins(dry.plan),
         "warnings": list(dry.warnings),
         "before": list(told.before) if told else [],
@@ -65,6 +70,10 @@ def data(dry: DryRun) -> dict[str, object]:
         "refused": dry.refusal.message if dry.refusal else "",
         "prompt": told.prompt if told else "",
     }
+
+
+def _said(command: RunCommand) -> str:
+    return render.command(to_builtins(command))
 
 
 def _would(dry: DryRun) -> str:
@@ -91,7 +100,9 @@ def _what(dry: DryRun) -> list[tuple[str, str]]:
     if dry.plan.plain:
         rows.append(("task", dry.plan.task.strip()))
     if dry.intent and dry.invocation:
-        given = [f"{name}={shlex.quote(value)}" for name, value in dry.invocation.env.items()]
+        given = [
+            f"{name}={shlex.quote(value)}" for name, value in shown(dry.invocation.env).items()
+        ]
         rows.append(("call", " ".join([*given, shlex.join(dry.invocation.argv)])))
         rows.append(("", "with the prompt on its standard input"))
     return rows
@@ -102,6 +113,7 @@ def _stories(dry: DryRun) -> list[str]:
     marks = {"done": "✓", "next": "▶", "open": "○", "parked": "?"}
     return [
         f"  {marks[str(row['state'])]} {row['id']!s:<{width}}  {row['title']}"
+        + (f"  (by {row['agent']})" if "agent" in row else "")
         for row in _story_data(dry)
     ]
 
@@ -110,9 +122,16 @@ def _story_data(dry: DryRun) -> list[dict[str, object]]:
     if not dry.book or dry.plan.plain:
         return []
     return [
-        {"id": story.id, "title": story.title, "state": _state(story, dry.told)}
+        {"id": story.id, "title": story.title, "state": _state(story, dry.told)} | _by(story, dry)
         for story in dry.book.stories
     ]
+
+
+def _by(story: Story, dry: DryRun) -> dict[str, object]:
+    """Who is to work on it, if that is not who works on the others."""
+    first = dry.plan.rungs_of(story.key)[0]
+    usual = story.done or first == dry.plan.rungs[0]
+    return {} if usual else {"agent": label(*first)}
 
 
 def _state(story: Story, told: Rehearsed | None) -> str:
@@ -124,10 +143,10 @@ def _state(story: Story, told: Rehearsed | None) -> str:
 
 
 def _table(rows: list[tuple[str, str]]) -> list[str]:
-    width = max(len(label) for label, _ in rows)
+    width = max(len(name) for name, _ in rows)
     lines = []
-    for label, text in rows:
+    for name, text in rows:
         first, *more = text.splitlines() or [""]
-        lines.append(f"{label:<{width}}  {first}".rstrip())
+        lines.append(f"{name:<{width}}  {first}".rstrip())
         lines += [f"{'':<{width}}  {row}" for row in more]
     return lines

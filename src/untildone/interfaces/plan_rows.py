@@ -9,7 +9,10 @@ from untildone.domain.costs.budget import Budget
 from untildone.domain.run.run import Plan
 
 # Shown elsewhere, or of no use to a person.
-HIDDEN = {"change_id", "run_id", "task", "plain", "configured_max", "contained", "limits"}
+HIDDEN = {
+    *("change_id", "run_id", "task", "plain", "configured_max", "contained", "limits"),
+    *("terms", "origins", "runner_settings"),
+}
 # Shown also where nothing was chosen.
 ALWAYS = {
     "agent": "",

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from untildone.app.wording import outcome_words, parked_words, reason_words
 from untildone.domain.costs.budget import said
-from untildone.domain.plain_text import plain
+from untildone.domain.plain_text import count_of, plain
 
 EventObject = Mapping[str, object]
 
 TEXT_WIDTH = 160
+UNCHECKED = "nothing is checked after COMPLETE: the agent's word alone counts"
 
 
 def safe(event: EventObject) -> EventObject:
@@ -67,6 +69,16 @@ def clock_time(at: object) -> str:
     return datetime.fromisoformat(str(at)).astimezone().strftime("%H:%M:%S")
 
 
+def when(at: object, now: datetime) -> str:
+    """A stamp as local time, with the day unless it is today, and how long ago it was."""
+    local = datetime.fromisoformat(str(at)).astimezone()
+    today = local.date() == now.astimezone().date()
+    shown = local.strftime("%H:%M:%S" if today else "%b %d %H:%M")
+    seconds = (now - local).total_seconds()
+    span = duration(abs(seconds))
+    return f"{shown} ({span} ago)" if seconds >= 0 else f"{shown} (in {span})"
+
+
 def moment(at: object) -> float | None:
     """A stamp as seconds since 1970; None for no stamp."""
     return datetime.fromisoformat(str(at)).timestamp() if at else None
@@ -87,6 +99,11 @@ def tokens(count: object) -> str:
     return f"{number / 1000:.1f}k" if number >= 10_000 else str(number)
 
 
+def tokens_used(count: object) -> str:
+    """What a call took: none at all means that nobody has told."""
+    return f"{tokens(count)} tokens" if count else "tokens unknown"
+
+
 def budgets(rows: object) -> list[str]:
     """Each budget as spent and limit."""
     if not isinstance(rows, list):
@@ -105,14 +122,10 @@ def forecast(rest: object) -> str:
     parts = [f"{said('tokens', rest['tokens'])} tokens"] if rest["tokens"] else []
     parts += [said("cost", cost)] if cost is not None else []
     parts.append(said("time", rest["minutes"]))
-    text = f"{_stories(left)} left, about {', '.join(parts)}"
+    text = f"{count_of(left, 'story', 'stories')} left, about {', '.join(parts)}"
     if short is not None:
         text += f"; the budget of {rest['budget']} is enough for about {short} of {left}"
     return text
-
-
-def _stories(count: object) -> str:
-    return "1 story" if count == 1 else f"{count} stories"
 
 
 def first_line(text: object, width: int = TEXT_WIDTH) -> str:
@@ -133,37 +146,68 @@ def _run_started(event: EventObject) -> str:
     sandbox = f", sandbox: {event['sandbox']}" if event.get("sandbox") else ""
     granted = f", permissions: {event['permissions']}" if event.get("permissions") else ""
     kept = [f"budget: {text}" for text in budgets(event.get("budgets"))]
-    return "\n  ".join([f"▶ {how} {what}{granted}{sandbox}", *_checks(event), *kept])
+    rows = [f"▶ {how} {what}{granted}{sandbox}", *_agent_rows(event), *_checks(event), *kept]
+    return "\n  ".join(rows)
+
+
+def _agent_rows(event: EventObject) -> list[str]:
+    """What the agents are really kept from, and what the configuration gives them."""
+    rows = _texts(event.get("permissions_hold"))
+    for word, key in (("argument", "agent_args"), ("variable", "agent_env")):
+        pairs = (text.partition("=") for text in _texts(event.get(key)))
+        rows += [f"{word} for {name}: {given}" for name, _, given in pairs]
+    return rows
 
 
 def _checks(event: EventObject) -> list[str]:
     """What is checked, or could be: one line each, so that nothing of it is silent."""
-    asked, found = event.get("verify"), event.get("verify_found")
-    rows = [f"check: {text}" for text in _texts(asked)]
-    if found:
-        listed = ", ".join(f"`{command}`" for command in _texts(found))
+    rows = _commands(event)
+    if found := _texts(event.get("verify_found")):
+        listed = ", ".join(f"`{command}`" for command in found)
         rows.append(f"nothing is checked after COMPLETE; `--verify auto` would run: {listed}")
+    elif event.get("checked") is False:
+        rows.append(f"{UNCHECKED}; `--verify CMD` names a check, `--strict` looks for one")
     if event.get("protected"):
         rows.append(f"protected: {', '.join(_texts(event['protected']))}")
     return rows
 
 
+def command(row: EventObject) -> str:
+    """A command that will be executed, and where it comes from."""
+    story = f" of story {row['story_id']}" if row["story_id"] else ""
+    return f"{row['what']}{story}: {row['command']} (from {row['origin']})"
+
+
+def _commands(event: EventObject) -> list[str]:
+    """Every command that will be executed, and where it comes from."""
+    rows = event.get("commands")
+    if not isinstance(rows, list | tuple):  # of an earlier release
+        return [f"check: {text}" for text in _texts(event.get("verify"))]
+    shown = [command(row) for row in rows]
+    off = [text for text in _texts(event.get("verify")) if text.startswith("off:")]
+    return shown + [f"check: {text}" for text in off]
+
+
 def _stories_loaded(event: EventObject) -> str:
-    return f"  {event['complete']} of {event['total']} tasks done" if event.get("stories") else ""
+    total = count_of(int(str(event["total"])), "task")
+    return f"  {event['complete']} of {total} done" if event.get("stories") else ""
 
 
 def _iteration_started(event: EventObject) -> str:
     attempt = f"attempt {event['attempt']} of {event['attempts_allowed']}"
     story = f"story {event['story_id']} {event.get('title', '')}".rstrip()
     what = f"{story}, {attempt}" if event["story_id"] else "plain loop"
-    return f"▶ iteration {event['n']}: {what}"
+    agent, model = event.get("agent"), event.get("model")
+    by = f", by {agent}:{model}" if model else f", by {agent}"
+    return f"▶ iteration {event['n']}: {what}{by if event.get('instead_of') else ''}"
 
 
 def _iteration_ended(event: EventObject) -> str:
     mark = "✓" if event["outcome"] == "complete" else "✗"
     reason = gist(event.get("reason"))
     tail = f": {reason}" if reason else ""
-    return f"{mark} iteration {event['n']}: {event['outcome']}, {event['tokens_used']} tokens{tail}"
+    what = f"{outcome_words(event['outcome'])}, {tokens_used(event['tokens_used'])}"
+    return f"{mark} iteration {event['n']}: {what}{tail}"
 
 
 def _texts(value: object) -> list[str]:
@@ -187,7 +231,9 @@ def _retrying(event: EventObject) -> str:
 
 def _story_parked(event: EventObject) -> str:
     said = first_line(event.get("question") or event.get("reason") or "")
-    row = f"⏸ story {event['story_id']} is parked ({event['why']})" + (f": {said}" if said else "")
+    row = f"⏸ story {event['story_id']} {parked_words(event['why'])}" + (
+        f": {said}" if said else ""
+    )
     waits = _listed(event.get("blocks"))
     return f"{row}\n  not started because of it: {waits}" if waits else row
 
@@ -217,7 +263,26 @@ def _budget_set(event: EventObject) -> str:
 
 
 def _complete(event: EventObject) -> str:
-    return "● done" if event["reason"] == "success" else f"● ended: {event['reason']}"
+    said = "done" if event["reason"] == "success" else f"ended: {reason_words(event['reason'])}"
+    return f"● {said}{proof(event)}"
+
+
+def proof(about: EventObject) -> str:
+    """What stands behind the finished stories, as the end of a sentence."""
+    counts = about.get("stories")
+    parts = []
+    if about.get("checked") is False:
+        parts.append("no check ran: by the agent's word alone")
+    elif isinstance(counts, Mapping) and "verified" in counts:
+        parts.append(f"{count_of(counts['verified'], 'story', 'stories')} verified by a check")
+    if isinstance(counts, Mapping) and counts.get("unchanged"):
+        parts.append(f"{count_of(counts['unchanged'], 'story', 'stories')} done, nothing changed")
+    return "".join(f", {part}" for part in parts)
+
+
+def _checkpoint_saved(event: EventObject) -> str:
+    how = ", nothing changed" if event.get("unchanged") else ""
+    return f"⚑ checkpoint {str(event['commit'])[:12]} for {event['story_id']}{how}"
 
 
 def _finished(event: EventObject) -> str:
@@ -237,7 +302,7 @@ _WORDS = {
     "verify_started": lambda e: f"  check: {e['command']}",
     "verify_ended": _verify_ended,
     "iteration_ended": _iteration_ended,
-    "checkpoint_saved": lambda e: f"⚑ checkpoint {str(e['commit'])[:12]} for {e['story_id']}",
+    "checkpoint_saved": _checkpoint_saved,
     "archived": lambda e: f"▤ {e['change_id']} is archived: {e['path']}",
     "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",
     "retrying": _retrying,

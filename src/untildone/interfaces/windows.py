@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from untildone.interfaces import render
-from untildone.interfaces.output import json_line
+from untildone.interfaces.output import fitted, json_line
 
 EventObject = Mapping[str, object]
 
@@ -81,5 +81,5 @@ def terminal() -> TextIO | None:
 def _complain(err: TextIO, event: EventObject) -> None:
     text = render.complaint(event)
     if text:
-        err.write(text + "\n")
+        err.write(fitted(text, err) + "\n")
         err.flush()

@@ -1,13 +1,13 @@
 """Amounts as people write them: with a unit, or a number of the usual one."""
 
 import math
-import re
 from collections.abc import Callable
 
 from untildone.domain.costs.budget import minutes
+from untildone.domain.regex import regex
 
 MINUTES_OF_A_DAY = 24 * 60
-_SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(k|m|g|t|)i?b?")
+_SIZE = regex(r"(\d+(?:\.\d*)?|\.\d+)\s*(k|m|g|t|)i?b?")
 _MEBIBYTES = {"": 1 / 1024**2, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 
 

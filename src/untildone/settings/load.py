@@ -11,7 +11,7 @@ from untildone.domain.errors import UserError
 from untildone.plain_files import read_text
 from untildone.settings.amounts import EXAMPLES, READ
 from untildone.settings.setting import INIT_HINT, PREFIX, Setting, near
-from untildone.settings.settings import FILE_NAME, SETTINGS, Settings
+from untildone.settings.settings import COMMANDS, FILE_NAME, SETTINGS, STRICT, Settings
 
 # Set by the loop for its agents; a loop started inside an agent must not trip over them.
 RESERVED = {
@@ -22,6 +22,7 @@ RESERVED = {
     "UNTILDONE_TASKS_FILE",
     "UNTILDONE_LOOP",
 }
+NAMED_ORIGINS = (*COMMANDS, "strict")
 WRONG_IN = "Wrong configuration in "
 OFF = "off"
 # In a file this is no empty variable of a script but the default as `init` writes it.
@@ -48,7 +49,30 @@ def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, objec
             mistakes.append(error)
     if mistakes:
         raise _together(mistakes)
+    if values.get("strict"):
+        values = STRICT | values
     return Settings(**values)  # type: ignore[arg-type]  # every value went through _typed
+
+
+def origins(
+    top: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> dict[str, str]:
+    """Where each command line of the settings is written: FILE:LINE, a variable, or a flag.
+
+    For settings that were loaded, so nothing in them is wrong.
+    """
+    found: dict[str, str] = {}
+    for path, table in _files(top, environ):
+        text, data = _read(path, table)
+        name = path.name if path.parent == top else str(path)
+        found |= {key: f"{name}:{_line(text, key)}" for key in NAMED_ORIGINS if data.get(key)}
+    variables = {key: SETTINGS[key].variable for key in NAMED_ORIGINS}
+    found |= {key: name for key, name in variables.items() if environ.get(name)}
+    given = (key for key in NAMED_ORIGINS if flags.get(key))
+    found |= {key: SETTINGS[key].flags.partition("/")[0] for key in given}
+    if "strict" in found:
+        found.setdefault("verify", found["strict"])
+    return found
 
 
 # A key and its value, or what is wrong with it.
@@ -81,9 +105,49 @@ def _of_file(path: Path, table: str, top: Path | None) -> Iterator[Told]:
         yield error
         return
     within = top if top and path.parent == top else None
+    for key in [key for key in data if key in SETTINGS and SETTINGS[key].tables]:
+        try:
+            data |= _spread(SETTINGS[key], data.pop(key), f"{path}:{_line(text, key)}")
+        except UserError as error:
+            yield error
     for pair in data.items():
         if pair != NO_COMMAND:
             yield _told(pair[0], partial(_in_file, *pair, path, text, within))
+
+
+def _spread(setting: Setting, value: object, where: str) -> dict[str, object]:
+    """`[agent.NAME]` tables as lists of texts, since TOML has one thing only under a name."""
+    if not isinstance(value, dict):
+        return {setting.key: value}
+    found: dict[str, object] = {}
+    texts: list[str] = []
+    for name, inner in value.items():
+        if name == "name":
+            found[setting.key] = inner
+        elif not isinstance(inner, dict):
+            raise _wrong(where, f"[{setting.key}.{name}] must be a table with `args` and `env`")
+        else:
+            texts += _texts_of(f"{setting.key}.{name}", inner, where)
+    prefix = len(setting.key) + 1
+    return found | ({setting.tables: [text[prefix:] for text in texts]} if texts else {})
+
+
+def _texts_of(name: str, inner: dict[str, Any], where: str) -> list[str]:
+    texts = []
+    for key, value in inner.items():
+        if key == "env" and isinstance(value, dict):
+            values = [*value.values()]
+            texts += [f"{name}.env.{variable}={text}" for variable, text in value.items()]
+        else:
+            values = (
+                [value] if isinstance(value, str) else value if isinstance(value, list) else [0]
+            )
+            texts += [f"{name}.{key}={text}" for text in values]
+        if not all(isinstance(text, str) for text in values):
+            raise _wrong(
+                where, f"`{key}` of [{name}] must be texts: args = [...], env = {{A = ...}}"
+            )
+    return texts
 
 
 def _of_environment(environ: Mapping[str, str]) -> Iterator[Told]:
@@ -303,8 +367,9 @@ def _from_text(setting: Setting, value: str, where: str) -> object:
 
 
 def _line(text: str, key: str) -> int:
-    names = "|".join(re.escape(name) for name in (key, key.replace("_", "-")))
-    pattern = re.compile(rf"^\s*\[?\"?({names})\"?\s*[=\].]")
+    written = (key, key.replace("_", "-"), *(s.key for s in SETTINGS.values() if s.tables == key))
+    names = "|".join(re.escape(name) for name in written)
+    pattern = re.compile(rf"^\s*\[?(?:tool\.untildone\.)?\"?({names})\"?\s*[=\].]")
     rows = text.split("\n")
     header = (n for n, row in enumerate(rows) if row.strip() == "[tool.untildone]")
     ours = next((n for n in header if _is_whole(rows[:n])), 0)

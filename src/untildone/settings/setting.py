@@ -33,6 +33,7 @@ class Setting(NamedTuple):
     adds: bool = False  # the layers add up, the stronger one does not replace the weaker
     command: bool = False  # an empty variable of a script must not mean a check that never runs
     table: bool = False  # a list of KEY=VALUE that may also be written as a table
+    tables: str = ""  # a table instead of the word: its `name`, and what goes to this other key
     checked: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None  # ValueError: wrong
     hint: str = INIT_HINT
     # -- the plan of a run

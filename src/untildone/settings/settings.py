@@ -5,6 +5,7 @@ the variable, the file of `init`, its JSON Schema, the table of docs/configurati
 of the plan are made of it. `load.py` reads the values.
 """
 
+import re
 from typing import Annotated
 
 from msgspec import Struct
@@ -18,7 +19,21 @@ AGENTS_HINT = "`untildone agents` lists what is installed here"
 BUDGETS_HINT = 'Budgets are written like --budget tokens=2M or budget = ["cost=10", "time=8h"]'
 
 # The agents that are programs: the spec of each is in the module of the same name.
-PROGRAMS = ("claude", "codex", "gemini", "qwen", "goose", "pi", "opencode", "aider")
+PROGRAMS = (
+    "claude",
+    "codex",
+    "gemini",
+    "qwen",
+    "goose",
+    "pi",
+    "opencode",
+    "aider",
+    "copilot",
+    "droid",
+    "kimi",
+    "cline",
+    "cursor-agent",
+)
 AGENTS = (*PROGRAMS, "command", "scripted")
 
 # The story sources in the order in which they are asked, each with the paths that hint at it: its
@@ -63,6 +78,24 @@ def _rungs(texts: tuple[str, ...]) -> tuple[str, ...]:
     return rungs
 
 
+def _options(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        name, kind, _ = option(text)
+        if name not in AGENTS:
+            raise ValueError(f"`agent` has no agent called {name!r}{near(name, AGENTS)}")
+        if kind not in ("args", "env"):
+            raise ValueError(f"[agent.{name}] has `args` and `env`, not {kind!r}")
+    return texts
+
+
+def option(text: str) -> tuple[str, str, str]:
+    """`NAME.args=ARG` or `NAME.env.VARIABLE=VALUE`: whose it is, of which kind, and what it is."""
+    name, _, rest = text.partition(".")
+    kind = re.match(r"\w*", rest)
+    word = kind[0] if kind else ""
+    return name, word, rest[len(word) + 1 :]
+
+
 class Settings(Struct, frozen=True):
     """Everything that can be configured, in the order of `run --help`."""
 
@@ -92,8 +125,31 @@ class Settings(Struct, frozen=True):
             choices=AGENTS,
             metavar="NAME",
             hint=AGENTS_HINT,
+            tables="agent_options",
         ),
     ] = "claude"
+    agent_arg: Annotated[
+        tuple[str, ...],
+        Setting(
+            "One more argument for the agent that is chosen.",
+            metavar="ARG",
+            plan="",
+            hint=AGENTS_HINT,
+        ),
+    ] = ()
+    agent_options: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Arguments and variables of single agents; better written as a table [agent.NAME] with "
+            "args = [...] and env = {...}.",
+            metavar="NAME.args=ARG or NAME.env.VARIABLE=VALUE",
+            flag=False,
+            adds=True,
+            checked=_options,
+            hint=AGENTS_HINT,
+            plan="",
+        ),
+    ] = ()
     agents: Annotated[
         tuple[str, ...],
         Setting(
@@ -198,6 +254,14 @@ class Settings(Struct, frozen=True):
             limit="idle_timeout_min",
         ),
     ] = 15.0
+    strict: Annotated[
+        bool,
+        Setting(
+            "Believe nothing: --evidence, --protect-tests, --clean-room and --verify auto, each "
+            "unless you say otherwise.",
+            plan="",
+        ),
+    ] = False
     verify: Annotated[
         tuple[str, ...],
         Setting(
@@ -226,7 +290,15 @@ class Settings(Struct, frozen=True):
         tuple[str, ...],
         Setting("Files that no attempt may change, move or delete.", metavar="GLOB"),
     ] = ()
-    protect_checks: Annotated[bool, Setting("Protect the files that the checks run.")] = True
+    protect_checks: Annotated[
+        bool, Setting("Protect the files that the checks run and the settings of their runners.")
+    ] = True
+    protect_tests: Annotated[
+        bool,
+        Setting(
+            "Tests that are there must pass as they were; without --clean-room: stay as they are."
+        ),
+    ] = False
     clean_room: Annotated[
         bool, Setting("Run the checks in a fresh checkout of what would be committed.")
     ] = False
@@ -355,6 +427,17 @@ class Settings(Struct, frozen=True):
             plan="",
         ),
     ] = 30
+
+
+# What `strict` stands for where nothing else is said.
+STRICT: dict[str, object] = {
+    "evidence": True,
+    "protect_tests": True,
+    "clean_room": True,
+    "verify": ("auto",),
+}
+# The settings that are command lines.
+COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd")
 
 
 def described(settings: type = Settings) -> dict[str, Setting]:

@@ -31,7 +31,14 @@ from untildone.wiring.user_files import template_of
 from untildone.wiring.worktrees import user_place
 
 
-def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Person) -> Ports:
+def build_ports(
+    repo: Repository,
+    run: Run,
+    origin: Origin,
+    bus: Bus,
+    person: Person,
+    agent_env: tuple[str, ...] = (),
+) -> Ports:
     """Everything a loop over this run reaches the world through."""
     plan, top = run.plan, repo.place.top
     folder = repo.folder(plan.run_id)
@@ -43,11 +50,11 @@ def build_ports(repo: Repository, run: Run, origin: Origin, bus: Bus, person: Pe
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
     marks |= dict([own_mark()])
     environment = RunEnvironment(marks, sandbox_of(plan, repo.place))
-    sessions = SessionWatch(plan.agents, top, repo.clock.now)
+    sessions = SessionWatch(top, repo.clock.now)
     return Ports(
         agent=AgentCaller(
             repo.processes,
-            agent_programs(run, top),
+            agent_programs(run, top, agent_env),
             environment,
             repo.home / AGENT,
             repo.inbox.ends_call,

@@ -101,13 +101,23 @@ class Repository(Struct, frozen=True):
         run = self.latest()
         if run is None or self.alive() or not is_unfinished(shown):
             return
-        last_sign = self.folder(run.plan.run_id).journal.stat().st_mtime
         with contextlib.suppress(OSError):  # a full or read-only disk: shown as it is, for now
-            self.write_dead(run, datetime.fromtimestamp(last_sign, UTC))
+            self.write_dead(run)
 
-    def write_dead(self, run: Run, at: datetime) -> None:
-        """The state file of a run that no process works on any more."""
-        state, ended = self.state_file(run.plan.run_id), views.left_behind(run, at)
+    def last_sign(self, run: Run) -> datetime:
+        """The last sign of life of a loop that is gone; what was noted since is none."""
+        shown = read_state(self.place.top / STATE_FILE) or {}
+        if shown.get("run_id") == run.plan.run_id and (died := shown.get("died_at")):
+            return datetime.fromisoformat(str(died))
+        calls = [lane.iteration.log_file for lane in run.lanes if lane.iteration]
+        moments = [Path(p).stat().st_mtime for p in calls if Path(p).is_file()]
+        moments.append(self.folder(run.plan.run_id).journal.stat().st_mtime)
+        return datetime.fromtimestamp(max(moments), UTC)
+
+    def write_dead(self, run: Run, at: datetime | None = None) -> None:
+        """The state file of a run that no process works on any more; its last sign was then."""
+        state = self.state_file(run.plan.run_id)
+        ended = views.left_behind(run, at or self.last_sign(run))
         state.keep_unknown_fields(views.KNOWN_FIELDS)
         state.write(views.state(ended, 0, None), ended.iterations)
 
@@ -117,13 +127,13 @@ class Repository(Struct, frozen=True):
 
     def note(self, run: Run, fact: Fact) -> Run:
         """Add a fact to a run that no process works on: in its journal and in the state file."""
-        now = self.clock.now()
+        now, last_sign = self.clock.now(), self.last_sign(run)
         after = apply(run, fact, now)
         journal = Journal(self.folder(run.plan.run_id).journal)
         journal.record(fact, announce(run, fact, after), now)
         journal.close()
         if self.place.top.exists():
-            self.write_dead(after, now)
+            self.write_dead(after, last_sign)
         return after
 
     def end_leftovers(self, run_id: str) -> tuple[str, ...]:

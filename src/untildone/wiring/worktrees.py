@@ -6,15 +6,47 @@ from pathlib import Path
 
 from untildone.adapters.git.own_worktree import make, note_user, retire, retiring, user_of
 from untildone.adapters.git.place import Place
+from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice, Origin, Run
 from untildone.plain_files import read_bytes
-from untildone.wiring.repository import Repository, at, here
+from untildone.wiring.repository import Repository, at, here, no_run
 
 
 def here_for(change: str) -> Repository:
     """The worktree around the current folder, or the one that was made for the change's run."""
     return worktree_running(here(), change)
+
+
+def changes_with_runs(repo: Repository) -> dict[str, Repository]:
+    """Every change that has a run, and where: in a worktree that was made for it, or here."""
+    found: dict[str, Repository] = {}
+    for place in (*others(repo), repo):
+        for run_id in run_ids(place.home):
+            found.setdefault(change_of(place.home, run_id), place)
+    found.pop("", None)
+    return found
+
+
+def the_change(repo: Repository, *, only: bool = False) -> str:
+    """The change that is meant when none is named: the only one with a run that can go on.
+
+    With `only` no other change may have a run at all: what is done to it cannot be chosen twice.
+    """
+    runs = changes_with_runs(repo)
+    if len(runs) == 1:
+        return next(iter(runs))
+    newest = ((name, place.latest(name)) for name, place in runs.items() if not only)
+    going = [name for name, run in newest if run and run.resumable]
+    if len(going) == 1:
+        return going[0]
+    if not runs:
+        raise no_run(repo, "")
+    raise UserError(
+        f"Which run is meant? Several changes have one: {', '.join(sorted(going or runs))}",
+        state="Nothing was changed.",
+        hint="Name the change; `untildone status` shows where each stands.",
+    )
 
 
 def worktree_running(repo: Repository, change: str, *, tidy: bool = True) -> Repository:

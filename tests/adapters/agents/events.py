@@ -60,6 +60,29 @@ def _aider_events(text: str) -> list[object]:
     ]
 
 
+def _copilot_events(text: str) -> list[object]:
+    said = {"messageId": "m", "content": text, "toolRequests": []}
+    return [{"type": "assistant.message", "data": said}, {"type": "result", "exitCode": 0}]
+
+
+def _droid_events(text: str) -> list[object]:
+    said = {"type": "message", "role": "assistant", "id": "m", "text": text}
+    return [said, {"type": "completion", "finalText": text}]
+
+
+def _kimi_events(text: str) -> list[object]:
+    hint = {"role": "meta", "type": "session.resume_hint", "session_id": "s"}
+    return [{"role": "assistant", "content": text}, hint]
+
+
+def _cline_events(text: str) -> list[object]:
+    said = {"type": "content_end", "contentType": "text", "text": text}
+    return [
+        {"type": "agent_event", "event": said},
+        {"type": "run_result", "finishReason": "completed"},
+    ]
+
+
 # The last one is how it ends; those before it are how it says the text.
 EVENTS: dict[str, Callable[[str], list[object]]] = {
     "claude": _claude_events,
@@ -70,4 +93,9 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "pi": _pi_events,
     "opencode": _opencode_events,
     "aider": _aider_events,
+    "copilot": _copilot_events,
+    "droid": _droid_events,
+    "kimi": _kimi_events,
+    "cline": _cline_events,
+    "cursor-agent": _claude_events,
 }

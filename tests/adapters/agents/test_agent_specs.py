@@ -6,8 +6,10 @@ import pytest
 
 from tests.adapters.agents.events import EVENTS
 from tests.adapters.agents.streams import DONE, INTENT, lines
+from untildone.adapters.agents.program import KnownProgram
 from untildone.adapters.agents.reading.event_reader import EventReader
 from untildone.domain.agents.agent import Permissions
+from untildone.domain.errors import UserError
 from untildone.settings.settings import PROGRAMS
 from untildone.wiring.agents import known_program
 
@@ -68,3 +70,36 @@ def test_a_custom_provider_is_a_login(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert known_program("codex").logged_in() is False
     settings.write_text('model_provider = "mine"\n')
     assert known_program("codex").logged_in() is True
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_arguments_that_the_loop_relies_on_are_refused(name: str) -> None:
+    """What the loop gives by itself, and what the spec reserves; each with its reason."""
+    spec = known_program(name).spec
+    own = [word for word in (*spec.args, *spec.model, *spec.resume) if word.startswith("--")]
+    for word in (*own, *(word for word in spec.reserved if " " not in word)):
+        if word in spec.repeatable:
+            continue
+        for given in ((word,), (f"{word}=x",), ("--harmless", word)):
+            with pytest.raises(UserError, match=f"cannot be given to {name}: "):
+                KnownProgram(spec, extra_args=given).invocation(INTENT)
+    with pytest.raises(UserError, match="would be read as the prompt"):
+        KnownProgram(spec, extra_args=("do it",)).invocation(INTENT)
+    call = KnownProgram(spec, extra_args=("--harmless", "x"), extra_env={"A": "b"})
+    assert "--harmless" in call.invocation(INTENT).argv
+    assert call.invocation(INTENT).env["A"] == "b"
+    for variable in (*spec.env, *spec.unset, "UNTILDONE_RUN_ID"):
+        with pytest.raises(UserError, match="the loop decides about it"):
+            KnownProgram(spec, extra_env={variable: "x"}).invocation(INTENT)
+
+
+def test_settings_of_codex_that_the_loop_relies_on_are_refused() -> None:
+    spec = known_program("codex").spec
+    for given in (
+        *(("-c", "sandbox_mode=x"), ("--config=approval_policy=never",), ("-csandbox_mode=x",)),
+        *(("-s", "read-only"), ("-sread-only",), ("-c", "model=x")),
+    ):
+        with pytest.raises(UserError, match="cannot be given to codex"):
+            KnownProgram(spec, extra_args=given).invocation(INTENT)
+    fine = ("-c", "model_reasoning_effort=high")
+    assert fine[1] in KnownProgram(spec, extra_args=fine).invocation(INTENT).argv

@@ -162,6 +162,9 @@ def failing(name: str, text: str, advice: str = "") -> tuple[str, ...]:
         ((*answer(DONE), STARTING, "rate limit"), "rate limit", None),
         ((logged("oauth_flow_initiated"),), "no model and no API key", LOGIN),
         ((), "Completed --message-file", None),
+        (answer("Empty response received from LLM. Check your provider account?"),
+         "Empty response received from LLM. Check your provider account?",
+         Trouble(Kind.REFUSED, "the model refused")),
     ],
 )  # fmt: skip
 def test_what_stands_in_the_place_of_an_answer_is_the_error(
@@ -171,6 +174,12 @@ def test_what_stands_in_the_place_of_an_answer_is_the_error(
     assert reading.error
     assert error is None or reading.error == error
     assert reading.trouble == trouble
+
+
+def test_a_question_of_aiders_own_is_not_the_models() -> None:
+    assert run(*answer("Done.\nAdd src/a.py to the chat? (Y)es/(N)o [Yes]: y")).question == ""
+    assert run(*answer("Empty response received from LLM. Check it?")).question == ""
+    assert run(*answer("Which port?")).question == "Which port?"
 
 
 def test_edits_that_went_wrong_may_be_made_good() -> None:

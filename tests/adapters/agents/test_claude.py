@@ -290,7 +290,9 @@ def test_lines_that_are_no_json_are_passed_over() -> None:
 def test_a_failure_is_kept_beside_an_error() -> None:
     failed = {**RESULT, "subtype": "error_max_turns", "errors": ["Reached \x1b[31mit", "again"]}
     assert read(lines(says("<promise>FAILED: no</promise>"), failed))[1] == Reading(
-        Promise(complete=False, reason="no"), error="Reached it; again"
+        Promise(complete=False, reason="no"),
+        error="Reached it; again",
+        trouble=Trouble(Kind.BUDGET, "the agent's own turns are used up"),
     )
 
 

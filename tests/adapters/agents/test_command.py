@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from untildone.adapters.agents.command import PIECE_BYTES, PIECE_LINES, CommandProgram, PlainReader
-from untildone.domain.agents.agent import AgentText, Intent, Invocation, Reading
+from untildone.domain.agents.agent import AgentText, Intent, Invocation, Kind, Reading, Trouble
 from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing, UserError
 
@@ -62,7 +62,13 @@ def test_reading() -> None:
     assert reader.feed(b"\x1b[0m") == []
     assert reader.feed(b"") == []
     reader.feed(DONE + b"\n")
-    assert reader.finish(3, b"oops") == Reading(Promise(complete=True))
+    assert reader.finish(0, b"oops") == Reading(Promise(complete=True))
+    assert reader.finish(3, b"") == Reading(Promise(complete=True))
+    assert reader.finish(3, b"Error: oops\nSee the manual") == Reading(
+        Promise(complete=True),
+        error="the agent exited with code 3: Error: oops",
+        trouble=Trouble(Kind.CRASHED, "crashed"),
+    )
 
 
 def test_of_a_flood_the_end_is_shown() -> None:

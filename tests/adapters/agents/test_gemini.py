@@ -183,6 +183,14 @@ def test_errors_of_the_service(message: str, trouble: Trouble | None) -> None:
     assert read(GeminiReader, lines(says(DONE), result))[1].trouble == trouble
 
 
+def test_the_end_of_a_limit_may_be_told_on_standard_error_only() -> None:
+    error = {"type": "unknown", "message": "[API Error: 429 Too Many Requests]"}
+    result = {"type": "result", "status": "error", "error": error}
+    stderr = b"Attempt 1 failed with status 429. Retrying with backoff...\nPlease retry in 75s.\n"
+    reading = read(GeminiReader, lines(result), stderr=stderr)[1]
+    assert reading.trouble == replace(RATE, after_s=75.0)
+
+
 def test_a_missing_login_is_told_on_standard_error() -> None:
     stderr = b"YOLO mode is enabled.\nPlease set an Auth method.\n    at async route (x.js:1)\n"
     assert GeminiReader(INTENT).finish(41, stderr) == Reading(

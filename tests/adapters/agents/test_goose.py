@@ -219,6 +219,18 @@ def test_the_last_credit_is_gone() -> None:
     assert (reading.error, reading.trouble) == ("Credits exhausted: Add.", USED_UP)
 
 
+def test_a_context_that_is_too_long_in_spite_of_compaction_is_told_as_such() -> None:
+    words = "Context limit still exceeded after compaction. Try using a shorter message."
+    notes = [
+        {"type": "systemNotification", "notificationType": "inlineMessage", "msg": msg}
+        for msg in ("Context limit reached. Compacting …", f"Unable to continue: {words}")
+    ]
+    reading = read(GooseReader, lines(*(block(note, metadata={}) for note in notes), OVER))[1]
+    assert reading.error == words
+    assert reading.trouble == Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long")
+    assert read(GooseReader, lines(block(notes[0], metadata={}), says(DONE), OVER))[1].error == ""
+
+
 def test_without_a_provider_it_does_not_begin() -> None:
     why = b"\n  error: No provider configured. Run 'goose configure' first.\n\n"
     assert read(GooseReader, b"", stderr=why)[1] == Reading(

@@ -109,7 +109,10 @@ def test_save_takes_all_work(repo: Worktree) -> None:
     (repo.top / "a.txt").unlink()
     saved = checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=False)
     tree = repo.sh("rev-parse", "HEAD^{tree}")
-    assert saved == Saved(0, repo.sh("rev-parse", "HEAD"), saved.commit, tree=tree)
+    paths = ("a.txt", "new file.txt")
+    assert saved == Saved(0, repo.sh("rev-parse", "HEAD"), saved.commit, tree=tree, paths=paths)
+    assert checkpoint.had(opened.checkpoint, paths) == ("a.txt",)
+    assert checkpoint.had(opened.checkpoint, ()) == ()
     assert repo.sh("log", "-1", "--format=%B") == MESSAGE
     assert set(repo.tree("HEAD")) == {".gitignore", "new file.txt", "sub dir/neu-ü.txt"}
     assert repo.sh("status", "--porcelain") == ""
@@ -136,7 +139,8 @@ def test_the_agents_commits_stay_below_ours(repo: Worktree) -> None:
     own = repo.sh("rev-parse", "HEAD")
     assert checkpoint.commits(opened.checkpoint) == (own,)
     saved = checkpoint.save(0, opened.checkpoint, MESSAGE, only_changes=True)
-    assert saved == Saved(0, "", own, tree=repo.sh("rev-parse", f"{own}^{{tree}}"))
+    tree = repo.sh("rev-parse", f"{own}^{{tree}}")
+    assert saved == Saved(0, "", own, tree=tree, paths=("b.txt",))
     repo.write("c.txt", "c\n")
     again = checkpoint.save(0, own, MESSAGE, only_changes=True)
     assert repo.sh("rev-parse", f"{again.commit}^") == own

@@ -92,3 +92,18 @@ def test_what_is_not_ours_stays(scene: Scene) -> None:
     scene.clean.remove()
     assert target.is_dir()
     assert scene.checkout.is_symlink()
+
+
+def test_some_files_as_they_are_in_the_parent(scene: Scene) -> None:
+    (scene.top / "a/b.txt").write_text("changed")
+    (scene.top / "run.sh").unlink()
+    (scene.top / "a/[x].txt").write_text("new")
+    scene.git("add", "-A")
+    scene.tree = scene.git("write-tree").strip()
+    scene.clean.make(scene.tree, scene.commit, ("run.sh",))
+    assert (scene.checkout / "run.sh").exists()
+    assert (scene.checkout / "a/b.txt").read_text() == "changed"
+    scene.clean.make(scene.tree, scene.commit, ("a/b.txt",))
+    assert (scene.checkout / "a/b.txt").read_text() == "b"
+    assert (scene.checkout / "a/[x].txt").read_text() == "new"
+    assert not (scene.checkout / "run.sh").exists()

@@ -43,11 +43,11 @@ def test_detected(tmp_path: Path, name: str) -> None:
     for path, text in files.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
-    assert detect(tmp_path) == commands
+    assert tuple(detect(tmp_path)) == commands
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("test:\n")
     (tmp_path / "Makefile").chmod(0)
-    assert detect(tmp_path) == ()
+    assert tuple(detect(tmp_path)) == ()

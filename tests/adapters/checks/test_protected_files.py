@@ -10,6 +10,7 @@ from untildone.adapters.checks.protected_files import ProtectedFiles
 from untildone.adapters.git.git import Git
 from untildone.adapters.process.process import Processes
 from untildone.domain.checks.protection import Violation
+from untildone.domain.checks.runner_settings import RunnerSetting
 
 
 class Scene:
@@ -35,7 +36,7 @@ class Scene:
         return ProtectedFiles(self.git, self.top, self.note)
 
     def write(self, path: str, text: str) -> None:
-        (self.top / path).parent.mkdir(exist_ok=True)
+        (self.top / path).parent.mkdir(parents=True, exist_ok=True)
         (self.top / path).write_text(text)
 
     def run(self, *args: str) -> None:
@@ -108,3 +109,42 @@ def test_other_stories_other_files(scene: Scene) -> None:
     scene.protected.note(scene.commit, (), ())
     scene.write("check.sh", "x")
     assert scene.protected.violations() == ()
+
+
+SETTINGS = (RunnerSetting("p", "**/conf.py"), RunnerSetting("p", "**/a.toml", "tool.p"))
+
+
+def test_settings_of_runners_new_ones_too_wherever_they_are(scene: Scene) -> None:
+    scene.write("conf.py", "was here")
+    scene.write("a.toml", "[tool.p]\nx = 1\n")
+    scene.protected.note(scene.commit, (), (), SETTINGS)
+    scene.write("a.toml", "# another spelling\ny = 2\n[tool.p]\nx=1\n")
+    for folder in ("node_modules", ".git/hooks"):
+        scene.write(f"{folder}/conf.py", "nobody reads this")
+    assert scene.protected.violations() == ()
+    (scene.top / "conf.py").unlink()
+    scene.write("src/conf.py", "new")
+    (scene.top / "src/a.toml").mkdir()
+    (scene.top / "tests/a.toml").symlink_to("nowhere")
+    scene.write("a.toml", "[tool.p]\nx = 2\n")
+    found = (
+        Violation("a.toml", "tool.p: changed"),
+        Violation("conf.py", "deleted or renamed"),
+        Violation("src/conf.py", "new"),
+        Violation("tests/a.toml", "tool.p: can no longer be read"),
+    )
+    assert scene.protected.violations() == found
+    assert scene.fresh().violations() == found
+
+
+def test_new_settings_that_a_put_back_left_are_not_forgotten(scene: Scene) -> None:
+    scene.protected.note(scene.commit, (), (), SETTINGS)
+    scene.write(".gitignore", "conf.py\n")
+    scene.write("conf.py", "ignored, so it stays")
+    scene.protected.note(scene.commit, (), (), SETTINGS)
+    assert scene.protected.violations() == (Violation("conf.py", "new"),)
+    scene.write("src/conf.py", "of the person")
+    scene.run("add", "-f", "src/conf.py")
+    scene.run("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
+    scene.protected.note(scene.git.resolve("HEAD"), (), (), SETTINGS)
+    assert scene.protected.violations() == (Violation("conf.py", "new"),)

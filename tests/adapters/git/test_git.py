@@ -28,7 +28,8 @@ ODD = "spåce\tand\nnewline \udcff.txt"
 
 def test_inherited_variables_are_ignored() -> None:
     given = {"GIT_DIR": "/elsewhere", "GIT_INDEX_FILE": "x", "HOME": "/h", "LC_ALL": "de_DE"}
-    assert clean_environment(given) == {
+    users = {"GIT_CONFIG_GLOBAL": "/mine", "GIT_AUTHOR_NAME": "Ada", "EMAIL": "ada@x.invalid"}
+    assert clean_environment(given | users) == users | {
         "HOME": "/h",
         "LC_ALL": "C",
         "GIT_OPTIONAL_LOCKS": "0",

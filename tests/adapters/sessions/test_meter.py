@@ -21,7 +21,7 @@ EMPTY = Usage(0, 0, cost_usd=0.25)
 
 
 def meter(processes: Processes, top: Path, command: str = "") -> UsageMeter:
-    sessions = SessionWatch(("claude",), top, lambda: NOW)
+    sessions = SessionWatch(top, lambda: NOW)
     return UsageMeter(processes, sessions, command, lambda: NOW, lambda: False)
 
 
@@ -105,13 +105,13 @@ EXTERNAL: dict[str, Case] = {
 def test_usage_command(name: str, processes: Processes, tmp_path: Path) -> None:
     answers, reported, usage, warnings = EXTERNAL[name]
     ours = meter(processes, tmp_path, program(tmp_path, "usage", *answers))
-    ours.start()
+    ours.start("claude")
     assert ours.measure(reported, "") == (usage, warnings)
 
 
 def test_a_command_of_blanks_is_none(processes: Processes, tmp_path: Path) -> None:
     ours = meter(processes, tmp_path, " ")
-    ours.start()
+    ours.start("claude")
     assert ours.measure(REPORTED, "") == (REPORTED, [])
 
 
@@ -123,7 +123,7 @@ def test_a_command_that_cannot_be_read(processes: Processes, tmp_path: Path) -> 
 
 def test_how_it_is_called(processes: Processes, tmp_path: Path) -> None:
     ours = meter(processes, tmp_path, program(tmp_path, "usage", "1", "2") + " 'my project'")
-    ours.start()
+    ours.start("claude")
     ours.measure(None, "")
     call = "my project --since 2026-01-02T03:04:05+00:00 --format json\n"
     assert (tmp_path / "calls").read_text() == call * 2
@@ -135,13 +135,13 @@ def test_wt_usage_on_the_path(
     program(tmp_path, "wt-usage", "1", "2")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     ours = meter(processes, tmp_path)
-    ours.start()
+    ours.start("claude")
     assert ours.measure(None, "") == (Usage(1), [])
 
 
 def test_the_agents_own_numbers(processes: Processes, tmp_path: Path) -> None:
     ours = meter(processes, tmp_path)
-    ours.start()
+    ours.start("claude")
     assert ours.measure(REPORTED, "") == (REPORTED, [])
     assert ours.measure(None, "") == (None, [])
     assert ours.measure(EMPTY, "") == (EMPTY, [])
@@ -149,7 +149,7 @@ def test_the_agents_own_numbers(processes: Processes, tmp_path: Path) -> None:
 
 def test_a_cost_that_the_agent_does_not_tell(processes: Processes, tmp_path: Path) -> None:
     ours = meter(processes, tmp_path)
-    ours.start()
+    ours.start("claude")
     known = Usage(1_000_000, model="claude-haiku-4-5")
     assert ours.measure(known, "") == (replace(known, cost_usd=1.0), [])
     unknown = Usage(1_000_000, model="claude-unheard-of")
@@ -163,7 +163,7 @@ def test_session_files_count_each_message_once(
     earlier = message("m0", input_tokens=999).replace(NOW.isoformat(), "2026-01-01T00:00:00Z")
     path.write_text(earlier)
     ours = meter(processes, tmp_path)
-    ours.start()
+    ours.start("claude")
     with path.open("a") as file:
         file.write(message("m1", input_tokens=10, output_tokens=1))
         file.write(message("m1", input_tokens=10, output_tokens=5, cache_read_input_tokens=3))
@@ -177,7 +177,7 @@ def test_session_files_count_each_message_once(
 
 def test_recorded_calls_have_a_price(processes: Processes, home: Path, tmp_path: Path) -> None:
     ours = meter(processes, tmp_path)
-    ours.start()
+    ours.start("claude")
     path = session_file(home, tmp_path)
     large = message("m1", model="claude-haiku-4-5", input_tokens=1_000_000)
     path.write_text(large + message("m2", model="claude-opus-4-5", output_tokens=1_000_000))
@@ -192,7 +192,7 @@ def test_growth_is_an_estimate(processes: Processes, home: Path, tmp_path: Path)
     path = session_file(home, tmp_path)
     path.write_text("x" * 100)
     ours = meter(processes, tmp_path)
-    ours.start()
+    ours.start("claude")
     assert ours.measure(None, "s1") == (None, [])
     path.write_text("x" * 500)
     assert ours.measure(None, "s1") == (Usage(100, estimated=True), [])
@@ -203,7 +203,7 @@ def test_another_home_of_the_agent(
 ) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
     ours = meter(processes, tmp_path)
-    ours.start()
+    ours.start("claude")
     folder = tmp_path / "claude" / "projects" / str(tmp_path).replace("/", "-")
     folder.mkdir(parents=True)
     (folder / "s1.jsonl").write_text(message("m1", output_tokens=4))

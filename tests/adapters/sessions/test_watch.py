@@ -14,8 +14,8 @@ from untildone.domain.costs.call_prices import Spent
 
 
 def watch(top: Path, agent: str = "claude") -> SessionWatch:
-    made = SessionWatch((agent, ""), top, lambda: NOW)
-    made.start()
+    made = SessionWatch(top, lambda: NOW)
+    made.start(agent)
     return made
 
 
@@ -44,7 +44,7 @@ def names(entries: list[Spent]) -> list[str]:
 
 
 def test_before_the_start_there_is_nothing(tmp_path: Path) -> None:
-    assert SessionWatch(("claude",), tmp_path, lambda: NOW).entries("s") == []
+    assert SessionWatch(tmp_path, lambda: NOW).entries("s") == []
 
 
 def test_only_this_very_session(home: Path, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from untildone.adapters.stories.documents import object_file
+from untildone.adapters.stories.documents.json_text import JsonText, Place
 from untildone.adapters.stories.documents.object_file import ObjectFile
 from untildone.adapters.stories.prd_json import FORMAT
 from untildone.adapters.stories.source_kind import Options
@@ -390,3 +392,67 @@ def test_work_that_is_no_story_keeps_the_file_from_being_done(tmp_path: Path) ->
     ):
         book = source(tmp_path, more).load()
         assert (book.complete, book.total, bool(book.unfinished)) == (1, 1, left)
+
+
+def long_list(*, indent: int | None, words: bool, waits: bool) -> str:
+    """Stories in two orders of fields, with signs of several bytes before and after the state."""
+    rows = []
+    for n in range(1, 13):
+        state = {"status": "open" if n % 3 else "done"} if words else {"passes": n % 3 == 0}
+        needs = {"dependsOn": [f"US-{n - 1}"]} if waits and n > 1 else {}
+        head = {"id": f"US-{n}", "title": f"Größe {n} – 價格"}
+        rows.append({**head, **state, **needs, "notes": "äöü\n"} if n % 2 else {**state, **head})
+    return json.dumps({"project": "many", "userStories": rows}, indent=indent, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("waits", [False, True])
+def test_after_its_own_writes_a_book_is_what_the_file_says(
+    tmp_path: Path, indent: int | None, words: bool, waits: bool
+) -> None:
+    stories = source(tmp_path, long_list(indent=indent, words=words, waits=waits))
+    first = stories.load()
+    for number in (4, 1, 11, 2, 5, 0, 8):
+        before = stories.load()
+        stories.settle(before.stories[number], before)
+        known = stories.load()
+        object_file.forget()
+        assert known == stories.load()
+        assert known.stories[number].done
+        assert known.next_story(frozenset()) == stories.load().next_story(frozenset())
+    known = stories.load()
+    assert stories.take_back(first)
+    back = stories.load()
+    object_file.forget()
+    assert back == stories.load() != known
+    assert [story.done for story in back.stories] == [story.done for story in first.stories]
+
+
+def test_a_long_list_is_not_parsed_again_for_each_of_its_stories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stories = source(tmp_path, long_list(indent=2, words=False, waits=False))
+    object_file.forget()
+    parsed: list[JsonText] = []
+    whole = JsonText.root
+
+    def root(text: JsonText) -> Place:
+        parsed.append(text)
+        return whole(text)
+
+    monkeypatch.setattr(JsonText, "root", root)
+    for number in (0, 3, 6, 1):
+        before = stories.load()
+        stories.settle(before.stories[number], before)
+    assert stories.load().complete == 8
+    assert len(parsed) == 1
+
+
+def test_a_file_that_somebody_else_has_written_is_parsed_anew(tmp_path: Path) -> None:
+    stories = source(tmp_path, SNARKTANK)
+    before = stories.load()
+    stories.settle(before.stories[0], before)
+    path = tmp_path / "prd.json"
+    path.write_text(path.read_text().replace("Store a price", "Keep a price"))
+    assert [story.title for story in stories.load().stories] == ["Show a price", "Keep a price"]

@@ -134,6 +134,8 @@ def watched(kind: str, act: Callable[..., Any]) -> Callable[..., Any]:
         # Python tries a folder first and its parents on failure.
         parent = os.path.dirname(os.path.abspath(paths[0]))
         nothing_to_do = kind == "mkdir" and (os.path.isdir(paths[0]) or not os.path.isdir(parent))
+        # How many of these a run makes is a matter of chance, and an empty one means nothing.
+        nothing_to_do |= kind == "mkdir" and len(os.path.basename(paths[0])) == 2
         nothing_to_do |= kind == "unlink" and not os.path.lexists(paths[0])
         if nothing_to_do or not any(map(ours, paths)):
             return act(*paths, **options)
@@ -166,5 +168,5 @@ if ROOT and (LOG or AT):
     io.open = builtins.open = opened
     os.write = written  # type: ignore[assignment]
     shutil._USE_CP_SENDFILE = False  # type: ignore[attr-defined]  # copies through `write`
-    for _kind in ("replace", "rename", "unlink", "mkdir", "rmdir"):
+    for _kind in ("replace", "rename", "link", "unlink", "mkdir", "rmdir"):
         setattr(os, _kind, watched(_kind, getattr(os, _kind)))

@@ -13,7 +13,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import (
     session_name,
     sum_of,
@@ -53,6 +63,9 @@ _MISSED = "The LLM did not conform to the edit format."
 _GAVE_UP = re.compile(
     r"^(?:Only \d+ reflections allowed, stopping\.|Model \S+ has hit a token limit!)", re.MULTILINE
 )
+# What aider itself says where an answer should be; it is no word of the model.
+_EMPTY = "Empty response received from LLM"
+_OWN_QUESTION = re.compile(r"\(Y\)es/\(N\)o")
 _LITELLM = re.compile(r"litellm\.(\w+): ")
 _ADVICE = "The API provider"
 # The HTTP status that stands for litellm's name of an error.
@@ -165,6 +178,10 @@ class AiderReader(EventReader):
         elif not self._user and (tokens := _TOKENS.fullmatch(line.rstrip())):
             self._accept(answer, _estimated(tokens))
             self._answer = _Answer()
+        elif line.startswith(_EMPTY):
+            self._failure = error_text(line)
+        elif _OWN_QUESTION.search(line):
+            pass  # asked by aider, and answered by `--yes-always`
         elif answer.take(line):
             self._said += line + "\n"
 
@@ -379,4 +396,14 @@ AIDER = AgentSpec(
         (HomePath("~/.aider.conf.yml"),),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("-m", "--message", "--msg", "-f", "--load", "--apply"), PROMPT),
+        **dict.fromkeys(("--stream", "--pretty", "--analytics", "--gui", "--browser"), OUTPUT),
+        **dict.fromkeys(("--auto-commits", "--dirty-commits", "--commit"), OUTPUT),
+        **dict.fromkeys(("--chat-history-file", "--input-history-file"), SESSION),
+        "--restore-chat-history": SESSION,
+        "--suggest-shell-commands": GRANTS,
+        **dict.fromkeys(("--exit", "--show-prompts", "-h", "--help", "--version"), ENDS),
+    },
+    widening=("--auto-lint", "--auto-test", "--lint-cmd", "--test-cmd", "--test", "--lint"),
 )

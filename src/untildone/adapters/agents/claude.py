@@ -1,6 +1,16 @@
 """Claude Code, called without a terminal."""
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.stream_json import StreamReader
 from untildone.domain.agents.agent import Permissions
 
@@ -56,4 +66,16 @@ CLAUDE = AgentSpec(
         tuple((_SETTINGS, word) for word in ("apiKeyHelper", "CLAUDE_CODE_USE_", "ANTHROPIC_A")),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("--print", "--input-format", "--json-schema", "--brief"), OUTPUT),
+        **dict.fromkeys(("--replay-user-messages", "--system-prompt"), PROMPT),
+        **dict.fromkeys(("-r", "-c", "--continue", "--session-id", "--fork-session"), SESSION),
+        **dict.fromkeys(("--from-pr", "--teleport", "--no-session-persistence"), SESSION),
+        **dict.fromkeys(("-w", "--worktree", "--bg", "--background", "--cloud", "--tmux"), OUTPUT),
+        **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
+        "--allow-dangerously-skip-permissions": GRANTS,
+        "--permission-prompts": GRANTS,
+        "--permission-prompt-tool": GRANTS,
+    },
+    widening=("--add-dir", "--allowedTools", "--allowed-tools", "--settings", "--tools"),
 )

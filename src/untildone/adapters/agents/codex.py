@@ -4,7 +4,16 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    MODEL,
+    OUTPUT,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import call_share, totals_so_far
 from untildone.adapters.agents.reading.error_kinds import classify_error, service_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
@@ -128,6 +137,11 @@ def _totals(usage: object, model: str) -> Usage | None:
     )
 
 
+def _settings(*names: str) -> tuple[str, ...]:
+    """Settings as they are given on the command line."""
+    return tuple(f"{option} {name}" for option in ("-c", "--config") for name in names)
+
+
 CODEX = AgentSpec(
     name="codex",
     install="npm install -g @openai/codex",
@@ -163,4 +177,13 @@ CODEX = AgentSpec(
         (HomePath("~/.codex/auth.json", "CODEX_HOME", "auth.json"),),
         ((HomePath("~/.codex/config.toml", "CODEX_HOME", "config.toml"), "model_provider"),),
     ),
+    repeatable=("-c", "--disable"),
+    reserved={
+        **dict.fromkeys(("--sandbox", "--approve-for-me", "--full-auto", "--yolo"), GRANTS),
+        **dict.fromkeys(_settings("sandbox_mode", "approval_policy", "permissions"), GRANTS),
+        **dict.fromkeys(("--model", *_settings("model=")), MODEL),
+        **dict.fromkeys(("-C", "--cd", "--worktree", "--color", "--ephemeral"), OUTPUT),
+        **dict.fromkeys(("-h", "--help", "-V", "--version"), ENDS),
+    },
+    widening=("--add-dir", *_settings("sandbox_workspace_write"), "-p", "--profile"),
 )

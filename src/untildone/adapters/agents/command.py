@@ -3,9 +3,22 @@
 import codecs
 import shlex
 import shutil
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
-from untildone.domain.agents.agent import AgentText, Intent, Invocation, Notice, Reading
+from untildone.adapters.agents.program import refuse_variables
+from untildone.adapters.agents.reading.error_kinds import clear_trouble, why_line
+from untildone.adapters.agents.reading.event_reader import ERROR_CHARS, stderr_text
+from untildone.domain.agents.agent import (
+    AgentText,
+    Intent,
+    Invocation,
+    Kind,
+    Notice,
+    Reading,
+    Trouble,
+)
 from untildone.domain.agents.promise import PromiseScanner
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.domain.plain_text import plain
@@ -17,7 +30,7 @@ PIECE_LINES = 40
 class CommandProgram:
     """The program of `--agent-cmd`, split into words as a shell would, but run without one."""
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, env: Mapping[str, str] | None = None) -> None:
         try:
             words = shlex.split(command)
         except ValueError as error:
@@ -35,6 +48,7 @@ class CommandProgram:
             # The agent starts in the worktree, which need not be where the command was typed.
             program = str(Path(program).expanduser().absolute())
         self._argv = (program, *words[1:])
+        self._env = env or {}
 
     @property
     def name(self) -> str:
@@ -56,16 +70,19 @@ class CommandProgram:
 
     def invocation(self, intent: Intent) -> Invocation:
         """The program call; a model is the command's own business."""
-        return Invocation(argv=self._argv, stdin=intent.prompt.encode("utf-8", "replace"))
+        refuse_variables(self.name, self._env, ())
+        prompt = intent.prompt.encode("utf-8", "replace")
+        return Invocation(argv=self._argv, stdin=prompt, env=self._env)
 
     def reader(self, intent: Intent) -> "PlainReader":
-        return PlainReader()
+        return PlainReader(intent.asked)
 
 
 class PlainReader:
     """Reads plain text as one message; of a flood only the end of each piece is shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked: datetime | None = None) -> None:
+        self._asked = asked
         self._scanner = PromiseScanner()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -83,5 +100,11 @@ class PlainReader:
         return [AgentText(text)] if text else []
 
     def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
-        """The output is over; the exit code is judged elsewhere."""
-        return Reading(promise=self._scanner.result(), question=self._scanner.question())
+        """The output is over; of a failure standard error says why, and sometimes of what kind."""
+        promise, question = self._scanner.result(), self._scanner.question()
+        why = why_line(stderr_text(stderr_tail))[:ERROR_CHARS] if exit_code else ""
+        if not why:
+            return Reading(promise=promise, question=question)
+        trouble = clear_trouble(why, self._asked) or Trouble(Kind.CRASHED, "crashed")
+        error = f"the agent exited with code {exit_code}: {why}"
+        return Reading(promise=promise, question=question, error=error, trouble=trouble)

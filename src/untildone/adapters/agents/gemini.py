@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    MODEL,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import Fragments
 from untildone.adapters.agents.reading.error_kinds import classify_error, service_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
@@ -165,4 +176,15 @@ GEMINI = AgentSpec(
         (HomePath("~/.gemini/oauth_creds.json", "GEMINI_CLI_HOME", ".gemini/oauth_creds.json"),),
         ((HomePath("~/.gemini/.env", "GEMINI_CLI_HOME", ".gemini/.env"), "API_KEY"),),
     ),
+    reserved={
+        **dict.fromkeys(("-o", "--raw-output", "--screen-reader", "--acp"), OUTPUT),
+        **dict.fromkeys(("--experimental-acp", "-w", "--worktree"), OUTPUT),
+        **dict.fromkeys(("-p", "--prompt", "-i", "--prompt-interactive"), PROMPT),
+        **dict.fromkeys(("-y", "--yolo", "--policy", "--admin-policy"), GRANTS),
+        **dict.fromkeys(("-r", "--session-id", "--session-file", "--delete-session"), SESSION),
+        "--model": MODEL,
+        **dict.fromkeys(("-l", "--list-extensions", "--list-sessions"), ENDS),
+        **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
+    },
+    widening=("--allowed-tools", "--include-directories"),
 )

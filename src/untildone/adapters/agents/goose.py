@@ -4,7 +4,17 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    MODEL,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import (
     Fragments,
     call_share,
@@ -27,6 +37,7 @@ from untildone.domain.agents.agent import (
 )
 
 _TURNS = "I've reached the maximum number of actions"
+_GAVE_UP = "Unable to continue: "
 _RAN_INTO = "Ran into this error: "
 _ADVICE = "\n\nPlease "
 # How goose begins what it says in the model's place: the only sign in a version that does not mark
@@ -132,8 +143,11 @@ def _complaint(block: Mapping[str, object]) -> str:
     """An error that goose marks as one."""
     if block.get("type") == "error":
         return error_text(string(block.get("message")))
+    said = string(block.get("msg"))
+    if block.get("type") == "systemNotification" and said.startswith(_GAVE_UP):
+        return said.removeprefix(_GAVE_UP)
     if block.get("notificationType") == "creditsExhausted":
-        return f"Credits exhausted: {string(block.get('msg'))}"
+        return f"Credits exhausted: {said}"
     return ""
 
 
@@ -205,4 +219,13 @@ GOOSE = AgentSpec(
         (HomePath("~/.config/goose/config.yaml", "XDG_CONFIG_HOME", "goose/config.yaml"),),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("--instructions", "-t", "--text", "--recipe", "--system"), PROMPT),
+        **dict.fromkeys(("--sub-recipe", "--params"), PROMPT),
+        **dict.fromkeys(("--quiet", "-s", "--interactive", "--stats", "--debug"), OUTPUT),
+        **dict.fromkeys(("-n", "--name", "--session-id", "--path", "--no-session"), SESSION),
+        **dict.fromkeys(("-r", "--resume"), SESSION),
+        **dict.fromkeys(("--model", "--provider"), MODEL),
+        **dict.fromkeys(("--explain", "--render-recipe", "-h", "--help"), ENDS),
+    },
 )

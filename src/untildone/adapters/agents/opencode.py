@@ -6,9 +6,20 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    MODEL,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import sum_of, without_zero_cost
-from untildone.adapters.agents.reading.error_kinds import classify_error, seconds_of
+from untildone.adapters.agents.reading.error_kinds import classify_error, seconds_of, with_reset
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.reading.json_lines import amount, count, parsed, string, table
 from untildone.domain.agents.agent import (
@@ -107,10 +118,16 @@ class OpencodeReader(EventReader):
             return error, None
         status = status if isinstance(status, int) else None
         trouble = _CALLED.get(name) or classify_error(error, status, self._intent.asked)
-        after = seconds_of(table(data.get("responseHeaders")).get("retry-after"))
+        after = _retry_after(table(data.get("responseHeaders")))
         if trouble and trouble.passing and after:
-            trouble = replace(trouble, after_s=after)
-        return error, trouble
+            trouble = replace(trouble, after_s=after, until=None)
+        return error, with_reset(trouble, string(data.get("responseBody")), self._intent.asked)
+
+
+def _retry_after(headers: Mapping[str, object]) -> float | None:
+    """The seconds to wait by the headers of the service, the more exact one first."""
+    exact = seconds_of(headers.get("retry-after-ms"))
+    return exact / 1000 if exact else seconds_of(headers.get("retry-after"))
 
 
 def _usage(part: Mapping[str, object]) -> Usage:
@@ -173,4 +190,13 @@ OPENCODE = AgentSpec(
         ),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("--attach", "--dir", "--share", "--command"), OUTPUT),
+        **dict.fromkeys(("-f", "--file", "--title"), PROMPT),
+        **dict.fromkeys(("-c", "--continue", "-s", "--fork"), SESSION),
+        "-m": MODEL,
+        "--dangerously-skip-permissions": GRANTS,
+        **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
+    },
+    widening=("--auto", "--agent"),
 )

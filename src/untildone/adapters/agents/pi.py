@@ -2,10 +2,19 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import sum_of, without_zero_cost
 from untildone.adapters.agents.reading.error_kinds import classify_error
-from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
+from untildone.adapters.agents.reading.event_reader import EventReader, error_text, first_line, tool
 from untildone.adapters.agents.reading.json_lines import amount, count, string, table, tables
 from untildone.domain.agents.agent import Intent, Notice, Permissions, Reading, Session, Usage
 
@@ -73,7 +82,7 @@ class PiReader(EventReader):
         return notices
 
     def _reading(self, stderr_tail: bytes) -> Reading:
-        error = self._error or ("" if self._begun else _first_line(stderr_tail))
+        error = self._error or ("" if self._begun else first_line(stderr_tail))
         # The last event repeats all messages: that of a long run may be too long to be read.
         over = self._ended or (self._stopped and self._lines.dropped > self._dropped)
         # It writes the conversation down with the first answer.
@@ -85,12 +94,6 @@ class PiReader(EventReader):
             trouble=classify_error(error, None, self._intent.asked) if error else None,
             session=Session(known) if known else None,
         )
-
-
-def _first_line(stderr_tail: bytes) -> str:
-    """Why it did not even begin; the lines below it are advice."""
-    said = stderr_tail.decode("utf-8", "replace").strip().partition("\n")[0]
-    return error_text(said) if said else ""
 
 
 def _failure(message: Mapping[str, object]) -> str:
@@ -142,4 +145,12 @@ PI = AgentSpec(
         ),
     ),
     tells_cost=True,
+    reserved={
+        **dict.fromkeys(("-p", "--print", "--export"), OUTPUT),
+        "--system-prompt": PROMPT,
+        **dict.fromkeys(("-c", "--continue", "-r", "--resume", "--fork"), SESSION),
+        **dict.fromkeys(("--session-dir", "--no-session"), SESSION),
+        **dict.fromkeys(("--list-models", "-h", "--help", "-v", "--version"), ENDS),
+    },
+    widening=("-t", "-e", "--extension"),
 )

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -13,6 +13,16 @@ from untildone.domain.errors import AgentMissing, UserError
 from untildone.ports import OutputReader
 
 SETTINGS_BYTES = 256 * 1024
+
+# Why an argument of the person's own is refused.
+OUTPUT = "the loop relies on the output as it asks for it"
+PROMPT = "the prompt comes from the loop"
+GRANTS = "`--permissions` says what the agent may do"
+MODEL = "`--model` names the model"
+SESSION = "the loop says which conversation goes on"
+ENDS = "it would do no work"
+# Variables that are the loop's own, or send git elsewhere.
+LOOPS_OWN = ("UNTILDONE_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 
 
 class HomePath(Struct, frozen=True):
@@ -59,7 +69,12 @@ class AgentSpec(Struct, frozen=True):
     that tell an agent that it runs inside another one. `writable` stays writable in a sandbox.
     `adapt` does what cannot be said as data. `leftover_files` are patterns of files that it leaves
     in the worktree and nobody wants in a commit. `tells_cost`: its output says what a call cost.
-    `tells_tokens`: its output or its records say what a call used.
+    `tells_tokens`: its output or its records say what a call used. `untested`: nobody has run it.
+
+    Arguments of the person's own may not repeat an option of this command line, but those in
+    `repeatable`, nor be one of `reserved`, each with the reason; those in `widening` only where
+    less than everything is permitted. An entry with a blank means the beginning of an option's
+    value: `-c sandbox_`.
     """
 
     name: str
@@ -80,17 +95,31 @@ class AgentSpec(Struct, frozen=True):
     prints_before_model: bool = True
     tells_cost: bool = False
     tells_tokens: bool = True
+    untested: bool = False
+    repeatable: tuple[str, ...] = ()
+    reserved: Mapping[str, str] = field(default_factory=dict)
+    widening: tuple[str, ...] = ()
+
+    def holds(self, permissions: Permissions) -> str:
+        """What these permissions really keep the agent from; empty if nothing is to be said."""
+        grant = self.grants.get(permissions)
+        return grant.holds if grant else ""
 
 
 class KnownProgram:
     """A program with an AgentSpec; it reads the whole prompt from its standard input."""
 
     def __init__(
-        self, spec: AgentSpec, program: str = "", extra_args: tuple[str, ...] = ()
+        self,
+        spec: AgentSpec,
+        program: str = "",
+        extra_args: tuple[str, ...] = (),
+        extra_env: Mapping[str, str] | None = None,
     ) -> None:
         self._spec = spec
         self._program = program or spec.name
         self._extra_args = extra_args
+        self._extra_env = extra_env or {}
 
     @property
     def name(self) -> str:
@@ -134,6 +163,7 @@ class KnownProgram:
     def invocation(self, intent: Intent) -> Invocation:
         spec = self._spec
         grant = self._grant(intent.permissions)
+        self._refuse_reserved(grant, intent.permissions)
         model = (*spec.model, intent.model) if spec.model and intent.model else ()
         resume = (*spec.resume, intent.resume.id) if spec.resume and intent.resume else ()
         call = Invocation(
@@ -147,7 +177,12 @@ class KnownProgram:
                 *spec.last,
             ),
             stdin=intent.prompt.encode("utf-8", "replace"),
-            env={**spec.env, **grant.env, **(spec.root_env if _is_root() else {})},
+            env={
+                **self._extra_env,
+                **spec.env,
+                **grant.env,
+                **(spec.root_env if _is_root() else {}),
+            },
             unset=spec.unset,
             writable=tuple(path.path() for path in spec.writable),
         )
@@ -165,6 +200,68 @@ class KnownProgram:
                 "it everything, with a sandbox around it: `--permissions full --sandbox auto`.",
             )
         return grant
+
+    def _refuse_reserved(self, grant: Grant, permissions: Permissions) -> None:
+        """What the person adds must not change what the loop relies on."""
+        spec, given = self._spec, self._extra_args
+        refuse_variables(
+            spec.name, self._extra_env, (*spec.env, *grant.env, *spec.root_env, *spec.unset)
+        )
+        if not given:
+            return
+        if not given[0].startswith("-") or "--" in given:
+            raise _refused(spec.name, given[0], f"it would be read as the prompt, and {PROMPT}")
+        widening = spec.widening if permissions is not Permissions.FULL else ()
+        reserved = _own_options(spec) | dict(spec.reserved) | dict.fromkeys(widening, GRANTS)
+        for word, value in zip(given, (*given[1:], ""), strict=True):
+            why = next((why for own, why in reserved.items() if _is_option(own, word, value)), "")
+            if why:
+                raise _refused(spec.name, word, why)
+
+
+def refuse_variables(name: str, given: Mapping[str, str], own: Iterable[str]) -> None:
+    """Variables that the loop sets or takes away itself are not for the configuration."""
+    for variable in given:
+        if variable in own or variable.startswith(LOOPS_OWN):
+            raise UserError(
+                f"The variable `{variable}` cannot be set for {name}: the loop decides about it",
+                state="Nothing was changed.",
+                hint=f"Take it out of `env` of [agent.{name}].",
+            )
+
+
+def _own_options(spec: AgentSpec) -> dict[str, str]:
+    """The options that the loop gives by itself."""
+    granted = [word for grant in spec.grants.values() for word in grant.args]
+    parts = (
+        *((spec.args, OUTPUT), (spec.last, OUTPUT), (granted, GRANTS)),
+        *((spec.model, MODEL), (spec.resume, SESSION)),
+    )
+    found = {word: why for words, why in parts for word in words if len(word.strip("-")) > 0}
+    return {
+        word: why
+        for word, why in found.items()
+        if word.startswith("-") and word not in spec.repeatable
+    }
+
+
+def _is_option(own: str, word: str, value: str) -> bool:
+    """Whether a word of a command line is this option, also with its value in the same word."""
+    option, _, begins = own.partition(" ")
+    if begins:
+        return (word == option and value.startswith(begins)) or word.startswith(
+            (f"{option}={begins}", f"{option}{begins}")
+        )
+    attached = word.startswith(option) and len(option) == len("-x") and not word.startswith("--")
+    return word == option or word.startswith(f"{option}=") or attached
+
+
+def _refused(name: str, word: str, why: str) -> UserError:
+    return UserError(
+        f"The argument `{word}` cannot be given to {name}: {why}",
+        state="Nothing was changed.",
+        hint=f"Take it out of `args` of [agent.{name}], or of `--agent-arg`.",
+    )
 
 
 def _mentions(file: HomePath, word: str) -> bool:

@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    MODEL,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.conversation import call_share, totals_so_far
 from untildone.adapters.agents.reading.error_kinds import service_error
 from untildone.adapters.agents.reading.json_lines import count, table
@@ -92,4 +103,15 @@ QWEN = AgentSpec(
             (HomePath("~/.qwen/.env", "QWEN_HOME", ".env"), "API_KEY"),
         ),
     ),
+    reserved={
+        **dict.fromkeys(("-o", "--input-format", "--acp", "--experimental-acp"), OUTPUT),
+        **dict.fromkeys(("-p", "--prompt", "-i", "--prompt-interactive"), PROMPT),
+        **dict.fromkeys(("--system-prompt",), PROMPT),
+        **dict.fromkeys(("-y", "--yolo"), GRANTS),
+        **dict.fromkeys(("-r", "-c", "--continue", "--session-id"), SESSION),
+        "--model": MODEL,
+        **dict.fromkeys(("-l", "--list-extensions"), ENDS),
+        **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
+    },
+    widening=("--allowed-tools", "--include-directories", "--add-dir"),
 )

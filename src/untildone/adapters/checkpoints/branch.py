@@ -1,7 +1,7 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace
+from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace, trailer
 from untildone.adapters.git.git import Git, Ref
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
@@ -121,17 +121,19 @@ class BranchCheckpoint(Workspace):
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The commits that the agent made since the checkpoint, wherever HEAD is now."""
         self._remarks = self._outside.put_settings_back()
-        return self._git.commits_since(checkpoint, self._tips(self._refs.now()))
+        refs = self._refs.now()
+        return self._git.commits_since(checkpoint, self._tips(self._head_commit(refs), refs))
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """Commit all work on top of the checkpoint; the agent's own commits stay below it."""
         git = self._git
         remarks = self._put_settings_back()
         refs = self._refs.now()
-        if not only_changes and (diverged := self._diverged(checkpoint, refs)):
+        head = self._head_commit(refs)
+        if not only_changes and (diverged := self._diverged(checkpoint, head, refs)):
             raise WorkDiverged(diverged)
         snapshot = self._snapshots.take(checkpoint, listed=False)
-        tips = self._tips(refs)
+        tips = self._tips(head, refs)
         parent = self._newest_on(checkpoint, tips)
         commit = ""
         if not (only_changes and git.tree_of(parent) == snapshot.tree):
@@ -142,13 +144,14 @@ class BranchCheckpoint(Workspace):
         back, moved = self._outside.refs_back(refs, strays, self._ref)
         updates = [*back, (self._ref, tip, self._tip_in(refs))]
         if commit:
-            self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
+            story = trailer(message, "Untildone-Story")
+            self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit), story)
         git.update_refs(updates, message.partition("\n")[0])
         self._head_on_branch()
         self._refs.moved({self._ref: tip})
         self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
-        return Saved(lane, commit, tip, remarks, snapshot.tree)
+        return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 
     def _newest_on(self, checkpoint: str, tips: list[str]) -> str:
         """The agent's own commit that builds on the checkpoint, or else the checkpoint."""
@@ -170,11 +173,11 @@ class BranchCheckpoint(Workspace):
 
     def diverged(self, checkpoint: str) -> str:
         """Why saving this work would drop finished stories, or nothing."""
-        return self._diverged(checkpoint, self._refs.now())
+        refs = self._refs.last()  # `commits` has just looked at them
+        return self._diverged(checkpoint, self._head_commit(refs), refs)
 
-    def _diverged(self, checkpoint: str, refs: dict[str, Ref]) -> str:
+    def _diverged(self, checkpoint: str, head: str, refs: dict[str, Ref]) -> str:
         git = self._git
-        head = self._head_commit(refs)
         if self._left_in_conflict():
             return MERGE_LEFT_OPEN
         if head == checkpoint or git.is_ancestor(checkpoint, head):
@@ -204,11 +207,11 @@ class BranchCheckpoint(Workspace):
         remarks = self._put_settings_back()
         ref = self._attempt_ref(story_id, attempt)
         refs = self._refs.now()
-        tips = self._tips(refs)
+        tips = self._tips(self._head_commit(refs), refs)
         snapshot = self._snapshots.take(checkpoint, with_hidden=True)
         stored = self._attempts.store(ref, snapshot, checkpoint, tips)
         before = RepoState(self._ref, {self._ref: self._tip_in(refs) or checkpoint}, stored)
-        self._note("put-back", before, self._state_at(checkpoint))
+        self._note("put-back", before, self._state_at(checkpoint), story_id)
         back, moved = self._outside.refs_back(refs, [], self._ref)
         updates = [*back, (self._ref, checkpoint, self._tip_in(refs))]
         self._git.update_refs(updates, f"untildone: put back to {checkpoint[:12]}")
@@ -223,9 +226,9 @@ class BranchCheckpoint(Workspace):
 
     # -----------------------------------------------------------------------------------------
 
-    def _tips(self, refs: dict[str, Ref]) -> list[str]:
+    def _tips(self, head: str, refs: dict[str, Ref]) -> list[str]:
         """Where the agent's work may be: under HEAD first, then on our branch."""
-        tips = [self._head_commit(refs), self._tip_in(refs)]
+        tips = [head, self._tip_in(refs)]
         return [tip for k, tip in enumerate(tips) if tip and tip not in tips[:k]]
 
     def _head_on_branch(self) -> None:

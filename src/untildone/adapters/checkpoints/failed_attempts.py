@@ -9,6 +9,7 @@ from untildone.adapters.checkpoints.snapshot.compare import Snapshot
 from untildone.adapters.checkpoints.snapshot.readonly_folders import (
     check_gone,
     make_writable,
+    modes_kept,
     unlock,
 )
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
@@ -109,6 +110,12 @@ class FailedAttempts:
 
         Says what of the attempt made since then was moved and is not in its commit.
         """
+        with modes_kept(self._place.top, (change.path for change in snapshot.changes)):
+            return self._put_back(ref, snapshot, checkpoint, since)
+
+    def _put_back(
+        self, ref: str, snapshot: Snapshot, checkpoint: str, since: float
+    ) -> tuple[str, ...]:
         tries = PUT_BACK_TRIES
         while not (answer := self._check_out(ref, snapshot, checkpoint)).ok:
             tries -= 1

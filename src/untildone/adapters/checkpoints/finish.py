@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Generator, Iterator
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
+from untildone.adapters.checkpoints.snapshot.readonly_folders import modes_kept
 from untildone.adapters.checkpoints.snapshot.skipped_files import (
     restore_index_flags,
     write_skipped_files,
@@ -211,6 +212,7 @@ class Closing:
         change.move(operation)
         told(begun)
         self._log.end(begun)
+        self.git.store.let_go(self.git.do)
         return found.ref
 
     def _carry_out(
@@ -228,6 +230,7 @@ class Closing:
         change.move(begun.operation)
         told(begun)
         self._log.end(begun)
+        self.git.store.let_go(self.git.do)
 
     def _state_change(self) -> StateChange:
         guard = self.snapshots.new_files.guard
@@ -285,7 +288,9 @@ class Closing:
                 state=state,
                 hint=f"Move them away, then `untildone finish {self._change} cleanup`",
             )
-        answer = self.git.checkout_tree(merged) if merged != tree else None
+        rewritten = (change.path for change in self.git.diff_trees(tree, merged))
+        with modes_kept(self._place.top, rewritten):
+            answer = self.git.checkout_tree(merged) if merged != tree else None
         if answer and not answer.ok:
             said = answer.stderr.decode(errors="replace").strip()
             raise CloseRefused(

@@ -1,14 +1,16 @@
 """The start of a run: the user's exact state stored, and the rules that hold for all of it."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.snapshot import TRIES, Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.git.index import copy_index
+from untildone.adapters.git.object_store import ObjectsGone
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.operations import RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
@@ -45,8 +47,7 @@ class Opening:
         index, copy = self._place.git_dir / "index", self._folder / USERS_INDEX
         copy_index(git, self._place, index, copy)
         staged = git.write_tree(index=self._copied_index("index.staged"))
-        work = self._copied_index("index.work")
-        tree, nested, disk_blobs = self._add_users_files(work, staged)
+        work, tree, nested, disk_blobs = self._add_users_files(staged)
         self._snapshots.ignore_rules.freeze(nested)
         trailer = f"\n\nUntildone-Run: {self._folder.name}\n"
         index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
@@ -68,11 +69,13 @@ class Opening:
         opened = Opened(origin, initial, self.backup_ref, archived, remarks)
         return Stored(opened, updates, work, before)
 
-    def _add_users_files(
-        self, work: Path, staged: str
-    ) -> tuple[str, tuple[str, ...], DiskBlobs | None]:
+    def _add_users_files(self, staged: str) -> tuple[Path, str, tuple[str, ...], DiskBlobs | None]:
         try:
-            return self._snapshots.add_users_files(work, staged)
+            for _ in range(TRIES):
+                work = self._copied_index("index.work")
+                with contextlib.suppress(ObjectsGone):
+                    return work, *self._snapshots.add_users_files(work, staged)
+            raise StepError("Somebody removes git's objects as fast as they are stored.")
         except Interrupted:
             raise
         except StepError as error:

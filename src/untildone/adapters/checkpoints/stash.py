@@ -10,7 +10,7 @@ from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guar
 from untildone.adapters.checkpoints.outside.refs_and_settings import STASH
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import StashEntries, StateBefore
-from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace
+from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace, trailer
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.index import copy_index
 from untildone.adapters.git.object_files import Stamp, content, file_name, is_plain_file, stamp
@@ -111,7 +111,7 @@ class StashCheckpoint(Workspace):
         """Why saving this work would drop what was there, or nothing."""
         if self._left_in_conflict():
             return MERGE_LEFT_OPEN
-        head = self._head_commit(self._refs.now())
+        head = self._head_commit(self._refs.last())  # `commits` or `save` has just looked
         if self._git.is_ancestor(self._origin.commit, head):
             return WIPED if self._is_wiped(checkpoint) else ""
         return (
@@ -131,13 +131,14 @@ class StashCheckpoint(Workspace):
             commit = self._git.commit_tree(snapshot.tree, [checkpoint], message)
         tip = commit or checkpoint
         self._snapshots.unconverted.keep(tip, snapshot.disk_blobs)
+        story = trailer(message, "Untildone-Story")
         if commit:
-            self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit))
+            self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit), story)
         moved = self._restore_users_state(refs)
-        dropped = self._drop_and_move(_trailer(message, "Untildone-Story"), tip, message)
+        dropped = self._drop_and_move(story, tip, message)
         self._snapshots.saved(tip)
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
-        return Saved(lane, commit, tip, remarks, snapshot.tree)
+        return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 
     def _drop_and_move(self, story_id: str, tip: str, message: str) -> tuple[str, ...]:
         """Drop the story's entry and move our own ref, the last step: it says that all is done."""
@@ -178,7 +179,7 @@ class StashCheckpoint(Workspace):
         before = RepoState(
             self._origin.head, {self._ref: checkpoint}, stored, self._users_index.name
         )
-        self._note("put-back", before, self._state_at(checkpoint))
+        self._note("put-back", before, self._state_at(checkpoint), story_id)
         moved = self._restore_users_state(refs)
         self._git.update_refs([(self._ref, checkpoint, None)], f"untildone: back to {checkpoint}")
         since = self._outside.noted_at()
@@ -379,8 +380,3 @@ def archive_work(git: Git, change: str, name: str) -> tuple[str, ...]:
     updates: list[RefUpdate] = [(archive, tip, None), (work_ref(change), "", tip)]
     git.update_refs(updates, f"untildone: end of {change}")
     return (f"The run's commits are stored as: {archive}",)
-
-
-def _trailer(message: str, name: str) -> str:
-    lines = (line.partition(": ") for line in message.splitlines())
-    return next((value for key, _, value in lines if key == name), "")

@@ -2,17 +2,21 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 
 from msgspec import Struct
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
-from untildone.adapters.checkpoints.snapshot.readonly_folders import check_gone, unlock
+from untildone.adapters.checkpoints.snapshot.readonly_folders import (
+    check_gone,
+    modes_kept,
+    unlock,
+)
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.withheld_files import put_beside
-from untildone.adapters.git.git import Git, RefUpdate, git_failed
+from untildone.adapters.git.git import Change, Git, RefUpdate, git_failed
 from untildone.adapters.git.index import copy_index, fill_index
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_ref, install_index
@@ -130,8 +134,17 @@ class StateChange:
 
     def check_out(self, now: str, then: str) -> None:
         """Bring the files from a commit that is stored to another one, with its bytes on disk."""
-        git, tree = self.git, self.git.tree_of(then)
-        changes = git.diff_trees(now, tree)
+        tree = self.git.tree_of(then)
+        changes = self.git.diff_trees(now, tree)
+        raw = self.snapshots.unconverted
+        then_raw, now_raw = raw.of(then), raw.of(now)
+        paths = {*(change.path for change in changes), *then_raw, *now_raw}
+        with modes_kept(self._place.top, paths):
+            self._check_out(now, tree, changes)
+            raw.put_back(tree, then_raw, now_raw)
+
+    def _check_out(self, now: str, tree: str, changes: Sequence[Change]) -> None:
+        git = self.git
         unlock(self._place.top, (change.path for change in changes))
         self.snapshots.move_unconverted(changes)
         for path in (
@@ -146,8 +159,6 @@ class StateChange:
         gone = (change.path for change in changes if change.status == "D")
         check_gone(self._place.top, gone, answer)
         write_skipped_files(git, self._place.top, self._folder)
-        raw = self.snapshots.unconverted
-        raw.put_back(tree, raw.of(then), raw.of(now))
 
     def _leaving_repositories(self, now: str, tree: str) -> tuple[str, ...]:
         """Repositories inside this one of which nothing stays: git takes their files for ours."""

@@ -1,7 +1,7 @@
 """What every way of checkpointing shares: one ref of ours, snapshots, attempts, surroundings."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from untildone.adapters.checkpoints.failed_attempts import FailedAttempts
@@ -38,8 +38,9 @@ class Workspace:
         self._remarks: tuple[str, ...] = ()
         self._log = OperationLog(home(place))
 
-    def _note(self, name: str, before: RepoState, after: RepoState) -> None:
-        self._log.add(Operation(name, self._change, self._run_id, before, after))
+    def _note(self, name: str, before: RepoState, after: RepoState, story: str = "") -> None:
+        operation = Operation(name, self._change, self._run_id, before, after, story=story)
+        self._log.add(operation)
 
     def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
         """After a crash while saving: the commit of this very attempt, if it was made."""
@@ -57,7 +58,11 @@ class Workspace:
     def pending(self, checkpoint: str) -> Pending:
         """What a checkpoint would hold now."""
         snapshot = self._snapshots.take(checkpoint, look=True)
-        return Pending(snapshot.tree, tuple(change.path for change in snapshot.changes))
+        return Pending(snapshot.tree, snapshot.paths)
+
+    def had(self, checkpoint: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Which of these paths the checkpoint has."""
+        return self._git.files_among(checkpoint, paths) if paths else ()
 
     def _refuse_without_folder(self) -> None:
         """Without our notes the last attempt was not put back: its files are no result."""
@@ -102,3 +107,9 @@ class Workspace:
         branch, commit = head_of(self._place.git_dir)
         name = f"refs/heads/{branch}"
         return commit or (refs[name].commit if name in refs else "")
+
+
+def trailer(message: str, name: str) -> str:
+    """What a commit message says under this name."""
+    lines = (line.partition(": ") for line in message.splitlines())
+    return next((value for key, _, value in lines if key == name), "")

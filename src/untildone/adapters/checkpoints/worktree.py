@@ -5,6 +5,7 @@ import shutil
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
+from untildone.adapters.checkpoints.snapshot.readonly_folders import modes_kept
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
@@ -35,6 +36,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
         self._users_files = Snapshots.of_run(
             users, user, self._folder, closing.snapshots.new_files.guard
         )
+        users.store = git.store  # whichever of them moves a ref looks after what both have stored
         self._opening = Opening(users, user, self._users_files, self._folder, change)
 
     def open(self, origin: Origin, stamp: str) -> Opened:
@@ -128,7 +130,9 @@ class WorktreeCheckpoint(BranchCheckpoint):
         git.update_refs([(ref, before, None)], "untildone: store before cleanup")
         self._note_cleanup(before, self._closing.store_after("cleanup", merged, before))
         index = self._folder / "index.home"
-        answer = git.checkout_tree(merged, index=index)
+        rewritten = (change.path for change in git.diff_trees(before, merged))
+        with modes_kept(self._user.top, rewritten):
+            answer = git.checkout_tree(merged, index=index)
         if not answer.ok:
             said = answer.stderr.decode(errors="replace").strip()
             raise CloseRefused(f"Your files changed meanwhile: {said}", state=state)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from untildone.adapters.git.git import Git
@@ -27,8 +27,8 @@ class CleanCheckout:
         self._note = run_folder / NOTE
         self._name = f"untildone-room-{run_folder.name}"
 
-    def make(self, tree: str, parent: str) -> str:
-        """Check the tree out as a commit on `parent`; returns where."""
+    def make(self, tree: str, parent: str, as_in_parent: Sequence[str] = ()) -> str:
+        """Check the tree out as a commit on `parent`, some files as in that; returns where."""
         self.remove()
         import tempfile  # noqa: PLC0415 - few runs need it
 
@@ -46,6 +46,10 @@ class CleanCheckout:
         here = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(folder)}
         whole = ("-c", "core.sparseCheckout=false")
         self._git.do(*whole, "read-tree", "--reset", "-u", tree, index=own / "index", env=here)
+        if as_in_parent:
+            literal = ("--literal-pathspecs", *whole)
+            words = ("checkout", "-q", "-f", parent, "--", *as_in_parent)
+            self._git.do(*literal, *words, index=own / "index", env=here)
         return str(folder)
 
     def remove(self) -> None:

@@ -2,56 +2,89 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
+from untildone.domain.checks.check_files import needed_programs
+from untildone.domain.checks.runner_settings import MAKEFILES
+from untildone.domain.regex import regex
 from untildone.plain_files import read_text
 
 LOOKED_FOR = "pytest, npm, cargo, go, make"
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_TARGET = re.compile(r"^(check|test)\s*:(?!=)", re.MULTILINE)
+_TARGET = regex(r"^(check|test)\s*:(?!=)", re.MULTILINE)
 _NO_TEST = "no test specified"
-_LOCKS = {"pnpm-lock.yaml": "pnpm test", "yarn.lock": "yarn test"}
+# By lock file: how everything is installed in a clean checkout, and the test.
+_LOCKS = {
+    "pnpm-lock.yaml": ("pnpm install --frozen-lockfile", "pnpm test"),
+    "yarn.lock": ("yarn install --frozen-lockfile", "yarn test"),
+    "package-lock.json": ("npm ci --no-audit --no-fund", "npm test"),
+}
 
 
-def detect(top: Path) -> tuple[str, ...]:
-    """The commands that test this project; what only hints at tests does not count."""
-    found = [_pytest(top), _npm(top), _cargo(top), _go(top)]
-    commands = tuple(command for command in found if command)
-    make = "" if commands else _make(top)  # a Makefile usually calls one of the others
-    return (*commands, make) if make else commands
+def detect(top: Path, *, clean: bool = False) -> dict[str, str]:
+    """The commands that test this project, and by which file; a mere hint at tests is none.
+
+    In a `clean` checkout nothing is installed, so that comes first.
+    """
+    found = dict([_pytest(top), _npm(top, clean=clean), _cargo(top), _go(top)])
+    found.pop("", None)
+    if not found:  # a Makefile usually calls one of the others
+        found = dict([_make(top)])
+        found.pop("", None)
+    return found
 
 
-def _pytest(top: Path) -> str:
+def missing_program(command: str) -> str:
+    """A program that a command cannot do without and that is not here; empty if there is none."""
+    needed = (name for name in needed_programs(command) if not shutil.which(name))
+    return next(needed, "")
+
+
+def text_inside(top: Path, path: str) -> str:
+    """The text of a file of this project, as far as there is one."""
+    return "" if path.startswith("/") or ".." in path.split("/") else _text(top / path)
+
+
+Found = tuple[str, str]
+NOTHING: Found = ("", "")
+
+
+def _pytest(top: Path) -> Found:
     settings = {"pytest.ini": "", "pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]"}
     settings |= {"setup.cfg": "[tool:pytest]", "conftest.py": "", "tests/conftest.py": ""}
-    told = any((top / n).is_file() and words in _text(top / n) for n, words in settings.items())
-    return "pytest -q" if told or next(top.glob("tests/test_*.py"), None) else ""
+    told = (n for n, words in settings.items() if (top / n).is_file() and words in _text(top / n))
+    by = next(told, "") or next((f"tests/{p.name}" for p in top.glob("tests/test_*.py")), "")
+    return ("pytest -q", by) if by else NOTHING
 
 
-def _npm(top: Path) -> str:
+def _npm(top: Path, *, clean: bool) -> Found:
     if not (top / "package.json").is_file():
-        return ""
+        return NOTHING
     try:
         script = json.loads(_text(top / "package.json"))["scripts"]["test"]
     except (ValueError, KeyError, TypeError):
-        return ""
+        return NOTHING
     if not isinstance(script, str) or not script.strip() or _NO_TEST in script:
-        return ""
-    return next((call for lock, call in _LOCKS.items() if (top / lock).is_file()), "npm test")
+        return NOTHING
+    by = "the script test of package.json"
+    for lock, (install, call) in _LOCKS.items():
+        if (top / lock).is_file():
+            return f"{install} && {call}" if clean else call, by
+    return "npm test", by
 
 
-def _cargo(top: Path) -> str:
-    return "cargo test" if (top / "Cargo.toml").is_file() else ""
+def _cargo(top: Path) -> Found:
+    return ("cargo test", "Cargo.toml") if (top / "Cargo.toml").is_file() else NOTHING
 
 
-def _go(top: Path) -> str:
-    return "go test ./..." if (top / "go.mod").is_file() else ""
+def _go(top: Path) -> Found:
+    return ("go test ./...", "go.mod") if (top / "go.mod").is_file() else NOTHING
 
 
-def _make(top: Path) -> str:
-    path = next((top / name for name in _MAKEFILES if (top / name).is_file()), None)
+def _make(top: Path) -> Found:
+    path = next((top / name for name in MAKEFILES if (top / name).is_file()), None)
     targets = set(_TARGET.findall(_text(path))) if path else set()
-    return f"make {max(targets)}" if targets else ""
+    return (f"make {max(targets)}", path.name) if path and targets else NOTHING
 
 
 def _text(path: Path) -> str:

@@ -1,15 +1,15 @@
 """HEAD and index as git needs them: an attempt may have made them something it cannot read."""
 
 import os
-import re
 import stat
 from pathlib import Path
 
 from untildone.adapters.git.object_files import content, head_text
 from untildone.adapters.records.durable import free_name, replace_file
+from untildone.domain.regex import regex
 
 # What git takes for a HEAD; without one it sees no repository at all.
-_HEAD = re.compile(rb"ref:\s*refs/[^\n]+\n?|[0-9a-f]{40}\s*|[0-9a-f]{64}\s*")
+_HEAD = regex(rb"ref:\s*refs/[^\n]+\n?|[0-9a-f]{40}\s*|[0-9a-f]{64}\s*")
 NOTE = "HEAD"
 
 

@@ -46,7 +46,20 @@ FALLBACK_IDENTITY = {
 }
 
 
+# Who the user is and where the settings are. All others redirect git, or are about its parent.
+KEPT = (
+    *("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"),
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_ATTR_NOSYSTEM"),
+    *("GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"),
+)
+IDENTITY = KEPT[:4]
+
+
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without inherited `GIT_*`, which would redirect our commands."""
-    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    """The environment without inherited `GIT_*` that would redirect our commands."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("GIT_") or name in KEPT
+    }
     return kept | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}

@@ -6,7 +6,6 @@ One method per question or command; output NUL-separated, in the C locale.
 import contextlib
 import copy
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,15 +17,26 @@ from msgspec.structs import replace
 
 from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git.disk import disk_settings
-from untildone.adapters.git.environment import FALLBACK_IDENTITY, FLAGS, clean_environment
+from untildone.adapters.git.environment import (
+    FALLBACK_IDENTITY,
+    FLAGS,
+    IDENTITY,
+    clean_environment,
+)
 from untildone.adapters.git.object_files import (
     commit_body,
     head_text,
     loose_object,
     move_ref,
     ref_in_file,
-    store_commit,
     time_now,
+)
+from untildone.adapters.git.object_store import (
+    ALSO_READ,
+    OBJECTS,
+    ObjectsGone,
+    ObjectStore,
+    also_read,
 )
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.child import Command
@@ -34,6 +44,7 @@ from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.records.durable import sync_folder
 from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import Interrupted, StepError
+from untildone.domain.regex import regex
 
 STEP_TIMEOUT_S = 600
 IDLE_S = 5.0
@@ -45,11 +56,11 @@ OWN_AUTHOR = (
     *("author.name", "author.email", "committer.name", "committer.email", "i18n.commitencoding"),
 )
 # An identity from which git would take nothing away.
-_PLAIN_NAME = re.compile(r"\w(?:[\w .-]*\w)?")
-_PLAIN_EMAIL = re.compile(r"\w[\w.+-]*@[\w.-]*\w")
-_FULL_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_PLAIN_NAME = regex(r"\w(?:[\w .-]*\w)?")
+_PLAIN_EMAIL = regex(r"\w[\w.+-]*@[\w.-]*\w")
+_FULL_NAME = regex(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LARGEST_COMMIT = 1024 * 1024
-_SPACES = re.compile(r"[ \t\n\v\f\r]+")
+_SPACES = regex(r"[ \t\n\v\f\r]+")
 
 RefUpdate = tuple[str, str, str | None]
 
@@ -90,6 +101,7 @@ class Git:
         # An agent's `git replace` must not make one of our checkpoints look like another commit.
         self._environment = clean_environment(os.environ) | {"GIT_NO_REPLACE_OBJECTS": "1"}
         self._common_dir = folder / ".git"
+        self.store = ObjectStore(self._common_dir / "objects")
         self._git_dir: Path | None = None
         self._author = ""
         self._config: dict[str, str] | None = None
@@ -129,11 +141,10 @@ class Git:
 
         Every object is a file of its own there, large ones too, so that each can be left out.
         """
-        quoted = str(stored).replace("\\", "\\\\").replace('"', '\\"')
         draft = copy.copy(self)
         draft._environment = self._environment | {
-            "GIT_OBJECT_DIRECTORY": str(objects),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{quoted}"',
+            OBJECTS: str(objects),
+            ALSO_READ: also_read(str(stored), self.store.held),
             "GIT_INDEX_FILE": str(index),
         }
         draft._flags = [*self._flags, "-c", f"core.bigFileThreshold={sys.maxsize}"]
@@ -142,6 +153,14 @@ class Git:
     def use_common_dir(self, path: Path) -> None:
         """The git folder that all worktrees share, where refs and objects are files."""
         self._common_dir = path
+        self.store = ObjectStore(path / "objects")
+
+    def hold_objects(self, run_folder: Path) -> None:
+        """What our commands store stays, whoever tidies up meanwhile; also what they stored."""
+        self.store.hold(run_folder)
+        if self.store.held:
+            self._environment[ALSO_READ] = also_read(self.store.held)
+            self.store.put_back_lost(self.store.all_held(), self.do)
 
     def use_git_dir(self, path: Path) -> None:
         """The worktree's own git folder, where its HEAD is."""
@@ -160,13 +179,14 @@ class Git:
     def use_fallback_identity_if_none(self) -> None:
         """Commit as the user, or as ourselves where git knows no identity."""
         special = any(self.config(name) for name in OWN_AUTHOR)
+        special |= not self._environment.keys().isdisjoint(IDENTITY)
         name, email = self.config("user.name"), self.config("user.email")
         if not special and _PLAIN_NAME.fullmatch(name) and _PLAIN_EMAIL.fullmatch(email):
             self._author = f"{name} <{email}>"
             return
         answer = self.ask("var", "GIT_COMMITTER_IDENT")
         if not answer.ok:
-            self._environment |= FALLBACK_IDENTITY
+            self._environment = FALLBACK_IDENTITY | self._environment
             answer = self.ask("var", "GIT_COMMITTER_IDENT")
         if not special:
             self._author = os.fsdecode(answer.stdout).strip().rsplit(" ", 2)[0]
@@ -195,9 +215,12 @@ class Git:
         stdin: bytes = b"",
         index: Path | None = None,
         env: Mapping[str, str] | None = None,
+        limit_s: float = STEP_TIMEOUT_S,
     ) -> Captured:
         """Run a git command whatever its exit code; only an interruption raises."""
         environment = self._environment | dict(env or {})
+        incoming = self.store.incoming_for(args[0], environment)
+        environment |= incoming
         if index:
             environment["GIT_INDEX_FILE"] = str(index)
         command = Command(
@@ -205,7 +228,7 @@ class Git:
             self._folder,
             environment,
             stdin,
-            timeout_s=STEP_TIMEOUT_S,
+            timeout_s=limit_s,
             idle_s=IDLE_S,
             grace_s=PATIENCE_S,
         )
@@ -221,6 +244,8 @@ class Git:
             answer = self._processes.capture(command, self._interrupted)
         if answer.ending is Ending.INTERRUPTED:
             raise Interrupted(f"`git {args[0]}` was cut short by a stop request")
+        if incoming:
+            self.store.take_in_all(incoming[OBJECTS])
         return answer
 
     def _move_special_files(self) -> None:
@@ -313,15 +338,12 @@ class Git:
         out = self.do("rev-list", "--stdin", stdin=lines.encode()) if wanted else b""
         return wanted & set(out.decode().split())
 
-    def diff_trees(
-        self, old: str, new: str, *, folders: bool = False, paths: Sequence[str] = ()
-    ) -> tuple[Change, ...]:
-        """What differs between two trees or commits, or there only; without rename detection."""
+    def diff_trees(self, old: str, new: str, *at: str, folders: bool = False) -> tuple[Change, ...]:
+        """What differs between two trees or commits, or `at` these paths; no rename detection."""
         if old == new:
             return ()
-        depth = ("-r", "-t") if folders else ("-r",)
-        words = (*depth, "-z", "--no-renames", "--no-commit-id", old, new)
-        out = self.do("diff-tree", *words, "--", *(f":(top,literal){path}" for path in paths))
+        words = ("-t" if folders else "-r", "-z", "--no-renames", "--no-commit-id", old, new)
+        out = self.do("diff-tree", *words, "--", *(f":(top,literal){path}" for path in at))
         fields = os.fsdecode(out).split("\0")
         changes = []
         for meta, path in zip(fields[::2], fields[1::2], strict=False):
@@ -368,9 +390,7 @@ class Git:
         """The bytes of a file in a commit."""
         return self.do("cat-file", "blob", f"{commit}:{path}")
 
-    def merged_tree(
-        self, ours: str, theirs: str, rules: Iterable[str] = ()
-    ) -> tuple[str, tuple[str, ...]]:
+    def merged_tree(self, ours: str, theirs: str, *rules: str) -> tuple[str, tuple[str, ...]]:
         """The tree of a merge made in memory under these settings, and the paths that conflict."""
         flags = [part for rule in rules for part in ("-c", rule)]
         words = ("merge-tree", "--write-tree", "-z", "--no-messages", "--name-only", ours, theirs)
@@ -385,8 +405,13 @@ class Git:
     # -- commands ------------------------------------------------------------------------------
 
     def write_tree(self, index: Path | None = None) -> str:
-        """The index as a tree."""
-        return self.line("write-tree", index=index)
+        """The index as a tree; ObjectsGone if content of it is not in the repository any more."""
+        answer = self.ask("write-tree", index=index)
+        if not answer.ok:
+            failed = git_failed(("write-tree",), answer)
+            gone = b"invalid object" in answer.stderr
+            raise ObjectsGone(failed.message) if gone else failed
+        return os.fsdecode(answer.stdout).strip()
 
     def commit_tree(self, tree: str, parents: Iterable[str], message: str) -> str:
         """A commit of this tree; no hook runs and no branch moves."""
@@ -394,7 +419,7 @@ class Git:
         if self._author:
             with contextlib.suppress(OSError):  # git says what is wrong
                 body = commit_body(tree, known, self._author, message)
-                return store_commit(self.objects_folder, body)
+                return self.store.store_commit(body)
         flags = [part for parent in known for part in ("-p", parent)]
         return self.line("commit-tree", tree, *flags, stdin=message.encode())
 
@@ -404,6 +429,7 @@ class Git:
         """Move refs together or not at all: (name, new or "" to delete, old or None)."""
         if len(updates) == 1 and self._moved_by_us(updates[0], why):
             sync_folder((self._common_dir / updates[0][0]).parent)
+            self.store.settle(self.do)
             return
         lines = ["start"]
         for name, new, old in updates:
@@ -419,6 +445,7 @@ class Git:
         self.do("update-ref", "-m", why, *flags, "--stdin", stdin="\n".join(lines).encode())
         for name in {name.rpartition("/")[0] for name, new, _ in updates if new}:
             sync_folder(self._common_dir / name)
+        self.store.settle(self.do)
 
     def _moved_by_us(self, update: RefUpdate, why: str) -> bool:
         """Whether a ref could be moved without starting git, which is half of a story's price."""

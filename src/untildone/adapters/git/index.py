@@ -1,31 +1,34 @@
 """What we ask the index and the files beside it, and do to an index."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from untildone.adapters.git.git import Change, Git, git_failed, paths_in
+from untildone.adapters.git.git import STEP_TIMEOUT_S, Change, Git, git_failed, paths_in
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
 from untildone.plain_files import read_bytes
 
 MOST_SPECS = 500
-_last_listing: tuple[tuple[object, ...], bytes] = ((), b"")
+_last_listing = (b"", b"")
 
 
 def entries(git: Git, index: Path) -> bytes:
     """All entries of an index as `ls-files -v -s -z` prints them: tag, mode, blob, stage, path.
 
-    A start asks five things of the user's index: git is asked once while the file stays the same.
+    A start asks five things of the user's index and one of its copy: git is asked once for the
+    same bytes.
     """
     global _last_listing
     try:
-        state = index.stat()
+        key = hashlib.sha1(read_bytes(index), usedforsecurity=False).digest()
     except FileNotFoundError:
         return b""
-    key = (index, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-    if _last_listing[0] != key:
+    except OSError:
+        key = b""  # no file: git says what is wrong
+    if not key or _last_listing[0] != key:
         _last_listing = (key, git.do("ls-files", "-v", "-s", "-z", index=index))
     return _last_listing[1]
 
@@ -115,13 +118,19 @@ def _entries(git: Git, paths: Sequence[str]) -> tuple[str, ...]:
     return paths_in(git.do("ls-files", "-s", "-z", "--", *specs))
 
 
-def add_all(git: Git, *pathspec: str, index: Path | None = None, go_on: bool = False) -> Captured:
+def add_all(
+    git: Git,
+    *pathspec: str,
+    index: Path | None = None,
+    go_on: bool = False,
+    limit_s: float = STEP_TIMEOUT_S,
+) -> Captured:
     """Record every file that is not ignored in the index; says what it adds and removes.
 
     With `go_on` a file that git cannot take does not keep it from looking at the others.
     """
     flags = ("-A", "-v", "--sparse", *(("--ignore-errors",) if go_on else ()))
-    return git.ask("add", *flags, "--", ":/", *pathspec, index=index)
+    return git.ask("add", *flags, "--", ":/", *pathspec, index=index, limit_s=limit_s)
 
 
 def force_into_index(git: Git, paths: Iterable[str]) -> None:

@@ -1,23 +1,21 @@
 """What can be told from a git folder's files, or put there, without starting git."""
 
 import contextlib
-import errno
 import hashlib
 import os
 import re
 import stat
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from untildone.adapters.records.durable import write_out
+from untildone.domain.regex import regex
 from untildone.plain_files import opened, read_bytes
 
 Stamp = tuple[int, int, int]
 
-_COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
-_FASTEST = 1
+_COMMIT = regex(rb"([0-9a-f]{40}|[0-9a-f]{64})\n?")
 _PART = 1024 * 1024
 _HASHES = {40: "sha1", 64: "sha256"}
 
@@ -38,6 +36,20 @@ def head_text(git_dir: Path) -> bytes:
         if target.startswith(b"refs/"):
             return b"ref: %s\n" % target
     return content(path)
+
+
+def files_below(folder: str) -> list[str]:
+    """All that is no folder; text, because `os.walk` and paths cost more than the listing."""
+    found: list[str] = []
+    folders = [folder]
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            (folders if entry.is_dir(follow_symlinks=False) else found).append(entry.path)
+    return found
 
 
 def stamp(path: Path | str) -> Stamp | None:
@@ -121,14 +133,9 @@ def commit_body(tree: str, parents: list[str], who: str, message: str) -> bytes:
     return "\n".join(lines).encode("utf-8", "surrogateescape")
 
 
-def store_commit(objects: Path, body: bytes) -> str:
-    """Put a commit among the repository's objects, synced; returns its name."""
-    return store_object(objects, "commit", body, body.find(b"\n") - len("tree "))
-
-
 def object_name(kind: str, body: bytes, digits: int) -> str:
     """The name that git gives an object; `digits` tells which hash the repository uses."""
-    return _hashed(_whole(kind, body), digits)
+    return hashed(whole(kind, body), digits)
 
 
 def file_name(path: Path, digits: int) -> str:
@@ -147,51 +154,6 @@ def is_plain_file(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode) and os.access(path, os.R_OK)
     except OSError:
         return False
-
-
-def store_trees(objects: Path, bodies: Mapping[str, bytes]) -> None:
-    """Put trees into a store, each after what it names: a kill leaves none with a gap.
-
-    One sync for all, as git does it with `core.fsyncMethod=batch`: what was written out before is
-    made safe by the sync of the last.
-    """
-    missing = [name for name in bodies if not os.path.lexists(f"{objects}/{name[:2]}/{name[2:]}")]
-    for name in missing:
-        sync = os.fsync if name == missing[-1] else write_out
-        store_object(objects, "tree", bodies[name], len(name), sync)
-
-
-def store_object(
-    objects: Path, kind: str, body: bytes, digits: int, sync: Callable[[int], None] = os.fsync
-) -> str:
-    """Put an object into a store as a file of its own, synced; returns its name."""
-    data = _whole(kind, body)
-    name = _hashed(data, digits)
-    folder = f"{objects}/{name[:2]}"
-    target = f"{folder}/{name[2:]}"
-    if os.path.lexists(target):
-        return name
-    if not os.path.isdir(folder):  # noqa: PTH112 - text: pathlib's table of names would grow
-        make_object_folder(objects, folder)
-    # By this name `git prune` knows what a kill has left.
-    draft = f"{folder}/tmp_obj_{os.getpid()}_{name[2:10]}"  # noqa: S108 - in the object store
-    packed = zlib.compress(data, _FASTEST)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o444)
-    try:
-        if os.write(fd, packed) != len(packed):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), draft)
-        sync(fd)
-    finally:
-        os.close(fd)
-    os.rename(draft, target)  # noqa: PTH104
-    return name
-
-
-def make_object_folder(objects: Path | str, folder: str) -> None:
-    """One of the 256 folders of a store, with the store's mode: a group may share it."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder)  # noqa: PTH102
-        os.chmod(folder, os.stat(objects).st_mode & 0o7777)  # noqa: PTH101, PTH116
 
 
 def loose_object(objects: Path, name: str, most: int) -> bytes | None:
@@ -223,9 +185,11 @@ def entries_in_index(path: Path) -> int:
     return int.from_bytes(head[8:12]) if head[:4] == b"DIRC" and len(head) == 12 else -1
 
 
-def _whole(kind: str, body: bytes) -> bytes:
+def whole(kind: str, body: bytes) -> bytes:
+    """An object as git stores it, before it is packed."""
     return b"%s %d\0" % (kind.encode(), len(body)) + body
 
 
-def _hashed(data: bytes, digits: int) -> str:
+def hashed(data: bytes, digits: int) -> str:
+    """The name of an object."""
     return hashlib.new(_HASHES[digits], data, usedforsecurity=False).hexdigest()

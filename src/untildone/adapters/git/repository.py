@@ -11,11 +11,12 @@ from untildone.adapters.clock import monotonic, pause
 from untildone.adapters.git.damaged import repair_around
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import entries, files_in_index, has_unmerged
-from untildone.adapters.git.object_files import content, has_no_refs, head_text
+from untildone.adapters.git.object_files import content, files_below, has_no_refs, head_text
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.records.durable import replace_file, shared_draft
 from untildone.domain.errors import StepError, UserError
+from untildone.domain.regex import regex
 from untildone.domain.run.run import Origin
 from untildone.plain_files import read_bytes
 
@@ -23,7 +24,7 @@ STATE_FILE = ".claude/loop-state.json"
 EXCLUDE_LINE = f"/{STATE_FILE}*"
 LONGEST_NAME = 120
 # Names of which git's rules need not be asked.
-_PLAIN_NAME = re.compile(r"\w(?:[\w-]|\.(?!\.))*", re.ASCII)
+_PLAIN_NAME = regex(r"\w(?:[\w-]|\.(?!\.))*", re.ASCII)
 LOCK_WAIT_S = 1.0
 SHARED_LOCKS = ("packed-refs.lock", "config.lock", "shallow.lock")
 INDEX_WAIT_S = 3.0
@@ -176,7 +177,7 @@ def _take_lock(lock: Path) -> IO[bytes]:
             pause(0.02)
 
 
-def is_stale(lock: Path, wait_s: float) -> bool:
+def is_stale(lock: Path | str, wait_s: float) -> bool:
     """Whether a lock stays the very same for so long that the git command of it must be dead."""
     first = _identity(lock)
     deadline = monotonic() + wait_s
@@ -187,9 +188,9 @@ def is_stale(lock: Path, wait_s: float) -> bool:
     return False
 
 
-def _identity(path: Path) -> tuple[int, int, int] | None:
+def _identity(path: Path | str) -> tuple[int, int, int] | None:
     try:
-        stat = path.lstat()
+        stat = os.lstat(path)
     except OSError:
         return None
     return stat.st_ino, stat.st_ctime_ns, stat.st_size
@@ -200,22 +201,21 @@ def move_stale_locks(place: Place, aside: Path, *, index: bool = True) -> tuple[
 
     That of the index is left alone on request: `git commit -a` of the user's may hold it for long.
     """
-    named = [place.git_dir / "HEAD.lock", *(place.common_dir / name for name in SHARED_LOCKS)]
-    named += [place.git_dir / "index.lock", *aside.parent.glob("*.lock")] if index else []
+    common, own, run_folder = map(str, (place.common_dir, place.git_dir, aside.parent))
+    named = [f"{own}/HEAD.lock", *(f"{common}/{name}" for name in SHARED_LOCKS)]
+    if index:
+        drafts = os.listdir(run_folder) if os.path.isdir(run_folder) else ()  # noqa: PTH112, PTH208
+        named += [f"{own}/index.lock", *(f"{run_folder}/{name}" for name in drafts)]
     deadline = monotonic() + LOCK_WAIT_S
     moved = []
-    for lock in (*named, *_ref_locks(place.common_dir / "refs")):
+    for path in (*named, *files_below(f"{common}/refs")):
         # A git command that is alive ends soon.
-        if is_stale(lock, deadline - monotonic()):
+        if path.endswith(".lock") and is_stale(path, deadline - monotonic()):
+            lock = Path(path)
             aside.mkdir(parents=True, exist_ok=True)
             lock.replace(aside / f"{len(list(aside.iterdir())):04d}-{lock.name}")
             moved.append(str(lock.relative_to(place.common_dir)))
     return tuple(moved)
-
-
-def _ref_locks(refs: Path) -> list[Path]:
-    walk = ((folder, name) for folder, _, files in os.walk(refs) for name in files)
-    return [Path(folder, name) for folder, name in walk if name.endswith(".lock")]
 
 
 def check_name(git: Git, change: str) -> None:
@@ -259,6 +259,7 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
     if has_unmerged(entries(git, git.index_of(place))):
         raise UserError("The index has unmerged files", hint="Resolve them and `git add` them.")
     _refuse_branch_clashes(git, place, change)
+    _refuse_ref_clashes(git, place, change)
     _refuse_dirty_submodules(git, place)
     _refuse_missing_filters(git)
     return Origin(branch, commit)
@@ -319,6 +320,26 @@ def _refuse_missing_filters(git: Git) -> None:
                 state="Nothing was changed.",
                 hint=f"Install what `git config --get-regexp filter.{name}` names.",
             )
+
+
+def _refuse_ref_clashes(git: Git, place: Place, change: str) -> None:
+    """What is stored for `x` and for `x/1` would be in each other's way, now or in mid-run."""
+    stored = "refs/ralph/backup/"
+    if "/" not in change and has_no_refs(place.common_dir, f"{stored}{change}"):
+        return
+    known = {ref.removeprefix(stored).rpartition("/")[0] for ref in git.refs(stored)}
+    bars = (
+        k
+        for k in sorted(known - {change})
+        if f"{k}/".startswith(f"{change}/") or change.startswith(f"{k}/")
+    )
+    if clash := next(bars, ""):
+        raise UserError(
+            f"Work of the change `{clash}` is stored, so git can store none of `{change}`",
+            state="Nothing was changed.",
+            hint=f"Name the change otherwise, as in: {slug(change)}-2; or, if you need nothing of "
+            f"`{clash}` any more: `untildone gc --all`",
+        )
 
 
 def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:

@@ -9,7 +9,6 @@ from untildone.adapters.git.object_files import (
     entries_of_tree,
     loose_object,
     object_name,
-    store_trees,
 )
 from untildone.domain.errors import StepError
 
@@ -96,7 +95,7 @@ class Trees:
         if not top:
             top = empty_tree(len(tree) or digits)
             bodies[top] = b""
-        store_trees(self._git.objects_folder, bodies)
+        self._git.store.store_trees(bodies)
         return top
 
     def _unlike(self, folder: bytes, old: str, new: str) -> list[Difference]:

@@ -14,11 +14,26 @@ T = TypeVar("T")
 # written only with another value, so that what an earlier release wrote is written the same again.
 ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
-    "ChecksTried": {"counted": []},
-    "Verified": {"counted": []},
-    "Plan": {"trouble_budgets": [], "terms": None},
+    "ChecksTried": {"counted": [], "cannot_start": []},
+    "Verified": {"counted": [], "checked": False},
+    "Saved": {"paths": [], "unchanged": False, "own_tests": []},
+    "Plan": {
+        "trouble_budgets": [],
+        "terms": None,
+        "agent_args": [],
+        "agent_env": [],
+        "permissions_hold": [],
+        "lanes": 1,
+        "optimistic": False,
+        "runner_settings": [],
+        "protect_tests": False,
+        "origins": {},
+    },
+    "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},
+    "StepFailed": {"lane": 0},
     "Reached": {"unknown": False},
 }
+_AS_IS = frozenset({str, int, float, bool, type(None)})  # nearly all: not worth a call
 # Where a fact holds such a class.
 HELD = {"plan": "Plan", "reached": "Reached"}
 
@@ -61,7 +76,7 @@ def _stamped(plain: object) -> object:
     if isinstance(plain, datetime):
         return stamp(plain)
     if isinstance(plain, dict):
-        return {key: _stamped(item) for key, item in plain.items()}
+        return {key: v if type(v) in _AS_IS else _stamped(v) for key, v in plain.items()}
     if isinstance(plain, list | tuple):
-        return [_stamped(item) for item in plain]
+        return [v if type(v) in _AS_IS else _stamped(v) for v in plain]
     return plain

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 from msgspec import Struct, convert, field, to_builtins
+from msgspec.structs import replace
 
+from untildone.adapters.clock import local_time
 from untildone.adapters.records.durable import replace_file, sync_folder
 from untildone.plain_files import opened, read_bytes
 
@@ -26,7 +28,10 @@ class RepoState(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """One change of ours. `facts`: how many facts the run's journal had, if it was set back."""
+    """One change of ours. `facts`: how many facts the run's journal had, if it was set back.
+
+    `at` and `story` are for people: when, in local time, and for which story.
+    """
 
     name: str
     change: str
@@ -34,6 +39,8 @@ class Operation(Struct, frozen=True):
     before: RepoState
     after: RepoState
     facts: int = -1
+    at: str = ""
+    story: str = ""
 
 
 class Begun(Struct, frozen=True):
@@ -60,7 +67,8 @@ class OperationLog(Struct, frozen=True):
 
     def add(self, operation: Operation) -> None:
         """Write down what is about to happen; without a repository there is nothing to undo."""
-        line = os.fsencode(json.dumps(to_builtins(operation), ensure_ascii=False) + "\n")
+        data = to_builtins(operation) | {"at": local_time()}
+        line = os.fsencode(json.dumps(data, ensure_ascii=False) + "\n")
         with contextlib.suppress(FileNotFoundError), opened(self.path, "ab") as file:
             file.write(line)
 
@@ -81,7 +89,7 @@ class OperationLog(Struct, frozen=True):
 
     def end(self, begun: Begun) -> None:
         """It came about."""
-        if self.all()[-1:] != [begun.operation]:
+        if [replace(op, at="") for op in self.all()[-1:]] != [begun.operation]:
             self.add(begun.operation)
         self.drop()
 

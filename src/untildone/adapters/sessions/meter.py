@@ -56,10 +56,10 @@ class UsageMeter:
         self._argv = split_command(command) or ([found] if found else [])
         self._before: Reading | None = None
 
-    def start(self) -> None:
-        """Read the counters before the agent starts."""
+    def start(self, agent: str) -> None:
+        """Read the counters before this agent starts."""
         self._before = self._external()
-        self._sessions.start()
+        self._sessions.start(agent)
 
     def measure(self, reported: Usage | None, session_id: str) -> tuple[Usage | None, list[str]]:
         """The usage since `start`, best source first, and warnings for the person."""

@@ -59,18 +59,19 @@ def _codex() -> Iterator[str]:
 FILES: dict[str, Callable[[], Iterator[str]]] = {
     "claude": _claude,
     "codex": _codex,
+    "copilot": lambda: _below(f"{_named('COPILOT_HOME', f'{_home()}/.copilot')}/session-state"),
     "gemini": lambda: _chats(f"{_named('GEMINI_CLI_HOME', _home())}/.gemini/tmp"),
     "goose": lambda: _data("goose/sessions/sessions.db"),
+    "kimi": lambda: _below(f"{_named('KIMI_CODE_HOME', f'{_home()}/.kimi-code')}/sessions"),
     "opencode": lambda: _data("opencode/opencode.db"),
     "pi": lambda: _below(f"{_named('PI_CODING_AGENT_DIR', f'{_home()}/.pi/agent')}/sessions"),
     "qwen": lambda: _chats(f"{_named('QWEN_HOME', f'{_home()}/.qwen')}/projects"),
 }
 
 
-def recorders(agents: tuple[str, ...]) -> tuple[str, ...]:
-    """Whose records calls of these agents may leave; any program may call any agent."""
-    wanted = {name for name in agents if name}
-    return tuple(name for name in FILES if name in wanted or wanted - FILES.keys())
+def recorders(agent: str) -> tuple[str, ...]:
+    """Whose records a call of this agent may leave; any program may call any agent."""
+    return (agent,) if agent in FILES else tuple(FILES)
 
 
 def size(path: str) -> int:

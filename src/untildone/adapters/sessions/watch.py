@@ -9,28 +9,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from untildone.adapters.sessions.session_files import FILES, entries, recorders, size
+from untildone.domain.regex import regex
 from untildone.plain_files import opened
 
 if TYPE_CHECKING:
     from untildone.domain.costs.call_prices import Spent
 
 HEAD_BYTES = 64 * 1024
-_RECORDED = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
+_RECORDED = regex(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class SessionWatch:
     """Looks at the sizes before a call; reads what has grown only when it is asked to."""
 
-    def __init__(self, agents: tuple[str, ...], top: Path, now: Callable[[], datetime]) -> None:
+    def __init__(self, top: Path, now: Callable[[], datetime]) -> None:
         self.top = top
-        self._agents = recorders(agents)
-        self._named = all(name in FILES for name in agents if name)
+        self._agents: tuple[str, ...] = ()
+        self._named = True
         self._clock = now
         self._sizes: dict[str, int] = {}
         self._began: datetime | None = None
 
-    def start(self) -> None:
-        """Note what there is."""
+    def start(self, agent: str) -> None:
+        """Note what there is of this agent: the records of others are not of its call."""
+        self._agents = recorders(agent)
+        self._named = agent in FILES
         self._began = self._clock()
         self._sizes = dict(self._now())
 

@@ -160,7 +160,7 @@ class Landing:
 
     def _product(self, base: str, story: str) -> str:
         """The story's tree, with the base's version of what is none of its product."""
-        back = self._git.diff_trees(story, base, paths=self._beside) if self._beside else ()
+        back = self._git.diff_trees(story, base, *self._beside) if self._beside else ()
         return self._with_entries(
             self._git.tree_of(story), {change.path: _entry(change) for change in back}
         )
@@ -177,7 +177,7 @@ class Landing:
         drivers = self._git.settings_between("merge.", ".driver")
         yes = [d for d in drivers if self._git.config(f"merge.{d}.driver").strip() in YES]
         rules = (*RULES, *(f"merge.{name}.driver=false" for name in yes))
-        tree, files = self._git.merged_tree(tip, story, rules)
+        tree, files = self._git.merged_tree(tip, story, *rules)
         # A file in the way of a folder is told under a name with the commit behind it.
         plain = (path.removesuffix(f"~{tip}").removesuffix(f"~{story}") for path in files)
         return tree, tuple(dict.fromkeys(plain))

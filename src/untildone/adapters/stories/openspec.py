@@ -10,6 +10,7 @@ from untildone.adapters.stories import openspec_documents
 from untildone.adapters.stories.checklists.checklist_source import ChecklistFile, ChecklistSource
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options, counted
 from untildone.domain.errors import StoriesError
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import Story, StoryContext
 from untildone.plain_files import read_bytes
 
@@ -18,7 +19,7 @@ CHANGES = "openspec/changes"
 _ARCHIVE = "archive"
 _NESTED_DEPTH = 3
 _MARKERS = (".openspec.yaml", "proposal.md", "tasks.md", "design.md", "specs")
-_CONTEXT_KEY = re.compile(rb"^context[ \t]*:", re.MULTILINE)
+_CONTEXT_KEY = regex(rb"^context[ \t]*:", re.MULTILINE)
 
 
 def exists(root: Path, change: str) -> bool:

@@ -10,20 +10,21 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.stories.checklists import headings
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import Story
 from untildone.plain_files import read_bytes
 
 TASKS = "tasks.md"
 _DEFAULT_SCHEMA = "spec-driven"
-_SCHEMA = re.compile(rb"^schema[ \t]*:[ \t]*[\"']?([\w.-]+)[\"']?[ \t]*(?:#.*)?\r?$", re.MULTILINE)
-_BRACES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
+_SCHEMA = regex(rb"^schema[ \t]*:[ \t]*[\"']?([\w.-]+)[\"']?[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+_BRACES = regex(r"\{([^{},]*(?:,[^{},]*)+)\}")
 SCENARIOS_LIMIT = 6000
-_SECTION = re.compile(r"##\s+(.+)$")
-_OPERATION = re.compile(r"(ADDED|MODIFIED|REMOVED|RENAMED) Requirements", re.IGNORECASE)
-_REQUIREMENT = re.compile(r"###\s*Requirement:\s*(.+)$", re.IGNORECASE)
-_BULLET = re.compile(r"\s*[-*+]\s*`?###\s*Requirement:\s*(.+)$")
-_RENAME = re.compile(r"\s*+[-*+]?\s*+(FROM|TO):\s*`?###\s*Requirement:\s*(.+)$")
-_WORD = re.compile(r"[^\W_]+")
+_SECTION = regex(r"##\s+(.+)$")
+_OPERATION = regex(r"(ADDED|MODIFIED|REMOVED|RENAMED) Requirements", re.IGNORECASE)
+_REQUIREMENT = regex(r"###\s*Requirement:\s*(.+)$", re.IGNORECASE)
+_BULLET = regex(r"\s*[-*+]\s*`?###\s*Requirement:\s*(.+)$")
+_RENAME = regex(r"\s*+[-*+]?\s*+(FROM|TO):\s*`?###\s*Requirement:\s*(.+)$")
+_WORD = regex(r"[^\W_]+")
 _SHORTEST_WORD = 3
 _CUT = "\n(The rest of this requirement is left out.)"
 

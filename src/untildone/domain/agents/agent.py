@@ -30,6 +30,11 @@ class Usage(Struct, frozen=True):
         """Input plus output; cache tokens are kept apart."""
         return self.input_tokens + self.output_tokens
 
+    @property
+    def told(self) -> bool:
+        """Whether anybody has told a number: no call takes no token at all."""
+        return bool(self.total or self.cache_read_tokens or self.cache_write_tokens)
+
     def plus(self, other: "Usage") -> "Usage":
         """The sum; the cost is what is known of it."""
         costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
@@ -227,3 +232,13 @@ class StandIn(Struct, frozen=True):
     model: str
     until: datetime
     instead_of: str = ""
+
+
+class Gate(Struct, frozen=True):
+    """An account that is or was at a limit; `lane` is the one that waits, for all.
+
+    `allowed` is how many calls it may get at once: one to try, one more with each that works.
+    """
+
+    lane: int
+    allowed: int = 1

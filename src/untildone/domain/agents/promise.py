@@ -18,6 +18,7 @@ from untildone.domain.markdown import (
     without_code,
 )
 from untildone.domain.plain_text import plain
+from untildone.domain.regex import regex
 
 REASON_BYTES = 64 * 1024
 # A tag that is still open after this much text is prose about tags.
@@ -30,18 +31,18 @@ _PARAGRAPH = 8 * 1024
 
 _CLOSE = "</promise>"
 _TAG = r"<promise>(?=\s*(?:(?:FAILED|ASK)\s*:|(?:COMPLETE|FAILED|ASK)\s*(?:\Z|</promise>)|\Z))"
-_INSIDE = re.compile(_TAG)
-_ALONE = re.compile(r"\s*[*_~]*" + _TAG)
-_REST = re.compile(r"[\s*_~]*")
-_HIT = re.compile(rb"promise|```|~~~|<!--|-->")
-_INK = re.compile(rb"\S")
+_INSIDE = regex(_TAG)
+_ALONE = regex(r"\s*[*_~]*" + _TAG)
+_REST = regex(r"[\s*_~]*")
+_HIT = regex(rb"promise|```|~~~|<!--|-->")
+_INK = regex(rb"\S")
 
 _LENIENT = ("utf-8", "replace")
 _END_OF_PROMPT = "End of the prompt."
 
 # So much of the end of a message is looked at for a question.
 _QUESTION_BYTES = 2048
-_ASKS = re.compile("[?\uff1f][\\s*_~]*\\Z")
+_ASKS = regex("[?\uff1f][\\s*_~]*\\Z")
 
 
 class Promise(Struct, frozen=True):

@@ -5,6 +5,7 @@ import re
 from msgspec import Struct
 
 from untildone.domain.plain_text import plain
+from untildone.domain.regex import regex
 
 # Identical failures in a row: after so many the prompt asks for another way,
 ANOTHER_WAY = 2
@@ -13,7 +14,7 @@ STUCK = 3
 REMEMBERED = 12
 
 # What differs between two runs of the same failure; the first that fits takes its part.
-_PASSING = re.compile(
+_PASSING = regex(
     r"""
       (?: /private )? / (?: tmp | var/tmp | var/folders | dev/shm ) (?: / [^\s'"`:,;)]* )?
     | \d{4}-\d\d-\d\d (?: [T\x20] \d\d:\d\d (?: :\d\d )? (?: [.,]\d+ )? Z? )?  # a moment

@@ -1,7 +1,11 @@
-"""The files that a check's command runs: an attempt must not change what proves it."""
+"""What a check's command runs: programs, and files that an attempt must not change."""
 
 import shlex
 from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from untildone.domain.regex import regex
 
 # What only looks at its operands: they are the work itself, not its proof.
 LOOKS = frozenset(
@@ -24,23 +28,58 @@ INLINE = ("-c", "-e", "--eval", "-m", "-k")
 _PUNCTUATION = "();<>|&\n"
 
 
+class SimpleCommand(Struct, frozen=True):
+    """One program call of a command line: where, and its words from the program on."""
+
+    folder: str
+    words: tuple[str, ...]
+
+    @property
+    def program(self) -> str:
+        """Its name without a folder."""
+        return self.words[0].rpartition("/")[2]
+
+
 def named_files(commands: Iterable[str]) -> tuple[str, ...]:
     """Relative paths that the commands seem to run; whether they are files is for others to see."""
-    found = (path for command in commands for path in _of(command))
-    return tuple(dict.fromkeys(found))
+    called = (one for command in commands for one in simple_commands(command))
+    found = (_path(one.folder, word) for one in called for word in _operands(one.words))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
-def _of(command: str) -> Iterator[str]:
-    folder = ""
+def simple_commands(command: str, folder: str = "") -> Iterator[SimpleCommand]:
+    """What a command line calls that does more than look, also inside `sh -c`."""
     for simple in _simple_commands(command):
         words = _meant(simple)
         program = words[0].rpartition("/")[2] if words else ""
         if program == "cd" and len(words) == 2:
             folder = f"{folder}{words[1].rstrip('/')}/"
         elif program in SHELLS and "-c" in words[1:-1]:
-            yield from _of(words[words.index("-c") + 1])
+            yield from simple_commands(words[words.index("-c") + 1], folder)
         elif program and program not in LOOKS:
-            yield from filter(None, (_path(folder, word) for word in _operands(words)))
+            yield SimpleCommand(folder, tuple(words))
+
+
+# With these a program that is missing does not make the whole command fail with 127.
+_MORE_THAN_A_CHAIN = regex(r"[|;&\n(){}`$]")
+_JOINED = regex(r"&&|[<>]&\d?-?|&>")
+_PROGRAM = regex(r"\w[\w.+-]*")
+_BUILTINS = frozenset(
+    """
+    alias bg bind break builtin cd command continue declare disown eval exec exit export false fg
+    getopts hash jobs kill let local popd printf pushd pwd read readonly return set shift shopt
+    source suspend test time times trap true type typeset ulimit umask unalias unset wait
+    """.split()  # noqa: SIM905 - a long list of words
+)
+
+
+def needed_programs(command: str) -> tuple[str, ...]:
+    """Names of programs without any of which the command fails as one that cannot start."""
+    if _MORE_THAN_A_CHAIN.search(_JOINED.sub(" ", command)):
+        return ()
+    words = (_meant(simple) for simple in _simple_commands(command))
+    names = (found[0] for found in words if found)
+    return tuple(name for name in names if _PROGRAM.fullmatch(name) and name not in _BUILTINS)
 
 
 def _simple_commands(command: str) -> Iterator[list[str]]:
@@ -81,7 +120,7 @@ def _is_assignment(word: str) -> bool:
     return bool(equals) and name.isidentifier()
 
 
-def _operands(words: list[str]) -> Iterator[str]:
+def _operands(words: tuple[str, ...]) -> Iterator[str]:
     if "/" in words[0]:
         yield words[0]
     skip = False

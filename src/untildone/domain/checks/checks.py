@@ -7,15 +7,17 @@ from enum import StrEnum
 from msgspec import Struct
 
 from untildone.domain.checks.counted_tests import Counts
+from untildone.domain.regex import regex
 from untildone.domain.stories import story_text
 from untildone.domain.stories.story import Story
 
 AUTO = "auto"
+MAY_SHRINK, MAY_CHANGE = "may shrink", "may change"
 # A command has code ticks around it: without them such a line is more often a sentence for people.
 _VERIFY = story_text.setting_line("Verify")
 _ALLOW_EMPTY = story_text.setting_line("Allow empty", any_case=True)
 _TESTS = story_text.setting_line("Tests", any_case=True)
-_TICKED = re.compile(r"(`+)\s?(.+?)\s?\1")
+_TICKED = regex(r"(`+)\s?(.+?)\s?\1")
 
 
 class Level(StrEnum):
@@ -26,7 +28,16 @@ class Level(StrEnum):
     OFF = "off"
 
 
-_LEVEL = re.compile(rf"({'|'.join(Level)}):\s*(.*)", re.DOTALL)
+_LEVEL = regex(rf"({'|'.join(Level)}):\s*(.*)", re.DOTALL)
+
+
+class Proof(StrEnum):
+    """What stands behind finished work."""
+
+    NONE = ""
+    VERIFIED = "verified"
+    UNCHANGED = "unchanged"
+    OWN_TESTS = "own_tests"
 
 
 class Check(Struct, frozen=True):
@@ -35,6 +46,11 @@ class Check(Struct, frozen=True):
     command: str
     level: Level = Level.REQUIRED
     own: bool = False
+
+    @property
+    def written(self) -> str:
+        """As a person writes it."""
+        return self.command if self.level is Level.REQUIRED else f"{self.level}: {self.command}"
 
 
 class Checked(Struct, frozen=True):
@@ -96,18 +112,29 @@ def may_be_empty(story: Story) -> bool:
 
 def may_shrink(story: Story) -> bool:
     """Whether the story's text says that fewer tests are no failure."""
-    return any(map(_is_may_shrink, _rows(story)))
+    return MAY_SHRINK in _about_tests(story)
+
+
+def may_change(story: Story) -> bool:
+    """Whether the story's text says that it changes tests that are there."""
+    return MAY_CHANGE in _about_tests(story)
+
+
+def _about_tests(story: Story) -> set[str]:
+    return {word for row in _rows(story) for word in _said_of_tests(row)}
 
 
 def is_setting(row: str) -> bool:
     """Whether a line of text is one that is read here, wherever in a story it stands."""
-    mine = _VERIFY.fullmatch(row) or _ALLOW_EMPTY.fullmatch(row) or _is_may_shrink(row)
+    mine = _VERIFY.fullmatch(row) or _ALLOW_EMPTY.fullmatch(row) or _said_of_tests(row)
     return bool(mine) or story_text.is_setting(row)
 
 
-def _is_may_shrink(row: str) -> bool:
+def _said_of_tests(row: str) -> set[str]:
+    """`Tests: may shrink`, `Tests: may change, may shrink`; any other line is for people."""
     found = _TESTS.fullmatch(row)
-    return found is not None and _bare(found[1]) == "may shrink"
+    words = {_bare(word) for word in found[1].split(",")} if found else set()
+    return words if words <= {MAY_SHRINK, MAY_CHANGE} else set()
 
 
 def _bare(word: str) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from untildone.domain.regex import regex
+
 
 class Counts(Struct, frozen=True):
     """How the tests of one check ended. A test that is expected to fail proves nothing: skipped."""
@@ -43,28 +45,28 @@ _WAYS = {
     "skipped": ("skipped", "pending", "ignored", "xfailed", "expected failures", "incomplete"),
 }
 _WAY_OF = {word: way for way, words in _WAYS.items() for word in words}
-_NUMBER_FIRST = re.compile(r"(\d+) ([a-z]+)")
-_NUMBER_LAST = re.compile(r"([a-z][a-z ]*?)(?:=|: )(\d+)")
+_NUMBER_FIRST = regex(r"(\d+) ([a-z]+)")
+_NUMBER_LAST = regex(r"([a-z][a-z ]*?)(?:=|: )(\d+)")
 
-_PYTEST = re.compile(r"(?:=+ )?((?:\d+ [a-z ]+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))?(?: =+)?")
-_UNITTEST = re.compile(r"Ran (\d+) tests? in [\d.]+s")
-_UNITTEST_END = re.compile(r"(?:OK|FAILED)(?: \((.*)\))?")
-_JEST = re.compile(r"Tests:\s+((?:\d+ [a-z]+, )*\d+ total)")
-_VITEST = re.compile(r"\s*Tests\s+(\d+ [a-z]+(?: \| \d+ [a-z]+)*) \(\d+\)")
-_NODE = re.compile(r"[#\u2139] (pass|fail|cancelled|skipped) (\d+)")
-_CARGO = re.compile(r"test result: \w+\. (\d+ passed; \d+ failed; \d+ ignored).*")
-_NEXTEST = re.compile(r"\s*Summary \[.*\] +\d+ tests? run: (.*)")
-_GO_TEST = re.compile(r"\s*--- (PASS|FAIL|SKIP): .*")
-_GO_PACKAGE = re.compile(r"(ok|FAIL) *\t\S+\t(?!.*\[no tests to run\]).*")
+_PYTEST = regex(r"(?:=+ )?((?:\d+ [a-z ]+(?:, )?)+) in [\d.]+s(?: \([\d:]+\))?(?: =+)?")
+_UNITTEST = regex(r"Ran (\d+) tests? in [\d.]+s")
+_UNITTEST_END = regex(r"(?:OK|FAILED)(?: \((.*)\))?")
+_JEST = regex(r"Tests:\s+((?:\d+ [a-z]+, )*\d+ total)")
+_VITEST = regex(r"\s*Tests\s+(\d+ [a-z]+(?: \| \d+ [a-z]+)*) \(\d+\)")
+_NODE = regex(r"[#\u2139] (pass|fail|cancelled|skipped) (\d+)")
+_CARGO = regex(r"test result: \w+\. (\d+ passed; \d+ failed; \d+ ignored).*")
+_NEXTEST = regex(r"\s*Summary \[.*\] +\d+ tests? run: (.*)")
+_GO_TEST = regex(r"\s*--- (PASS|FAIL|SKIP): .*")
+_GO_PACKAGE = regex(r"(ok|FAIL) *\t\S+\t(?!.*\[no tests to run\]).*")
 _GO_WAYS = {"PASS": "passed", "ok": "passed", "FAIL": "failed", "SKIP": "skipped"}
-_MOCHA = re.compile(r"\s*(\d+ (?:passing|pending|failing))(?: \(.*\))?")
-_RSPEC = re.compile(r"(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?.*")
-_PHPUNIT = re.compile(r"OK \((\d+) tests?, \d+ assertions?\)")
-_PHPUNIT_ISSUES = re.compile(r"Tests: (\d+), Assertions: \d+(.*?)\.?")
+_MOCHA = regex(r"\s*(\d+ (?:passing|pending|failing))(?: \(.*\))?")
+_RSPEC = regex(r"(\d+) examples?, (\d+) failures?(?:, (\d+) pending)?.*")
+_PHPUNIT = regex(r"OK \((\d+) tests?, \d+ assertions?\)")
+_PHPUNIT_ISSUES = regex(r"Tests: (\d+), Assertions: \d+(.*?)\.?")
 
-_XML = re.compile(r"[^\s'\"=:]+\.xml\b")
+_XML = regex(r"[^\s'\"=:]+\.xml\b")
 _CASE, _SKIPPED = re.compile(r"<testcase\b"), re.compile(r"<skipped\b")
-_FAILED = re.compile(r"<(?:failure|error)\b")
+_FAILED = regex(r"<(?:failure|error)\b")
 # With these a runner picks tests by what was changed, or failed last: their number says nothing.
 _SELECTS = frozenset(
     (
@@ -72,12 +74,14 @@ _SELECTS = frozenset(
         *("--onlyChanged", "--changed", "--changedSince", "--only-failures", "affected"),
     )
 )
-_LIKE_A_TEST = re.compile(r"(?i)test|spec")
+# A line with a number, or the word of unittest or go: a flood has many lines that tell nothing.
+_TELLING = regex(r"^[^\d\n]*\d.*$|^(?:OK|FAILED|ok|FAIL)\b.*$", re.MULTILINE)
+_LIKE_A_TEST = regex(r"(?i)test|spec")
 
 
 def count(output: str) -> Counts | None:
     """What the runners in this output counted, all together; None if no number was found."""
-    rows = [row.rstrip() for row in output.splitlines()]
+    rows = [row.rstrip() for row in _TELLING.findall(output)]
     found = [c for read in _READERS for c in read(rows)]
     return _sum(found) if found else None
 

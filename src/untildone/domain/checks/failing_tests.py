@@ -1,20 +1,21 @@
 """The names of failing tests, as pytest, jest, vitest, cargo and go print them."""
 
-import re
 from collections.abc import Iterator
+
+from untildone.domain.regex import regex
 
 # With more than this a comparison by name says less than it costs.
 MOST_NAMES = 5000
 
-_PYTEST = re.compile(r"(?:\[gw\d+\] \[ *\d+%\] )?(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - .*)?")
-_PYTEST_VERBOSE = re.compile(r"(\S+\.py::.+?) (?:FAILED|ERROR)(?:\s+\[ *\d+%\])?")
-_CARGO = re.compile(r"test (.+?) \.\.\. FAILED")
-_CARGO_TARGET = re.compile(r"\s*(?:Running (?:unittests )?(\S+) \(.*\)|Doc-tests (\S+))")
-_GO_TEST = re.compile(r"\s*--- FAIL: (\S+) \([\d.]+s\)")
-_GO_PACKAGE = re.compile(r"FAIL\t(\S+)(?:\t[\d.]+s|\t\(cached\)| \[[\w ]+\])?")
+_PYTEST = regex(r"(?:\[gw\d+\] \[ *\d+%\] )?(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - .*)?")
+_PYTEST_VERBOSE = regex(r"(\S+\.py::.+?) (?:FAILED|ERROR)(?:\s+\[ *\d+%\])?")
+_CARGO = regex(r"test (.+?) \.\.\. FAILED")
+_CARGO_TARGET = regex(r"\s*(?:Running (?:unittests )?(\S+) \(.*\)|Doc-tests (\S+))")
+_GO_TEST = regex(r"\s*--- FAIL: (\S+) \([\d.]+s\)")
+_GO_PACKAGE = regex(r"FAIL\t(\S+)(?:\t[\d.]+s|\t\(cached\)| \[[\w ]+\])?")
 # Vitest names the test in this line, jest only its file and the tests below it.
-_SUITE = re.compile(r"\s*FAIL\s+(\S.*?)(?: \([\d.]+ m?s\))?")
-_JEST = re.compile(r"\s{0,4}● (\S.*)")
+_SUITE = regex(r"\s*FAIL\s+(\S.*?)(?: \([\d.]+ m?s\))?")
+_JEST = regex(r"\s{0,4}● (\S.*)")
 _NO_TEST = ("Console",)
 
 

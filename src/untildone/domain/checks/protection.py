@@ -6,6 +6,8 @@ from functools import cache
 
 from msgspec import Struct
 
+from untildone.domain.regex import regex
+
 MOST_NAMED = 20
 _MAGIC = frozenset("*?[")
 
@@ -28,6 +30,19 @@ def is_protected(path: str, patterns: Iterable[str]) -> bool:
     parts = path.split("/")
     above = ["/".join(parts[:k]) for k in range(len(parts), 0, -1)]
     return any(_compiled(pattern).fullmatch(name) for pattern in patterns for name in above)
+
+
+# A folder of tests, or a name that runners look for. Prose about tests is none.
+_TEST = regex(
+    r"(?:^|.*/)(?:(?:tests?|__tests__|spec)/.*"
+    r"|test_[^/]*|[^/]*(?:_test|_spec|\.test|\.spec|\.cy|[a-z]Tests?)\.[^/]*)"
+)
+_PROSE = (".md", ".rst", ".txt", ".adoc")
+
+
+def tests_among(paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths that look like tests of a project."""
+    return tuple(p for p in paths if _TEST.fullmatch(p) and not p.endswith(_PROSE))
 
 
 def complaint(violations: Iterable[Violation]) -> str:

@@ -1,12 +1,15 @@
 """What decides about a story, as the person wrote it before the run: no attempt changes that."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
+from operator import is_not
 from typing import TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.domain.checks import checks
+from untildone.domain.checks.protection import is_protected
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
 
@@ -32,12 +35,22 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     not_run: tuple[str, ...] = ()
     may_be_empty: bool = False
     tests_may_shrink: bool = False
+    tests_may_change: bool = False
     depends_on: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
     touches: tuple[str, ...] = ()
     agent: str = ""
     model: str = ""
     at: str = ""
+
+    @property
+    def frees_tests(self) -> bool:
+        """Whether any test may be changed."""
+        return self.tests_may_change or self.tests_may_shrink
+
+    def frees(self, path: str) -> bool:
+        """Whether the person names this file as one that the story changes."""
+        return is_protected(path, self.touches)
 
     @property
     def key(self) -> StoryKey:
@@ -52,6 +65,7 @@ def written(story: Story, book: StoryBook) -> Terms:
         checks=checks.written_checks(story),
         may_be_empty=checks.may_be_empty(story),
         tests_may_shrink=checks.may_shrink(story),
+        tests_may_change=checks.may_change(story),
         at=f"{book.place(story)}:{story.line}",
         **_fields(story),
     )
@@ -67,20 +81,26 @@ def in_force(story: Story, known: Sequence[Terms] | None) -> Terms:
     """The terms that hold for a story: the person's.
 
     Without `known` ones (a run that an earlier release began) those of its text. Of a story that
-    was renamed the checks hold, what it is allowed does not; one that came later has none.
+    was renamed the checks and its agent hold, what it is allowed does not; one that came later has
+    none of them.
     """
     if known is None:
         return written(story, StoryBook("", "", "", ()))
-    exact = next((terms for terms in known if terms.key == story.key), None)
-    if exact:
-        return exact
-    like = next((t for t in known if t.id == story.id or t.title == story.key[1]), None)
-    return Terms(
-        *story.key,
-        checks=like.checks if like else (),
-        not_run=like.not_run if like else (),
-        **_fields(story),
-    )
+    like = _kept(known).like(story.key)
+    if like and like.key == story.key:
+        return like
+    kept = like or Terms(*story.key)
+    fields = _fields(story) | {"agent": kept.agent, "model": kept.model}
+    return Terms(*story.key, checks=kept.checks, not_run=kept.not_run, **fields)
+
+
+def named_agent(key: StoryKey, known: Sequence[Terms] | None) -> tuple[str, str]:
+    """The agent and the model that the person wants for a story; empty where nothing is said.
+
+    A story that came later names nobody: it was not there when the agents were looked at.
+    """
+    kept = _kept(known).like(key) if known else None
+    return (kept.agent, kept.model) if kept else ("", "")
 
 
 def own_checks(
@@ -94,20 +114,63 @@ def own_checks(
 
 def as_written(book: StoryBook, known: Sequence[Terms] | None) -> StoryBook:
     """The book with what the person wrote in the fields of its stories."""
+    if not known:
+        return book
+    kept = _kept(known)
     mended: dict[StoryKey, Story] = {}
-    for terms in known or ():
-        kept = _fields(terms)
-        story = book.find(terms.key) if any(kept.values()) else None
-        if story and _fields(story) != kept:
-            mended[story.key] = replace(story, **kept)
+    for story in kept.not_seen(book.stories):
+        terms = kept.by_key.get(story.key)
+        fields = _fields(terms) if terms else None
+        if fields and any(fields.values()) and _fields(story) != fields:
+            mended[story.key] = replace(story, **fields)
     if not mended:
+        kept.seen = book.stories
         return book
     return book.restated(tuple(mended.get(story.key, story) for story in book.stories))
 
 
+class _Kept:
+    """The terms of a run by the names of their stories: of a long list each is asked for."""
+
+    def __init__(self, known: Sequence[Terms]) -> None:
+        self.known = known
+        self.by_key: dict[StoryKey, Terms] = {}
+        self.seen: tuple[Story, ...] = ()  # stories of a book in which all was as it is kept
+        self._ids: dict[str, int] = {}
+        self._titles: dict[str, int] = {}
+        for at, terms in enumerate(known):
+            self.by_key.setdefault(terms.key, terms)
+            self._ids.setdefault(terms.id, at)
+            self._titles.setdefault(terms.title, at)
+
+    def like(self, key: StoryKey) -> Terms | None:
+        """The terms of the story, or of the first with its number or its text: it was renamed."""
+        if exact := self.by_key.get(key):
+            return exact
+        places = (self._ids.get(key[0]), self._titles.get(key[1]))
+        return next((self.known[at] for at in sorted(p for p in places if p is not None)), None)
+
+    def not_seen(self, stories: tuple[Story, ...]) -> Iterable[Story]:
+        """Those that are not the very same objects as in the book that was seen."""
+        if len(stories) != len(self.seen):
+            return stories
+        return compress(stories, map(is_not, stories, self.seen))
+
+
+_last: list[_Kept] = []  # a run keeps to the same terms all the time
+
+
+def _kept(known: Sequence[Terms]) -> _Kept:
+    if not (_last and _last[0].known is known):
+        _last[:] = [_Kept(known)]
+    return _last[0]
+
+
 def differing(before: StoryBook | None, now: StoryBook) -> Iterator[Story]:
     """The open stories of the book that are not the very same objects as before."""
-    known = {id(story) for story in before.stories} if before else set()
+    if before is now:
+        return iter(())
+    known = set(map(id, before.stories)) if before else set()
     return (story for story in now.stories if id(story) not in known and not story.done)
 
 
@@ -117,6 +180,7 @@ def changes(was: Terms, now: Terms) -> tuple[str, ...]:
         ("Verify:", _commands((*was.checks, *was.not_run)), _commands(now.checks)),
         ("Allow empty:", _yes(said=was.may_be_empty), _yes(said=now.may_be_empty)),
         ("Tests: may shrink", _yes(said=was.tests_may_shrink), _yes(said=now.tests_may_shrink)),
+        ("Tests: may change", _yes(said=was.tests_may_change), _yes(said=now.tests_may_change)),
         ("dependencies", ", ".join(was.depends_on), ", ".join(now.depends_on)),
         ("acceptance", "; ".join(was.acceptance), "; ".join(now.acceptance)),
         ("Touches:", ", ".join(was.touches), ", ".join(now.touches)),
@@ -136,7 +200,7 @@ def _yes(*, said: bool) -> str:
 
 
 def _says(terms: Terms) -> bool:
-    allowed = terms.may_be_empty or terms.tests_may_shrink
+    allowed = terms.may_be_empty or terms.tests_may_shrink or terms.tests_may_change
     return bool(terms.checks or allowed or any(_fields(terms).values()))
 
 

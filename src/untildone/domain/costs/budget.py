@@ -1,11 +1,11 @@
 """Budgets: their names, amounts as people write and read them, and one that is used up."""
 
 import math
-import re
 from collections.abc import Iterable
 
 from msgspec import Struct
 
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import StoryKey
 
 OF_A_STORY = "story-"
@@ -20,9 +20,9 @@ EXAMPLES = {
     "story-iterations": "3",
 }
 _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
-_TOKENS = re.compile(rf"{_NUMBER}\s*(k|m|)")
-_COST = re.compile(rf"\$?\s*{_NUMBER}\s*(?:usd|\$)?")
-_TIME = re.compile(
+_TOKENS = regex(rf"{_NUMBER}\s*(k|m|)")
+_COST = regex(rf"\$?\s*{_NUMBER}\s*(?:usd|\$)?")
+_TIME = regex(
     rf"(?:{_NUMBER}\s*w(?:eeks?)?)?\s*(?:{_NUMBER}\s*d(?:ays?)?)?\s*(?:{_NUMBER}\s*h(?:ours?|rs?)?)?"
     rf"\s*(?:{_NUMBER}\s*(?:m(?:in(?:ute)?s?)?|(?=$)))?\s*(?:{_NUMBER}\s*s(?:ec(?:ond)?s?)?)?"
 )
@@ -43,6 +43,13 @@ class Budget(Struct, frozen=True):
     def written(self) -> str:
         """As it is typed."""
         return f"{self.name}={_typed(self.name, self.limit)}"
+
+
+class Reserved(Struct, frozen=True):
+    """What a call may cost before it is over: kept free of the budgets while it runs."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
 
 
 class Reached(Struct, frozen=True):

@@ -25,7 +25,7 @@ class Account(Struct, frozen=True):
     def with_call(self, usage: Usage | None, *, iteration: bool, told: bool) -> "Account":
         """One more call; only one that was `told` of by its agent can leave out its tokens."""
         used = usage or Usage()
-        silent = told and not (used.total + used.cache_read_tokens + used.cache_write_tokens)
+        silent = told and not used.told
         cost = self.cost_usd
         if used.cost_usd is not None:
             cost = (cost or 0.0) + used.cost_usd
@@ -54,12 +54,14 @@ class Account(Struct, frozen=True):
 class Ledger(Struct, frozen=True):
     """The accounts of a run and of its unfinished stories; `since` is when the clock was read last.
 
-    Without `since` nobody works on the run: what passes until then is nobody's time.
+    Without `since` nobody works on the run: what passes until then is nobody's time. `lanes` is the
+    same for each of several lanes: an hour in two of them is one of the run and one of each story.
     """
 
     total: Account = Account()
     stories: dict[StoryKey, Account] = field(default_factory=dict)
     since: datetime | None = None
+    lanes: dict[int, datetime] = field(default_factory=dict)
 
     def story(self, key: StoryKey) -> Account:
         """What this story has cost so far."""
@@ -71,17 +73,25 @@ class Ledger(Struct, frozen=True):
 
     def read(self, at: datetime | None) -> "Ledger":
         """The clock is read without counting, or stops."""
-        return replace(self, since=at)
+        return replace(self, since=at, lanes={})
 
-    def worked(self, at: datetime, key: StoryKey | None = None) -> "Ledger":
-        """The time since then was worked on the run, and on this story."""
-        seconds = self.passed(at)
-        total = replace(self.total, seconds=self.total.seconds + seconds)
-        after = replace(self, total=total, since=at)
-        if key is None:
-            return after
+    def begun(self, at: datetime, lane: int, *, alone: bool) -> "Ledger":
+        """A call begins; beside others the time until then was worked on the run."""
+        after = self.read(at) if alone else self.worked(at)
+        return replace(after, lanes=after.lanes | {lane: at})
+
+    def worked(self, at: datetime) -> "Ledger":
+        """The time since then was worked on the run."""
+        total = replace(self.total, seconds=self.total.seconds + self.passed(at))
+        return replace(self, total=total, since=at)
+
+    def worked_on(self, at: datetime, lane: int, key: StoryKey) -> "Ledger":
+        """The time since then was worked on the run, and in this lane on this story."""
+        since = self.lanes.get(lane, self.since)
+        seconds = max(0.0, (at - since).total_seconds()) if since else 0.0
         story = self.story(key)
-        return after.with_story(key, replace(story, seconds=story.seconds + seconds))
+        after = self.worked(at).with_story(key, replace(story, seconds=story.seconds + seconds))
+        return replace(after, lanes=self.lanes | {lane: at})
 
     def called(
         self, key: StoryKey, usage: Usage | None, *, iteration: bool, told: bool

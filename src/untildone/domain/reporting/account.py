@@ -18,6 +18,7 @@ ENDS_A_WAIT = (
     *(f.Abandoned, f.StepFailed, f.ChoiceMade),
 )
 REQUIRED = "required"
+UNCHANGED = "done, nothing changed"
 
 
 class CheckRun(Struct, frozen=True):
@@ -36,7 +37,8 @@ class Call(Struct, frozen=True):
 
     From `base` to `tip` is what it changed, if it was kept. A call that ended at a limit is no
     attempt: its number is 0. `proven` says that the loop's own checks let the work through, with
-    `let_through` failures that were there before the run.
+    `let_through` failures that were there before the run. That proves nothing if it has changed
+    nothing (`unchanged`), or tests that were there before (`own_tests`).
     """
 
     n: int
@@ -58,6 +60,8 @@ class Call(Struct, frozen=True):
     proven: bool = False
     let_through: int = 0
     settled: bool = False
+    unchanged: bool = False
+    own_tests: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -73,7 +77,8 @@ class Call(Struct, frozen=True):
     def verified(self) -> bool:
         """Whether a required check ran after COMPLETE and the loop let the work through."""
         ran = any(check.level == REQUIRED for check in self.checks)
-        return self.kept and self.proven and ran
+        proves = not (self.unchanged or self.own_tests)
+        return self.kept and self.proven and ran and proves
 
     @property
     def wasted(self) -> bool:
@@ -104,12 +109,13 @@ class StoryAccount(Struct, frozen=True):
 
 
 class Totals(Struct, frozen=True):
-    """The sum of some calls; `priced` is of how many of them the cost is known."""
+    """The sum of some calls; `priced` and `counted` are those whose cost and tokens are known."""
 
     calls: int = 0
     seconds: float = 0.0
     usage: Usage = Usage()
     priced: int = 0
+    counted: int = 0
 
     def per(self, count: int) -> "Totals | None":
         """The share of one of `count` things."""
@@ -118,7 +124,7 @@ class Totals(Struct, frozen=True):
         used = self.usage
         cost = None if used.cost_usd is None else used.cost_usd / count
         shared = Usage(used.input_tokens // count, used.output_tokens // count, cost_usd=cost)
-        return Totals(self.calls, self.seconds / count, shared, self.priced)
+        return Totals(self.calls, self.seconds / count, shared, self.priced, self.counted)
 
 
 class Remarked(Struct, frozen=True):
@@ -146,13 +152,14 @@ class Account(Struct, frozen=True):
 
 def total(calls: Iterable[Call]) -> Totals:
     """The sum; calls that cost nothing known are in the count."""
-    count, seconds, usage, priced = 0, 0.0, Usage(), 0
+    count, seconds, usage, priced, counted = 0, 0.0, Usage(), 0, 0
     for call in calls:
         count, seconds = count + 1, seconds + call.seconds
         if call.usage:
             usage = usage.plus(call.usage)
             priced += call.usage.cost_usd is not None
-    return Totals(count, seconds, usage, priced)
+            counted += call.usage.told
+    return Totals(count, seconds, usage, priced, counted)
 
 
 def account(run: Run, told: Iterable[Told]) -> Account:
@@ -229,6 +236,9 @@ class _Ledger:
                 self._open[what.lane] = _learned(self._open[what.lane], what, at)
             case f.Saved():
                 tip = what.checkpoint if what.commit else ""
+                call = self._open[what.lane]
+                seen = replace(call, unchanged=what.unchanged, own_tests=what.own_tests)
+                self._open[what.lane] = seen
                 self._settle(what.lane, tip=tip, commit=what.commit)
                 self._checkpoint = what.checkpoint
             case f.Reverted():
@@ -334,16 +344,18 @@ def _plain_state(call: Call) -> str:
     return "kept" if call.kept else call.outcome or "running"
 
 
-def _is_verified(calls: tuple[Call, ...]) -> bool:
+def _done_state(calls: tuple[Call, ...]) -> str:
     last = next((call for call in reversed(calls) if call.kept), None)
-    return last is not None and last.verified
+    if last and last.unchanged:
+        return UNCHANGED
+    return "verified" if last and last.verified else "done, not verified"
 
 
 def _state(run: Run, key: StoryKey, calls: tuple[Call, ...], *, before: bool) -> str:
     if before and not calls:
         return "done before"
     if key in run.finished:
-        return "verified" if _is_verified(calls) else "done, not verified"
+        return _done_state(calls)
     if key in run.parked:
         return "parked"
     if not all(call.settled for call in calls):

@@ -2,12 +2,15 @@
 
 from msgspec.structs import replace
 
-from untildone.domain.agents.agent import Kind
+from untildone.domain.agents.agent import Gate, Kind, Trouble
 from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, gives_up
 from untildone.domain.costs.budget import kind, said
+from untildone.domain.plain_text import count_of
 from untildone.domain.run import run_endings
-from untildone.domain.run.fact import Reverted
-from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Status, Tally, label
+from untildone.domain.run.fact import Requeued, Reverted
+from untildone.domain.run.lanes import MOST_REQUEUES, account_of
+from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Status, label
+from untildone.domain.run.tally import Tally
 from untildone.domain.run.user_requests import park
 from untildone.domain.stories.parking import Parked, Why
 
@@ -21,12 +24,9 @@ def reverted(run: Run, fact: Reverted) -> Run:
         return limited(run, fact.lane, iteration)
     tally = _counted(run.tally(iteration.story_key), iteration, fact)
     hits = run.lanes[fact.lane].limit_hits if iteration.trouble_counts else 0
-    run = replace(
-        run,
-        book=None,
-        iterations=(*run.iterations, replace(iteration, saved_ref=fact.saved_ref)),
-        tallies=run.tallies | {iteration.story_key: tally},
-    ).with_lane(fact.lane, iteration=None, limit_hits=hits)
+    run = replace(run, book=None, tallies=run.tallies | {iteration.story_key: tally})
+    run = run.with_entry(replace(iteration, saved_ref=fact.saved_ref))
+    run = run.with_lane(fact.lane, iteration=None, limit_hits=hits)
     if _needs_login(iteration) or iteration.fatal:
         return run_endings.end(replace(run, error=iteration.reason), Status.STUCK, Reason.ERROR)
     run = _decided(run, iteration, tally, fact.saved_ref)
@@ -39,7 +39,52 @@ def limited(run: Run, lane: int, iteration: Iteration) -> Run:
     usage = iteration.usage
     if usage and not usage.estimated:  # there is no entry to say that it is a guess
         run = replace(run, unattempted=run.unattempted.plus(usage))
-    run = run.with_lane(lane, iteration=None, limit=iteration.limit, limited=_who(run, iteration))
+    run = run.with_lane(lane, iteration=None)
+    return run_endings.stop_now(_at_limit(run, lane, iteration, iteration.limit))
+
+
+def _at_limit(run: Run, lane: int, iteration: Iteration, limit: Trouble | None) -> Run:
+    """The lane waits; of several at the limit of one account only the first does, for all."""
+    account = account_of(run, iteration)
+    gate = run.gates.get(account)
+    first = run.lanes[gate.lane] if gate else None
+    if first and first.id != lane and (first.limit or first.waiting or first.iteration):
+        return run
+    hits = max(one.limit_hits for one in run.lanes)
+    if len(run.lanes) > 1:
+        run = replace(run, gates=run.gates | {account: Gate(lane)})
+    return run.with_lane(lane, limit=limit, limited=_who(run, iteration), limit_hits=hits)
+
+
+def gate_opens(run: Run, iteration: Iteration) -> Run:
+    """A call that was at no limit lets one more lane of its account in."""
+    account = account_of(run, iteration)
+    gate = run.gates.get(account)
+    if gate is None:
+        return run
+    run = replace(run, lanes=tuple(replace(lane, limit_hits=0) for lane in run.lanes))
+    if gate.allowed + 1 < len(run.lanes):
+        return replace(run, gates=run.gates | {account: replace(gate, allowed=gate.allowed + 1)})
+    return replace(run, gates={k: v for k, v in run.gates.items() if k != account})
+
+
+def requeued(run: Run, fact: Requeued) -> Run:
+    """The story is done again on what has landed: no attempt is used; at last it is parked."""
+    iteration = run.open_iteration(fact.lane)
+    key, before = iteration.story_key, run.tally(iteration.story_key)
+    again = before.requeues + 1
+    tally = replace(before, calls=before.calls + 1, requeues=again, reason=fact.why)
+    failed = replace(
+        iteration,
+        outcome=Outcome.VERIFY_FAILED,
+        reason=fact.why,
+        requeued=True,
+        saved_ref=fact.saved_ref,
+    )
+    run = replace(run, book=None, tallies=run.tallies | {key: tally}).with_entry(failed)
+    run = run.with_lane(fact.lane, iteration=None, ticket=0, landing=None, limit_hits=0)
+    if again > MOST_REQUEUES:
+        run = _parked(run, failed, Why.FAILED, fact.saved_ref)
     return run_endings.stop_now(run)
 
 
@@ -61,10 +106,10 @@ def with_lost_work(run: Run, lane: int) -> Run:
     over = next((b for b in budgets if lost.amount(kind(b.name)) >= b.limit), None)
     if over is None:
         return run
-    many = "calls" if lost.iterations > 1 else "call"
+    calls = count_of(lost.iterations, "call")
     used, limit = (said(over.name, amount) for amount in (lost.amount(kind(over.name)), over.limit))
     reason = (
-        f"{iteration.reason} (passing trouble has ended {lost.iterations} {many} of this story "
+        f"{iteration.reason} (passing trouble has ended {calls} of this story "
         f"after real work; {over.name}: {used}, and {limit} is as much as may be lost)"
     )
     return run.with_iteration(lane, trouble_counts=True, reason=reason)
@@ -74,7 +119,7 @@ def waits_first(run: Run, lane: int, iteration: Iteration) -> Run:
     """Trouble that counts as an attempt is waited out before the next one all the same."""
     if run.ended or not iteration.trouble_counts:
         return run
-    return run.with_lane(lane, limit=iteration.trouble, limited=_who(run, iteration))
+    return _at_limit(run, lane, iteration, iteration.trouble)
 
 
 def _who(run: Run, iteration: Iteration) -> str:
@@ -113,7 +158,7 @@ def _tried(iteration: Iteration, fact: Reverted) -> Tried:
 def _decided(run: Run, iteration: Iteration, tally: Tally, saved_ref: str) -> Run:
     if iteration.question:
         return _parked(run, iteration, Why.QUESTION, saved_ref)
-    rungs = len(run.plan.rungs)
+    rungs = len(run.plan.rungs_of(iteration.story_key))
     if run.plan.on_stuck == "park" and gives_up(tally.tried, rungs, since_renewal=tally.spent):
         return _parked(run, iteration, Why.STUCK, saved_ref)
     if tally.spent <= run.plan.limits.max_retries:

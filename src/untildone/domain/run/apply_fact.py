@@ -6,35 +6,40 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from untildone.domain.agents.agent import StandIn, Waiting
-from untildone.domain.checks.checks import in_force
+from untildone.domain.checks.checks import Proof, in_force
 from untildone.domain.checks.counted_tests import merged as merged_counts
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings, user_requests
-from untildone.domain.run.after_failure import limited, waits_first, with_lost_work
+from untildone.domain.run.after_failure import gate_opens, limited, waits_first, with_lost_work
 from untildone.domain.run.run import (
+    Choice,
     Done,
     Iteration,
+    Landing,
+    Lane,
     Outcome,
     Reason,
     Run,
     Stage,
     Status,
-    Tally,
 )
 from untildone.domain.run.spending import still_over
+from untildone.domain.run.tally import Tally
 from untildone.domain.stories.story import StoryKey
 
 
 def opened(run: Run, fact: f.Opened) -> Run:
     """The workspace stands."""
+    lanes = tuple(Lane(k, fact.checkpoint) for k in range(run.plan.lanes))
     run = replace(run, origin=fact.origin, backup_ref=fact.backup_ref, status=Status.RUNNING)
-    return run_endings.stop_now(run.with_lane(0, checkpoint=fact.checkpoint))
+    return run_endings.stop_now(replace(run, lanes=lanes, tip=fact.checkpoint))
 
 
 def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
     """Done, stuck at the cap or at parked stories, stalled, stopped, or on to the next story."""
-    run = replace(run, book=fact.book, story_count=fact.stories, finished_count=fact.finished)
+    counts = {"story_count": fact.stories, "finished_count": fact.finished}
+    run = replace(run, book=fact.book, listed=True, **counts)
     run = user_requests.looked(run, fact, at)
     if fact.done and run.iterations:
         last = replace(run.iterations[-1], done_check=True)
@@ -64,8 +69,20 @@ def _stuck(run: Run, fact: f.StoriesLoaded) -> Run:
 
 
 def checks_tried(run: Run, fact: f.ChecksTried) -> Run:
-    """What fails before the first story is known."""
-    return replace(run, known_failures=fact.failing, counted=fact.counted)
+    """What fails before the first story is known; without its checks no run begins."""
+    if not fact.cannot_start or run.ended:
+        return replace(run, known_failures=fact.failing, counted=fact.counted)
+    commands = ", ".join(f"`{command}`" for command in fact.cannot_start)
+    error = f"A check cannot start, there is no such program or it may not be run: {commands}"
+    run = replace(run, cannot_start=fact.cannot_start, error=error)
+    # Nothing was done yet, so nothing is to be kept or asked.
+    choice = None if run.iterations else Choice.CLEANUP
+    return replace(run_endings.end(run, Status.STUCK, Reason.ERROR), choice=choice)
+
+
+def slot_ready(run: Run, fact: f.SlotReady) -> Run:
+    """A lane has its workspace."""
+    return run.with_lane(fact.lane, slot=fact.path)
 
 
 def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
@@ -84,7 +101,10 @@ def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
         checks=fact.checks,
         model=fact.model,
         rung=fact.rung,
+        reserved=fact.reserved,
     )
+    if fact.base:
+        run = run.with_lane(fact.lane, checkpoint=fact.base)
     if fact.learned is not None:
         tallies = run.tallies | {fact.story_key: replace(tally, learned=fact.learned)}
         run = replace(run, tallies=tallies)
@@ -94,6 +114,8 @@ def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
 def attempt_ended(run: Run, fact: f.AttemptEnded, at: datetime) -> Run:
     """The agent is gone; its call is judged but not yet measured."""
     iteration = run.open_iteration(fact.lane)
+    if not (fact.trouble and fact.trouble.passing):
+        run = gate_opens(run, iteration)
     return run.with_iteration(
         fact.lane,
         ended=max(at, iteration.started),  # the clock of a later process may be behind
@@ -123,8 +145,18 @@ def usage_measured(run: Run, fact: f.UsageMeasured) -> Run:
     if to_verify and run_endings.must_stop_now(run):
         reason = "the loop was stopped before the checks ran"
         changes = {"outcome": Outcome.INTERRUPTED, "reason": reason}
-        return run.with_iteration(fact.lane, stage=Stage.JUDGED, **changes)
-    return run.with_iteration(fact.lane, stage=Stage.MEASURED if to_verify else Stage.JUDGED)
+        return _judged(run, fact.lane, **changes)
+    if to_verify:
+        return run.with_iteration(fact.lane, stage=Stage.MEASURED)
+    return _judged(run, fact.lane)
+
+
+def _judged(run: Run, lane: int, **changes: object) -> Run:
+    """The work is to be kept or put back; beside other lanes, complete work waits to land."""
+    run = run.with_iteration(lane, stage=Stage.JUDGED, **changes)
+    if len(run.lanes) == 1 or run.open_iteration(lane).outcome is not Outcome.COMPLETE:
+        return run
+    return replace(run, tickets=run.tickets + 1).with_lane(lane, ticket=run.tickets + 1)
 
 
 def verified(run: Run, fact: f.Verified) -> Run:
@@ -134,18 +166,42 @@ def verified(run: Run, fact: f.Verified) -> Run:
     else:
         outcome = Outcome.COMPLETE if fact.passed else Outcome.VERIFY_FAILED
     run = run.with_lane(fact.lane, still_failing=fact.still_failing, counted=fact.counted)
-    changes = {"outcome": outcome, "reason": fact.reason, "fatal": fact.fatal}
-    return run.with_iteration(fact.lane, stage=Stage.JUDGED, **changes)
+    run = run.with_lane(fact.lane, ticket=0)
+    proof = Proof.VERIFIED if fact.passed and fact.checked else Proof.NONE
+    changes = {"outcome": outcome, "reason": fact.reason, "fatal": fact.fatal, "proof": proof}
+    return _judged(run, fact.lane, **changes)
+
+
+def land_intended(run: Run, fact: f.LandIntended) -> Run:
+    """Should the process die now, git is asked whether the branch has moved."""
+    return run.with_lane(fact.lane, landing=Landing(fact.tip, fact.candidate))
+
+
+def landed(run: Run, fact: f.Landed) -> Run:
+    """The story is a commit of the run branch, the sum of both was checked."""
+    changes = {"still_failing": fact.still_failing, "counted": fact.counted}
+    run = run.with_lane(fact.lane, ticket=0, landing=None, **changes)
+    return saved(run, f.Saved(fact.lane, fact.commit, fact.commit, fact.remarks))
+
+
+def _proof(iteration: Iteration, fact: f.Saved) -> Proof:
+    """A check proves nothing of work that is not there, or that made its own tests easier."""
+    if fact.unchanged:
+        return Proof.UNCHANGED
+    return Proof.OWN_TESTS if iteration.proof and fact.own_tests else iteration.proof
 
 
 def saved(run: Run, fact: f.Saved) -> Run:
     """The work is kept: a story is finished for ever, a plain iteration adds to the history."""
     iteration = run.open_iteration(fact.lane)
     run = run.with_lane(fact.lane, iteration=None, checkpoint=fact.checkpoint)
+    run = replace(run, tip=fact.checkpoint)
     if iteration.limit:
         return limited(run, fact.lane, iteration)
     kept = (*iteration.commits, fact.commit) if fact.commit else iteration.commits
-    run = replace(run, book=None, iterations=(*run.iterations, replace(iteration, commits=kept)))
+    proof = _proof(iteration, fact)
+    told = replace(iteration, commits=kept, proof=proof, own_tests=fact.own_tests)
+    run = replace(run, book=None).with_entry(told)
     if run.plan.baseline and run.known_failures is not None:
         # What passes now and fails later is newly broken.
         run = replace(run, known_failures=run.lanes[fact.lane].still_failing)
@@ -245,8 +301,7 @@ def archived(run: Run, fact: f.Archived) -> Run:
     run = replace(run, archived=True)
     if not fact.checkpoint:
         return run
-    first = replace(run.lanes[0], checkpoint=fact.checkpoint)
-    return replace(run, lanes=(first, *run.lanes[1:]))
+    return replace(run.with_lane(0, checkpoint=fact.checkpoint), tip=fact.checkpoint)
 
 
 def closed(run: Run, fact: f.Closed) -> Run:
@@ -266,6 +321,7 @@ def step_failed(run: Run, fact: f.StepFailed) -> Run:
         return replace(run, status=Status.STOPPED, abandoned=True)
     if run.ended:
         return replace(run, closed=True, refused=True, choice=None)
+    run = run.with_lane(fact.lane, broken=True)
     return run_endings.end(run, Status.STUCK, Reason.ERROR)
 
 
@@ -282,6 +338,8 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         undecided=None,
         commitless=0,
         book=None,
+        undone=False,
+        listed=False,
         stop=None,
         choice=None,
         closed=False,
@@ -289,7 +347,18 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         person_done=False,
         error="",
         over=None,
+        cannot_start=(),
+        ending=None,
+        lanes=_lanes_again(run, fact.plan.lanes),
     )
+
+
+def _lanes_again(run: Run, wanted: int) -> tuple[Lane, ...]:
+    """As many lanes as are wanted now, and those with work to settle; each slot is looked at."""
+    again = tuple(replace(lane, broken=False, slot="") for lane in run.lanes)
+    kept = max([wanted, *(lane.id + 1 for lane in again if lane.iteration)])
+    more = (Lane(k, run.tip) for k in range(len(again), kept))
+    return (*again[:kept], *more)
 
 
 def asked_again(run: Run, fact: f.AskedAgain) -> Run:
@@ -301,7 +370,7 @@ def adopted(run: Run, fact: f.Adopted) -> Run:
     """The person's own edits on the branch are the new checkpoint."""
     if fact.checkpoint != run.lanes[fact.lane].checkpoint:
         run = replace(run, counted=())  # who takes tests away here is the person
-    return run.with_lane(fact.lane, checkpoint=fact.checkpoint)
+    return replace(run.with_lane(fact.lane, checkpoint=fact.checkpoint), tip=fact.checkpoint)
 
 
 def abandoned(run: Run, fact: f.Abandoned) -> Run:
@@ -324,5 +393,6 @@ def taken_back(now: Run, then: Run) -> Run:
         order=now.order,
         guidance=now.guidance,
         book=None,
+        undone=True,
         stop=None,
     )

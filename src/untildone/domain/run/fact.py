@@ -7,7 +7,7 @@ from msgspec import Struct
 from untildone.domain.agents.agent import Ending, Kind, Session, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.checks.counted_tests import Counted
-from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.costs.budget import Budget, Reached, Reserved
 from untildone.domain.run.run import Choice, Origin, Outcome, Plan, Stop
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import StoryBook, StoryKey
@@ -52,19 +52,30 @@ class StoriesLoaded(Struct, frozen=True):
 class ChecksTried(Struct, frozen=True):
     """These required checks fail before the first story; what they changed was put back.
 
-    `counted` are the tests of those that count them.
+    `counted` are the tests of those that count them, `cannot_start` the commands that are not there
+    at all.
     """
 
     failing: tuple[Failing, ...] = ()
     remarks: tuple[str, ...] = ()
     counted: tuple[Counted, ...] = ()
+    cannot_start: tuple[str, ...] = ()
+
+
+class SlotReady(Struct, frozen=True):
+    """A lane has a workspace of its own, at this path."""
+
+    lane: int
+    path: str
+    remarks: tuple[str, ...] = ()
 
 
 class AttemptStarted(Struct, frozen=True):
     """An agent is about to be called; on disk before its process exists.
 
     `checks` are the story's own, as they were before the agent could change them. `learned` are
-    the learnings that the first call of a story is shown.
+    the learnings that the first call of a story is shown. `base` is the commit that the work begins
+    from, `reserved` what the budgets keep free for it.
     """
 
     lane: int
@@ -78,6 +89,8 @@ class AttemptStarted(Struct, frozen=True):
     checks: tuple[str, ...] = ()
     rung: int = 0
     learned: str | None = None
+    base: str = ""
+    reserved: Reserved = Reserved()
 
 
 class AttemptEnded(Struct, frozen=True):
@@ -108,7 +121,7 @@ class Verified(Struct, frozen=True):
     """The loop's own checks ran after COMPLETE; `still_failing` did already before the run.
 
     `fatal`: the run ends once the attempt is put back. `counted` are the tests of the checks that
-    count them.
+    count them; `checked`: a required check is among those that passed.
     """
 
     lane: int
@@ -117,16 +130,56 @@ class Verified(Struct, frozen=True):
     still_failing: tuple[Failing, ...] = ()
     fatal: bool = False
     counted: tuple[Counted, ...] = ()
+    checked: bool = False
 
 
 class Saved(Struct, frozen=True):
-    """The work is committed (`commit` is empty when a plain iteration left nothing to commit)."""
+    """The work is committed (`commit` is empty when a plain iteration left nothing to commit).
+
+    `paths` are what it changed; they are looked at and not written down. `unchanged`: nothing but
+    the task list. `own_tests` are tests that were there before and that it changed.
+    """
 
     lane: int
     commit: str
     checkpoint: str
     remarks: tuple[str, ...] = ()
     tree: str = ""
+    paths: tuple[str, ...] = ()
+    unchanged: bool = False
+    own_tests: tuple[str, ...] = ()
+
+
+class LandIntended(Struct, frozen=True):
+    """The run branch is about to go from `tip` to `candidate`; on disk before it does."""
+
+    lane: int
+    tip: str
+    candidate: str
+
+
+class Landed(Struct, frozen=True):
+    """The story is a commit of the run branch, checked together with all that landed before it.
+
+    `flaky` are checks that failed once and passed on the very same files.
+    """
+
+    lane: int
+    commit: str
+    remarks: tuple[str, ...] = ()
+    still_failing: tuple[Failing, ...] = ()
+    counted: tuple[Counted, ...] = ()
+    flaky: tuple[str, ...] = ()
+
+
+class Requeued(Struct, frozen=True):
+    """Finished work cannot land as it is: saved under a ref, and the story is done again."""
+
+    lane: int
+    why: str
+    files: tuple[str, ...] = ()
+    saved_ref: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 class Reverted(Struct, frozen=True):
@@ -262,6 +315,7 @@ class StepFailed(Struct, frozen=True):
     step: str
     message: str
     hint: str = ""
+    lane: int = 0
 
 
 class Resumed(Struct, frozen=True):
@@ -305,6 +359,9 @@ class GivenUp(Struct, frozen=True):
 # What the person may want of a run at any time, live or not.
 UserRequest = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared | GivenUp
 
+# What happens in lanes that work beside each other.
+Beside = SlotReady | LandIntended | Landed | Requeued
+
 # What the loop does and finds.
 Happening = (
     Started
@@ -334,5 +391,6 @@ Happening = (
     | Adopted
     | Abandoned
     | TakenBack
+    | Beside
 )
 Fact = Happening | UserRequest

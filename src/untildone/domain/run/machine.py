@@ -1,15 +1,16 @@
 """The loop as a machine: `next_steps` decides what to do, `apply` folds in what happened."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import assert_never
 
-from untildone.domain.agents.same_failure import next_rung
 from untildone.domain.checks.checks import Check, Level, in_force
 from untildone.domain.run import after_failure, apply_fact, user_requests
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
+from untildone.domain.run.lanes import attempt, next_landing, starts
 from untildone.domain.run.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
-from untildone.domain.run.run_endings import all_finished
+from untildone.domain.run.run_endings import all_finished, settled
 from untildone.domain.run.spending import booked
 
 
@@ -21,26 +22,34 @@ def next_steps(run: Run) -> tuple[s.Step, ...]:
         return (s.Open(),)
     if run.ended:
         return (_ending_step(run),)
-    settling = tuple(_lane_step(run, lane) for lane in run.lanes if lane.iteration)
-    if settling:
+    settling = tuple(_settling_steps(run))
+    if run.open_iterations and (len(run.lanes) == 1 or run.ending or run.held_up or run.undecided):
         return settling
     if run.held_up:
         return (s.AwaitBudget(run.held_up.name),)
     if run.undecided:
         return (s.AskAboutStory(run.undecided),)
-    return tuple(_idle_step(run, lane) for lane in run.lanes)
+    return (*settling, *_idle_steps(run))
 
 
-def _lane_step(run: Run, lane: Lane) -> s.Step:
+def _settling_steps(run: Run) -> Iterator[s.Step]:
+    landing = next_landing(run)
+    for lane in run.lanes:
+        if lane.iteration and not lane.broken and (step := _lane_step(run, lane, landing)):
+            yield step
+
+
+def _lane_step(run: Run, lane: Lane, landing: Lane | None) -> s.Step | None:
     iteration = run.open_iteration(lane.id)
     match iteration.stage:
         case Stage.RUNNING:
-            # Only a crash leaves an iteration without its end: recovery supplies the missing fact.
-            return s.Revert(lane.id)
+            return None  # its end arrives by itself; after a crash recovery supplies it
         case Stage.ENDED:
             return s.MeasureUsage(lane.id)
         case Stage.MEASURED:
             return s.Verify(lane.id)
+        case Stage.JUDGED if lane.ticket:
+            return s.Land(lane.id) if lane is landing else None
         case Stage.JUDGED:
             keep = run.plan.plain or iteration.outcome is Outcome.COMPLETE
             return s.Save(lane.id) if keep else s.Revert(lane.id)
@@ -48,30 +57,51 @@ def _lane_step(run: Run, lane: Lane) -> s.Step:
             assert_never(iteration.stage)
 
 
-def _idle_step(run: Run, lane: Lane) -> s.Step:
-    if lane.waiting:
-        return s.Wait(lane.id, None, lane.limit_hits, lane.waiting.until)
-    if lane.limit:
-        return s.Wait(lane.id, lane.limit, lane.limit_hits)
+def _idle_steps(run: Run) -> Iterator[s.Step]:
+    """What may begin in lanes without an open iteration."""
+    for lane in run.lanes:
+        if lane.waiting:
+            yield s.Wait(lane.id, None, lane.limit_hits, lane.waiting.until)
+        elif lane.limit:
+            yield s.Wait(lane.id, lane.limit, lane.limit_hits)
+    if len(run.lanes) > 1:
+        yield from _starts_beside(run)
+    elif not (run.lanes[0].waiting or run.lanes[0].limit):
+        yield _start(run)
+
+
+def _starts_beside(run: Run) -> Iterator[s.Step]:
+    if run.book is None:
+        yield s.LoadStories()
+    elif not run.open_iterations and required_at_start(run) and run.next_story:
+        first = run.lanes[0]
+        yield s.TryChecks(0, run.next_story.id) if first.slot else s.PrepareSlot(0, run.tip)
+    else:
+        begun = tuple(starts(run))
+        waits = any(lane.limit or lane.waiting for lane in run.lanes)
+        if begun or run.open_iterations or waits:
+            yield from begun
+        else:
+            yield _without_story(run)
+
+
+def _start(run: Run) -> s.Step:
     if run.book is None and not (run.plan.plain and run.plan.done is not Done.TASKS):
         return s.LoadStories()
     n = run.current_iteration + 1
     if run.plan.plain:
         if required_at_start(run):
-            return s.TryChecks(lane.id, f"iteration-{n}")
-        return s.RunAttempt(lane.id, n, None, 1, 1, "")
-    assert run.book is not None
+            return s.TryChecks(0, f"iteration-{n}")
+        return s.RunAttempt(0, n, None, 1, 1, "")
     story = run.next_story
     if story is None:
-        # Another look says why, if stories were set aside since the last one.
-        return s.AwaitPerson() if all_finished(run) else s.LoadStories()
-    if required_at_start(run):
-        return s.TryChecks(lane.id, story.id)
-    tally = run.tally(story.key)
-    allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
-    last = tally.calls + 1 == allowed
-    rung = next_rung(tally.tried, len(run.plan.rungs), last=last)
-    return s.RunAttempt(lane.id, n, story, tally.calls + 1, allowed, tally.reason, rung)
+        return _without_story(run)
+    return s.TryChecks(0, story.id) if required_at_start(run) else attempt(run, 0, story)
+
+
+def _without_story(run: Run) -> s.Step:
+    # Another look says why, if stories were set aside since the last one.
+    return s.AwaitPerson() if all_finished(run) else s.LoadStories()
 
 
 def _ending_step(run: Run) -> s.Step:
@@ -97,12 +127,12 @@ def required_at_start(run: Run) -> tuple[Check, ...]:
 
 def awaits_person(run: Run) -> bool:
     """Whether only the person's word is missing."""
-    return not run.ended and isinstance(next_steps(run)[0], s.AwaitPerson)
+    return not run.ended and isinstance(next(iter(next_steps(run)), None), s.AwaitPerson)
 
 
 def tries_checks(run: Run) -> bool:
     """Whether the checks are being tried before the first story."""
-    return not run.ended and isinstance(next_steps(run)[0], s.TryChecks)
+    return not run.ended and isinstance(next(iter(next_steps(run)), None), s.TryChecks)
 
 
 def begin(started: f.Started, at: datetime) -> Run:
@@ -116,7 +146,7 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:
         after = user_requests.apply_user_request(run, fact, at)
     else:
         after = _folded(run, fact, at)
-    return booked(run, fact, after, at)
+    return booked(run, fact, settled(after), at)
 
 
 def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - one arm per fact
@@ -139,6 +169,8 @@ def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - o
             return apply_fact.verified(run, fact)
         case f.Saved():
             return apply_fact.saved(run, fact)
+        case f.SlotReady() | f.LandIntended() | f.Landed() | f.Requeued():
+            return _folded_beside(run, fact)
         case f.Reverted():
             return after_failure.reverted(run, fact)
         case f.WaitStarted():
@@ -175,5 +207,19 @@ def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - o
             return apply_fact.abandoned(run, fact)
         case f.TakenBack():
             return run  # only a replay knows what was then
+        case _:
+            assert_never(fact)
+
+
+def _folded_beside(run: Run, fact: f.Beside) -> Run:
+    match fact:
+        case f.SlotReady():
+            return apply_fact.slot_ready(run, fact)
+        case f.LandIntended():
+            return apply_fact.land_intended(run, fact)
+        case f.Landed():
+            return apply_fact.landed(run, fact)
+        case f.Requeued():
+            return after_failure.requeued(run, fact)
         case _:
             assert_never(fact)

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from untildone.domain.agents.agent import (
+    Gate,
     Permissions,
     Session,
     StandIn,
@@ -14,12 +15,13 @@ from untildone.domain.agents.agent import (
     Usage,
     Waiting,
 )
-from untildone.domain.agents.same_failure import Tried
-from untildone.domain.checks.checks import Failing
+from untildone.domain.checks.checks import Failing, Proof
 from untildone.domain.checks.counted_tests import Counted
-from untildone.domain.checks.terms import Terms
-from untildone.domain.costs.budget import Budget, Reached
-from untildone.domain.costs.ledger import Account, Ledger
+from untildone.domain.checks.runner_settings import RunnerSetting, as_protected
+from untildone.domain.checks.terms import Terms, named_agent
+from untildone.domain.costs.budget import Budget, Reached, Reserved
+from untildone.domain.costs.ledger import Ledger
+from untildone.domain.run.tally import Tally
 from untildone.domain.stories.parking import Guidance, Parked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
@@ -93,6 +95,9 @@ class Stage(StrEnum):
     JUDGED = "judged"
 
 
+MOST_LANES = 64
+
+
 def label(agent: str, model: str) -> str:
     """An agent and its model as NAME or NAME:MODEL."""
     return f"{agent}:{model}" if model else agent
@@ -126,7 +131,12 @@ class Plan(Struct, frozen=True):
     `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
     the first of them. `trouble_budgets` is how much work of one story passing trouble may cost
     before it is a failed attempt. `terms` are what the person wrote about each story before the
-    run; None: the run was begun by a release that did not keep them.
+    run; None: the run was begun by a release that did not keep them. `agent_args` are the person's
+    own arguments for agents, each `NAME=ARG`, and `agent_env` the variables that the configuration
+    sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
+    `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
+    many stories may be worked on at once; `optimistic` ones may share files that nobody predicts.
+    `origins`: where commands were written, by the name of a setting or the command itself.
     """
 
     change_id: str
@@ -173,6 +183,14 @@ class Plan(Struct, frozen=True):
     on_stuck: str = "retry"
     learnings: str = ""
     terms: tuple[Terms, ...] | None = None
+    agent_args: tuple[str, ...] = ()
+    agent_env: tuple[str, ...] = ()
+    permissions_hold: tuple[str, ...] = ()
+    lanes: int = 1
+    optimistic: bool = False
+    runner_settings: tuple[RunnerSetting, ...] = ()
+    protect_tests: bool = False
+    origins: dict[str, str] = field(default_factory=dict)
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -193,13 +211,34 @@ class Plan(Struct, frozen=True):
     @property
     def protected(self) -> tuple[str, ...]:
         """What no attempt may change."""
-        return (*self.protect, *self.check_files)
+        settings = as_protected(self.runner_settings, tests=self.protect_tests)
+        return (*self.protect, *self.check_files, *settings)
 
     @property
     def agents(self) -> tuple[str, ...]:
         """Every agent that may be called, once each."""
-        names = [*(agent for agent, _ in self.rungs), self.stand_in[0]]
-        return tuple(dict.fromkeys(name for name in names if name))
+        return tuple(dict.fromkeys(agent for agent, _ in self.workers))
+
+    @property
+    def workers(self) -> tuple[tuple[str, str], ...]:
+        """Every agent with its model that may be called, once each."""
+        told = (t for t in self.terms or () if t.agent or t.model)
+        named = [self.rungs_from(terms.agent, terms.model)[0] for terms in told]
+        found = dict.fromkeys([*self.rungs, *named, self.stand_in])
+        return tuple(worker for worker in found if worker[0])
+
+    def rungs_of(self, key: StoryKey) -> tuple[tuple[str, str], ...]:
+        """Those of one story: it begins with whom it names."""
+        return self.rungs_from(*named_agent(key, self.terms))
+
+    def rungs_from(self, agent: str, model: str) -> tuple[tuple[str, str], ...]:
+        """On from the rung that a story names; another agent takes the place of the first one."""
+        rungs = self.rungs
+        wanted = agent or rungs[0][0], model
+        for at, rung in enumerate(rungs):
+            if rung == wanted or (rung[0] == wanted[0] and not model):
+                return rungs[at:]
+        return wanted, *rungs[1:]
 
     def _rung(self, text: str) -> tuple[str, str]:
         agent, _, model = text.partition(":")
@@ -224,7 +263,10 @@ class Origin(Struct, frozen=True):
 
 
 class Iteration(Struct, frozen=True):
-    """One agent call: open while its stage moves on, then an entry of the history."""
+    """One agent call: open while its stage moves on, then an entry of the history.
+
+    `requeued`: it was complete and could not be brought together with what landed before it.
+    """
 
     n: int
     started: datetime
@@ -251,6 +293,10 @@ class Iteration(Struct, frozen=True):
     fatal: bool = False
     spoke: bool = False
     trouble_counts: bool = False
+    requeued: bool = False
+    reserved: Reserved = Reserved()
+    proof: Proof = Proof.NONE
+    own_tests: tuple[str, ...] = ()
 
     @property
     def outcome_class(self) -> str:
@@ -278,27 +324,6 @@ class Iteration(Struct, frozen=True):
         return self.outcome in (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 
 
-class Tally(Struct, frozen=True):
-    """Calls made for a story, attempts spent since the last renewal, the reason to pass on.
-
-    `tried` are its last failed attempts, oldest first. `learned` are the learnings as its first
-    call was shown them: an attempt without a reason must not change the prompt. `lost` are its
-    calls that passing trouble has ended after real work, since the last renewal.
-    """
-
-    calls: int = 0
-    spent: int = 0
-    reason: str = ""
-    tried: tuple[Tried, ...] = ()
-    learned: str | None = None
-    lost: Account = Account()
-
-    @property
-    def renewed(self) -> "Tally":
-        """The same with all retries left."""
-        return replace(self, spent=0, lost=Account())
-
-
 class Stop(Struct, frozen=True):
     """A request to stop; `signal` is 0 unless the process was signalled."""
 
@@ -306,11 +331,21 @@ class Stop(Struct, frozen=True):
     signal: int = 0
 
 
-class Lane(Struct, frozen=True):
-    """One workspace with at most one open iteration. The first release has a single lane.
+class Landing(Struct, frozen=True):
+    """The run branch is about to go from `tip` to `candidate`."""
 
-    `limited` is who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures
-    that the work at hand was let through with, `counted` the tests that it was checked by.
+    tip: str
+    candidate: str
+
+
+class Lane(Struct, frozen=True):
+    """One workspace with at most one open iteration.
+
+    `checkpoint` is where its work began, and where a failed attempt is put back to. `limited` is
+    who is at the `limit`, as NAME or NAME:MODEL. `still_failing` are the old failures that the work
+    at hand was let through with, `counted` the tests that it was checked by. Beside others a lane
+    has a `slot` (a path), a `ticket` while its finished work waits to land (0: it does not), and
+    the `landing` that is under way. `broken`: a step failed there, and only `resume` settles it.
     """
 
     id: int = 0
@@ -323,6 +358,10 @@ class Lane(Struct, frozen=True):
     stand_in: StandIn | None = None
     still_failing: tuple[Failing, ...] = ()
     counted: tuple[Counted, ...] = ()
+    slot: str = ""
+    ticket: int = 0
+    landing: Landing | None = None
+    broken: bool = False
 
 
 class Run(Struct, frozen=True):
@@ -334,7 +373,12 @@ class Run(Struct, frozen=True):
     last two iterations of a plain loop left. `known_failures` are the checks that failed before
     the first story; None: they were not tried. `counted` are the tests of each check at the last
     checkpoint, as far as they are known. `over` is the budget that is used up: the run
-    waits for a higher one, or was stopped there.
+    waits for a higher one, or was stopped there. `undone`: an undo took it back to before its end,
+    and nobody has gone on since. `listed`: the stories were told since it began or went on.
+    `died`, only for show, is the last sign of life of a loop that is gone without a word. `tip` is
+    the last checkpoint of the run branch. `ending` is decided while lanes still have work to
+    settle. `gates` are by agent. `cannot_start` are the checks because of which it ended
+    before the first call.
     """
 
     plan: Plan
@@ -370,6 +414,14 @@ class Run(Struct, frozen=True):
     undecided: StoryKey | None = None
     guidance: tuple[Guidance, ...] = ()
     counted: tuple[Counted, ...] = ()
+    undone: bool = False
+    listed: bool = False
+    died: datetime | None = None
+    tip: str = ""
+    tickets: int = 0
+    ending: tuple[Status, Reason] | None = None
+    gates: dict[str, Gate] = field(default_factory=dict)
+    cannot_start: tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -391,7 +443,13 @@ class Run(Struct, frozen=True):
     def current_iteration(self) -> int:
         """The running iteration, or the last one."""
         open_n = max((lane.iteration.n for lane in self.lanes if lane.iteration), default=0)
-        return max(open_n, self.iterations[-1].n if self.iterations else 0)
+        # Calls end in another order than they begin, but none is overtaken by more than the lanes.
+        return max([open_n, *(iteration.n for iteration in self.iterations[-MOST_LANES:])])
+
+    @property
+    def open_iterations(self) -> tuple[Iteration, ...]:
+        """Those of all lanes."""
+        return tuple(lane.iteration for lane in self.lanes if lane.iteration)
 
     @property
     def next_story(self) -> Story | None:
@@ -412,6 +470,10 @@ class Run(Struct, frozen=True):
     def with_iteration(self, lane: int, **changes: object) -> "Run":
         """The run with the open iteration of a lane changed."""
         return self.with_lane(lane, iteration=replace(self.open_iteration(lane), **changes))
+
+    def with_entry(self, iteration: Iteration) -> "Run":
+        """The run with one more iteration in its history."""
+        return replace(self, iterations=(*self.iterations, iteration))
 
     def tally(self, key: StoryKey) -> Tally:
         """Calls and spent attempts of a story."""

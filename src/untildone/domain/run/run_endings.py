@@ -63,5 +63,14 @@ def all_finished(run: Run) -> bool:
 
 
 def end(run: Run, status: Status, reason: Reason) -> Run:
-    """The run, ended."""
-    return replace(run, status=status, reason=reason)
+    """The run, ended; while other lanes have work to settle, it is going to be."""
+    if not any(lane.iteration and not lane.broken for lane in run.lanes):
+        return replace(run, status=status, reason=reason, ending=None)
+    if run.ending and status is not Status.STOPPED:
+        return run
+    return replace(run, ending=(status, reason))
+
+
+def settled(run: Run) -> Run:
+    """The run as it was going to end, if no lane has work to settle any more."""
+    return end(run, *run.ending) if run.ending else run

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Ending
-from untildone.domain.costs.budget import OF_A_STORY, Budget, Reached, kind
+from untildone.domain.costs.budget import OF_A_STORY, Budget, Reached, Reserved, kind
 from untildone.domain.costs.ledger import Account, Ledger
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Run
@@ -23,29 +23,37 @@ def booked(before: Run, fact: f.Fact, after: Run, at: datetime) -> Run:
     return after if ledger is before.ledger else replace(after, ledger=ledger)
 
 
-def _entered(run: Run, fact: f.Fact, after: Run, at: datetime) -> Ledger:
+def _entered(run: Run, fact: f.Fact, after: Run, at: datetime) -> Ledger:  # noqa: C901 - one arm each
     ledger = run.ledger
     match fact:
-        case f.Opened() | f.AttemptStarted() | f.WaitStarted() | f.Resumed():
+        case f.AttemptStarted(lane):
+            return ledger.begun(at, lane, alone=not run.open_iterations)
+        case f.WaitStarted() if run.open_iterations:
+            return ledger.worked(at)
+        case f.Opened() | f.WaitStarted() | f.Resumed():
             return ledger.read(at)
         case f.BudgetSet() if run.over and not after.over:
             return ledger.read(at)
         case f.AttemptEnded():
             # Nobody knows how long the agent of a loop that was killed has worked.
             unseen = fact.outcome is Outcome.INTERRUPTED and fact.ending is Ending.EXITED
-            return ledger.read(at) if unseen else ledger.worked(at, _key(run, fact.lane))
+            return ledger.read(at) if unseen else _worked(run, fact.lane, at)
         case f.UsageMeasured():
-            return _with_usage(after, fact, ledger.worked(at, _key(run, fact.lane)))
+            return _with_usage(after, fact, _worked(run, fact.lane, at))
         case f.Verified():
-            return ledger.worked(at, _key(run, fact.lane))
+            return _worked(run, fact.lane, at)
         case f.WaitOver() | f.ChecksTried():
             return ledger.worked(at)
         case f.BudgetReached():
             return (ledger.worked(at) if _waits(run) else ledger).read(None)
-        case f.Saved() if not run.plan.plain:
+        case f.Saved() | f.Landed() if not run.plan.plain:
             return ledger.without_story(_key(run, fact.lane))
         case _:
             return ledger
+
+
+def _worked(run: Run, lane: int, at: datetime) -> Ledger:
+    return run.ledger.worked_on(at, lane, _key(run, lane))
 
 
 def _key(run: Run, lane: int) -> StoryKey:
@@ -96,11 +104,46 @@ def reached(
         if of_story and story is None:
             continue
         used = spent(run, budget.name, key, at)
+        over = used >= budget.limit or not affordable(run, expected_cost(run), (budget,))
         unknown = kind(budget.name) == "cost" and _account(run, budget.name, key).unpriced > 0
-        if used >= budget.limit or unknown:
+        if over or unknown:
             whose = (story_id, key) if of_story else ("", None)
-            return Reached(budget.name, used, budget.limit, *whose, unknown=used < budget.limit)
+            return Reached(budget.name, used, budget.limit, *whose, unknown=not over)
     return None
+
+
+def expected_cost(run: Run) -> Reserved:
+    """What the next call may cost, by this run's calls so far: nine of ten cost no more.
+
+    Nothing is kept free for a single lane: its budgets are looked at between calls.
+    """
+    if len(run.lanes) == 1 or not run.plan.budgets:
+        return Reserved()
+    usages = [iteration.usage for iteration in run.iterations if iteration.usage]
+    tokens = sorted(usage.total for usage in usages)
+    costs = sorted(usage.cost_usd for usage in usages if usage.cost_usd is not None)
+    ninth = [values[math.ceil(0.9 * len(values)) - 1] for values in (tokens, costs) if values]
+    return Reserved(int(ninth[0]) if tokens else 0, float(ninth[-1]) if costs else 0.0)
+
+
+def affordable(run: Run, new: Reserved, budgets: tuple[Budget, ...] | None = None) -> bool:
+    """Whether one more call fits into the budgets of the run, beside those under way.
+
+    So no cap is passed by more than what running calls cost beyond what was kept free for them.
+    """
+    if len(run.lanes) == 1:
+        return True
+    kept = (*(iteration.reserved for iteration in run.open_iterations), new)
+    reserved = {
+        "tokens": float(sum(one.tokens for one in kept)),
+        "cost": sum(one.cost_usd for one in kept),
+        "iterations": float(len(kept)),
+    }
+    return all(
+        spent(run, budget.name) + reserved.get(kind(budget.name), 0.0) <= budget.limit
+        for budget in (run.plan.budgets if budgets is None else budgets)
+        if not budget.name.startswith(OF_A_STORY)
+    )
 
 
 def still_over(run: Run, budgets: tuple[Budget, ...] | None = None) -> Reached | None:

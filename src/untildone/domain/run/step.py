@@ -5,6 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from untildone.domain.agents.agent import Trouble
+from untildone.domain.costs.budget import Reserved
 from untildone.domain.run.run import Choice, Status
 from untildone.domain.stories.story import Story, StoryKey
 
@@ -28,7 +29,10 @@ class TryChecks(Struct, frozen=True):
 
 
 class RunAttempt(Struct, frozen=True):
-    """Call the agent once. `story` is None in the plain loop; `rung` is a step of the ladder."""
+    """Call the agent once. `story` is None in the plain loop; `rung` is a step of the ladder.
+
+    `base` is the commit to begin from, `reserved` what the budgets keep free for it.
+    """
 
     lane: int
     n: int
@@ -37,11 +41,20 @@ class RunAttempt(Struct, frozen=True):
     attempts_allowed: int
     reason: str
     rung: int = 0
+    base: str = ""
+    reserved: Reserved = Reserved()
 
     @property
     def key(self) -> StoryKey:
         """The story's key; the plain loop has one of its own."""
         return self.story.key if self.story else ("", "")
+
+
+class PrepareSlot(Struct, frozen=True):
+    """Make a workspace of its own for a lane that works beside others."""
+
+    lane: int
+    base: str
 
 
 class MeasureUsage(Struct, frozen=True):
@@ -58,6 +71,12 @@ class Verify(Struct, frozen=True):
 
 class Save(Struct, frozen=True):
     """Commit the work as a checkpoint."""
+
+    lane: int
+
+
+class Land(Struct, frozen=True):
+    """Bring finished work together with what landed before, check the sum, move the run branch."""
 
     lane: int
 
@@ -119,10 +138,12 @@ Work = (
     Open
     | LoadStories
     | TryChecks
+    | PrepareSlot
     | RunAttempt
     | MeasureUsage
     | Verify
     | Save
+    | Land
     | Revert
     | Wait
     | AwaitPerson

@@ -68,24 +68,32 @@ def reordered(run: Run, fact: f.StoriesReordered) -> Run:
 def guided(run: Run, fact: f.Guided, at: datetime) -> Run:
     """The words are kept for the next prompts; a story that waited for them goes on.
 
-    Words for all stories answer a question if there is exactly one. What a dead process may have
-    written down already is not taken twice.
+    Words for all stories answer a question if there is exactly one, whoever asks it. What a dead
+    process may have written down already is not taken twice.
     """
     known = fact.id and any(piece.id == fact.id for piece in run.guidance)
     if known or fact.key in run.finished:
         return run
-    target = _meant_by(run, fact)
-    parked = run.parked.get(target) if target else None
-    question = parked.text if parked and parked.why is Why.QUESTION else ""
-    piece = Guidance(fact.text, fact.key, at, fact.id, question)
+    meant = {key: run.parked[key] for key in _meant_by(run, fact) if key in run.parked}
+    asked = (parked.text for parked in meant.values() if parked.why is Why.QUESTION)
+    piece = Guidance(fact.text, fact.key, at, fact.id, next(asked, ""))
     run = replace(run, guidance=(*run.guidance, piece))
-    waits = parked is not None and parked.why is not Why.SKIPPED
-    return release(run, target) if target and waits else run
+    for key, parked in meant.items():
+        run = run if parked.why is Why.SKIPPED else release(run, key)
+    return run
 
 
-def _meant_by(run: Run, fact: f.Guided) -> StoryKey | None:
-    asking = [key for key, parked in run.parked.items() if parked.asks]
-    return asking[0] if fact.key is None and len(asking) == 1 else fact.key
+def _meant_by(run: Run, fact: f.Guided) -> list[StoryKey]:
+    if fact.key is not None:
+        return [fact.key]
+    asking = {key: parked for key, parked in run.parked.items() if parked.asks}
+    questions = {same_words(parked.text) for parked in asking.values()}
+    return list(asking) if len(questions) == 1 else []
+
+
+def same_words(text: str) -> str:
+    """What tells two questions apart: neither spaces nor capitals."""
+    return " ".join(text.split()).casefold()
 
 
 def cleared(run: Run, fact: f.GuidanceCleared) -> Run:
@@ -140,7 +148,7 @@ def forgiven(run: Run) -> dict[StoryKey, Parked]:
 
 def _to_look_again(run: Run) -> Run:
     # The book of an open iteration is what its boxes are compared with.
-    busy = any(lane.iteration for lane in run.lanes)
+    busy = len(run.lanes) == 1 and run.open_iterations
     return run if busy else replace(run, book=None)
 
 
@@ -155,6 +163,8 @@ def _with_room(run: Run) -> Run:
 
 def _going_on(run: Run, *ended: Reason) -> Run:
     """A loop that came to such an end and waits for the choice has something to do again."""
+    if run.ending and run.ending[1] in ended:
+        return replace(run, ending=None)
     if run.reason in ended and run.choice is None and not run.closed:
         return replace(run, status=Status.RUNNING, reason=None)
     return run

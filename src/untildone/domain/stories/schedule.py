@@ -95,11 +95,14 @@ class Schedule(Generic[U]):
         last = self._last
         if last and last[0] is finished and last[1] is aside:
             return last[2]
-        # What is finished is ticked too, unless somebody took the tick away again.
-        ready = self._ready if self._open.isdisjoint(finished) else self._ready_after(finished)
-        found = next((story for story in ready if story.key not in aside), None)
+        found = next((story for story in self.ready(finished) if story.key not in aside), None)
         self._last = (finished, aside, found)
         return found
+
+    def ready(self, finished: Set[Key]) -> Iterable[U]:
+        """Open stories whose dependencies are complete, in the order of work."""
+        # What is finished is ticked too, unless somebody took the tick away again.
+        return self._ready if self._open.isdisjoint(finished) else self._ready_after(finished)
 
     def _ready_after(self, finished: Set[Key]) -> Iterator[U]:
         todo = self.open_stories(finished)

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from untildone.domain.errors import StoriesError
+from untildone.domain.plain_text import count_of
 from untildone.domain.stories import story_text
 from untildone.domain.stories.schedule import Schedule, wrong
 
@@ -43,6 +44,7 @@ class Story(Struct, frozen=True, gc=False):
     empty `path` is the book's. `held` says why it cannot start before the person answers. `agent`
     and `model` are who is to work on it, `touches` the files (as globs) that it will change: where
     a format has no field for them, from lines of the story's text, as part of `depends_on` may be.
+    `predicted` are files that its words and the repository's history speak of.
     """
 
     id: str
@@ -60,6 +62,12 @@ class Story(Struct, frozen=True, gc=False):
     agent: str = ""
     model: str = ""
     touches: tuple[str, ...] = ()
+    predicted: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Which it will change, as patterns: by the person's word, else by what was found out."""
+        return self.touches or self.predicted
 
     @property
     def key(self) -> StoryKey:
@@ -150,7 +158,7 @@ class StoryBook(Struct, frozen=True):
         rows = [remark.why for remark in self.ignored if remark.unfinished]
         if not rows:
             return ""
-        count = "1 entry is" if len(rows) == 1 else f"{len(rows)} entries are"
+        count = count_of(len(rows), "entry is", "entries are")
         more = f" And {len(rows) - NAMED} more." if len(rows) > NAMED else ""
         told = " ".join(rows[:NAMED]) + more
         return f"The change `{self.change}` is not done: {count} left that cannot be run. {told}"

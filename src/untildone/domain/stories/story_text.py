@@ -6,17 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from untildone.domain.markdown import opened_fence
+from untildone.domain.regex import regex
 
 # Bold or a list marker around the word is fine.
 _START = r"\s*(?:[-*+]\s+)?(?:\*\*|__)?"
 _LINE = _START + r"{word}:?(?:\*\*|__)?:?\s+(.*\S)\s*"
 _COLON = r"(?P<word>Agent|Model|Touches|Depends)(?::(?:\*\*|__)?|(?:\*\*|__):)"
-_ANYWHERE = re.compile(_COLON)
-_SETTING = re.compile(_START + _COLON + r"\s+(?P<text>.*\S)\s*")
-_TICKS = re.compile(r"(`+)\s?(.+?)\s?\1")
+_ANYWHERE = regex(_COLON)
+_SETTING = regex(_START + _COLON + r"\s+(?P<text>.*\S)\s*")
+_TICKS = regex(r"(`+)\s?(.+?)\s?\1")
 _NOTHING = frozenset({"none", "nothing", "-", "n/a", "no"})
-_AND = re.compile(r"\s*,\s*(?:and\s+)?|\s+and\s+")
-_PATH = re.compile(r"[/.*]")
+_AND = regex(r"\s*,\s*(?:and\s+)?|\s+and\s+")
+_PATH = regex(r"[/.*]")
 
 
 class Said(Struct, frozen=True):
@@ -30,7 +31,7 @@ class Said(Struct, frozen=True):
 
 def setting_line(word: str, *, any_case: bool = False) -> re.Pattern[str]:
     """What a line that begins with this word looks like; its group is what the word is given."""
-    return re.compile(_LINE.format(word=word), re.IGNORECASE if any_case else 0)
+    return regex(_LINE.format(word=word), re.IGNORECASE if any_case else 0)
 
 
 def rows(texts: Iterable[str]) -> list[str]:
@@ -64,9 +65,10 @@ def said(texts: Iterable[str]) -> Said | None:
         if values := _values(line["word"], line["text"]):
             given.setdefault(line["word"], values)
     one = {word: values[0] for word, values in given.items() if len(values) == 1}
+    agent, _, model = one.get("Agent", "").partition(":")
     return Said(
-        one.get("Agent", ""),
-        one.get("Model", ""),
+        agent,
+        one.get("Model", model),
         given.get("Touches", ()),
         given.get("Depends", ()),
     )

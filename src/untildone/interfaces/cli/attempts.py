@@ -2,21 +2,24 @@
 
 import os
 import sys
+from datetime import datetime
 from typing import Any
 
 import click
 
+from untildone.app.wording import outcome_words
 from untildone.commands import attempts as saved_attempts
-from untildone.domain.plain_text import amount
+from untildone.domain.plain_text import amount, count_of
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json
-from untildone.wiring.worktrees import here_for
+from untildone.wiring.repository import here
+from untildone.wiring.worktrees import here_for, the_change
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
-@click.argument("change", shell_complete=change_names)
+@click.argument("change", required=False, default="", shell_complete=change_names)
 @click.argument("other", required=False, default="", metavar="[STORY/K2]")
 @click.option(
     "--show", metavar="STORY/K", help="What the attempt was: outcome, reason, files, log."
@@ -28,22 +31,29 @@ COLORS = {"+": "green", "-": "red", "@": "cyan"}
     "attempt to the other; ready for `git apply`.",
 )
 @click.option("--restore", metavar="STORY/K", help="Bring its files into the working tree.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable list or --show.")
-def attempts(
+@click.option("--all", "every_run", is_flag=True, help="List those of earlier runs, too.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Machine-readable list (of all runs) or --show."
+)
+def attempts(  # noqa: PLR0913 - click
     change: str,
     other: str,
     show: str | None,
     diff: str | None,
     restore: str | None,
+    every_run: bool,  # noqa: FBT001 - click
     as_json: bool,  # noqa: FBT001 - click
 ) -> int:
     """Failed attempts of CHANGE that were saved: list, show, compare, bring back.
 
     \b
-    untildone attempts add-login                       all of them
-    untildone attempts add-login --show 2/1            the first attempt at story 2
+    untildone attempts add-login                  those of the newest run
+    untildone attempts add-login --all            those of all runs
+    untildone attempts add-login --show 2/1       the first attempt at story 2
     untildone attempts add-login --diff 2/1 | git apply
-    untildone attempts add-login --diff 2/1 2/2        from the first to the second
+    untildone attempts add-login --diff 2/1 2/2   from the first to the second
+
+    CHANGE can be left out if only one could be meant (but not before a second attempt).
     """
     if sum(map(bool, (show, diff, restore))) > 1:
         raise click.UsageError("`--show`, `--diff` and `--restore` do not go together.")
@@ -51,6 +61,7 @@ def attempts(
         raise click.UsageError(f"A second attempt is for `--diff` only: {other}")
     if diff and as_json:
         raise click.UsageError("`--diff` prints a patch; `--json` goes with `--show`.")
+    change = change or the_change(here())
     repository = here_for(change)
     if show:
         _show(saved_attempts.details(repository, change, show), change, as_json=as_json)
@@ -62,21 +73,42 @@ def attempts(
         stored = saved_attempts.bring_back(repository, change, restore)
         echo(f"The attempt's files are in the working tree; what was there is stored as: {stored}")
         return 0
-    _list(saved_attempts.attempts(repository, change), change, as_json=as_json)
+    rows = saved_attempts.attempts(repository, change)
+    if as_json:
+        echo_json({"attempts": rows})
+    else:
+        _list(rows, change, every_run=every_run)
     return 0
 
 
-def _list(rows: list[dict[str, Any]], change: str, *, as_json: bool) -> None:
-    if as_json:
-        echo_json({"attempts": rows})
-        return
+def _list(rows: list[dict[str, Any]], change: str, *, every_run: bool) -> None:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in reversed(rows):
+        groups.setdefault(row["run_id"], []).insert(0, row)
     if not rows:
         echo(f"No attempt of {change} was saved.")
+    for k, (run_id, group) in enumerate(groups.items()):
+        if k == 0 or every_run:
+            _list_run(run_id, group)
+    older = sum(map(len, groups.values())) - len(next(iter(groups.values()), []))
+    if older and not every_run:
+        runs = count_of(len(groups) - 1, "earlier run")
+        echo(f"{count_of(older, 'attempt')} of {runs}: untildone attempts {change} --all")
+
+
+def _list_run(run_id: str, rows: list[dict[str, Any]]) -> None:
+    started = rows[0]["run_started"]
+    echo(f"run {run_id}" + (f", started {_local(started)}:" if started else ":"))
     for row in rows:
         reason = f"  {row['reason']}" if row["reason"] else ""
-        echo(f"{row['attempt']}  {row['at']}  {row['outcome']}  {row['files']} files{reason}")
+        what = f"{outcome_words(row['outcome'])}  {count_of(row['files'], 'file')}{reason}"
+        echo(f"  {row['attempt']}  {_local(row['at'])}  {what}")
         for kept in row["kept"]:
-            echo(f"  kept beside git: {_kept(kept)}")
+            echo(f"    kept beside git: {_kept(kept)}")
+
+
+def _local(at: str) -> str:
+    return f"{datetime.fromisoformat(at).astimezone():%b %d %H:%M:%S}"
 
 
 def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
@@ -84,7 +116,7 @@ def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
         echo_json(found)
         return
     name = found["attempt"]
-    rows = [f"attempt {name} of {change}: {found['outcome']}"]
+    rows = [f"attempt {name} of {change}: {outcome_words(found['outcome'])}"]
     reason = found["reason"].replace("\n", "\n    ")
     rows += [f"  reason: {reason}"] if reason else []
     rows.append(f"  story: {found['story_id']}")

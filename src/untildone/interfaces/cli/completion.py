@@ -14,7 +14,8 @@ def completion(ctx: click.Context, shell: str) -> int:
     """Print the completion script of a shell.
 
     \b
-    bash  untildone completion bash > ~/.local/share/bash-completion/completions/untildone
+    bash  untildone completion bash \\
+            > ~/.local/share/bash-completion/completions/untildone
     zsh   untildone completion zsh > "${fpath[1]}/_untildone"
     fish  untildone completion fish > ~/.config/fish/completions/untildone.fish
     """

@@ -10,7 +10,16 @@ from untildone.domain.run.run import Choice
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.view import View, process_for, say_ended
 from untildone.interfaces.output import echo
-from untildone.wiring.worktrees import here_for
+from untildone.wiring.repository import here
+from untildone.wiring.worktrees import here_for, the_change
+
+CHOICES = tuple(Choice)
+
+
+def changes_and_choices(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """What a shell completes for `finish`."""
+    words = [str(word) for word in CHOICES if word.startswith(typed)]
+    return words if ctx.params.get("words") else [*change_names(ctx, param, typed), *words]
 
 
 @click.command()
@@ -29,16 +38,22 @@ def stop(change: str, how: str) -> int:
 
 
 @click.command()
-@click.argument("change", shell_complete=change_names)
-@click.argument("choice", type=click.Choice(["cleanup", "keep"]))
+@click.argument(
+    "words", nargs=-1, metavar="[CHANGE] cleanup|keep", shell_complete=changes_and_choices
+)
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout.")
-def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - click
+def finish(words: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
     """Carry out the completion choice, for a waiting loop or after the fact.
 
-    cleanup: back to the original branch, all changes as uncommitted edits.
-    keep: stay on ralph/CHANGE with one commit per story.
+    \b
+    cleanup  back to the original branch, all changes as uncommitted edits
+    keep     stay on ralph/CHANGE with one commit per story
+
     After a run with `--checkpoint stash` both leave all changes as uncommitted edits.
+    CHANGE can be left out if only one run is there to be finished.
     """
+    change, choice = _change_and_choice(words)
+    change = change or the_change(here())
     repository = here_for(change)
     if repository.alive():
         control.send_choice(repository, change, choice)
@@ -50,10 +65,20 @@ def finish(change: str, choice: str, as_json: bool) -> int:  # noqa: FBT001 - cl
     return say_ended(ended, view) if ended.exit_code == 5 else _finished(ended, choice)
 
 
+def _change_and_choice(words: tuple[str, ...]) -> tuple[str, str]:
+    if not words or words[-1] not in CHOICES:
+        given = f", not `{words[-1]}`" if words else ""
+        raise click.UsageError(f"The choice is missing: `cleanup` or `keep`{given}.")
+    if len(words) > 2:
+        raise click.UsageError(f"One change at a time, not {len(words) - 1}.")
+    return (words[0] if len(words) == 2 else ""), words[-1]
+
+
 @click.command()
-@click.argument("change", shell_complete=change_names)
+@click.argument("change", required=False, default="", shell_complete=change_names)
 def done(change: str) -> int:
-    """Say that a run with `--done manual` is done."""
+    """Say that a run with `--done manual` is done; CHANGE is needed if several could be meant."""
+    change = change or the_change(here())
     repository = here_for(change)
     if repository.alive():
         control.send_done(repository, change)

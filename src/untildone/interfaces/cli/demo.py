@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from untildone.commands import demo as demo_project
+from untildone.domain.plain_text import count_of
 from untildone.interfaces import render
 from untildone.interfaces.cli.view import View, process_for
 from untildone.interfaces.output import echo
@@ -33,7 +34,7 @@ def demo(keep: Path | None, fast: bool) -> int:  # noqa: FBT001 - click
     on_complete = "ask" if asks else "cleanup"
     with demo_project.project(keep, fast=fast) as repository:
         echo(f"A throw-away repository, a change of four stories: {repository.place.top}")
-        echo(f"$ untildone run {demo_project.CHANGE} --verify '{demo_project.CHECK}'")
+        echo(f"$ untildone run {demo_project.CHANGE} --strict --verify '{demo_project.CHECK}'")
         ended = demo_project.play(process_for(repository, View()), on_complete)
         if ended.exit_code or ended.run is None:
             return ended.exit_code
@@ -48,7 +49,7 @@ def _sum_up(summary: demo_project.Summary, choice: str, keep: Path | None) -> No
     for row in summary.attempts:
         echo(f"  {row}")
     if choice == "cleanup":
-        echo(f"After cleanup, uncommitted on `main`: {len(summary.edits)} files")
+        echo(f"After cleanup, uncommitted on `main`: {count_of(len(summary.edits), 'file')}")
     echo(f"Tokens (as the scripted agent tells them): {render.tokens(summary.tokens)}")
     gone = "The throw-away repository was removed."
     echo(f"The repository is kept in: {keep}" if keep else gone)

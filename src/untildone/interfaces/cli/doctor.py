@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from untildone.commands import doctor as checkup
 from untildone.interfaces.cli.completion import change_names
-from untildone.interfaces.output import echo, echo_json
+from untildone.interfaces.output import echo, echo_json, progress
 from untildone.wiring.repository import here
 
 COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
@@ -32,7 +32,7 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
     if abandon and not fix:
         raise click.UsageError(f"`--abandon` needs `--fix`: doctor --fix --abandon {abandon}")
     done = checkup.fix_leftovers(here(), abandon or "") if fix else []
-    rows = checkup.examine(Path.cwd())
+    rows = checkup.examine(Path.cwd(), progress)
     healthy = all(row.level != "bad" for row in rows)
     if as_json:
         data = {"ok": healthy, "rows": to_builtins(rows), "fixed": done}

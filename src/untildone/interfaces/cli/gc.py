@@ -6,7 +6,7 @@ import click
 
 from untildone.commands import gc as garbage
 from untildone.domain.errors import UserError
-from untildone.domain.plain_text import amount
+from untildone.domain.plain_text import amount, count_of
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.windows import terminal
@@ -53,7 +53,11 @@ def gc(
         data = {"dry_run": dry_run, "keep_days": None if everything else days} | _data(old)
         echo_json(data)
     else:
-        what = "everything of ended runs" if everything else f"what is older than {days} days"
+        what = (
+            "everything of ended runs"
+            if everything
+            else f"what is older than {count_of(days, 'day')}"
+        )
         _tell(old, f"{'Would remove' if dry_run else 'Removed'} {what}")
     return 0
 

@@ -17,7 +17,7 @@ from untildone.wiring.repository import here
 HEADER = f"""\
 ## {FILE_NAME}: settings of untildone for this repository.
 ##
-## Every key is commented out and shows its default. Take one `#` away to set it.
+## Every key but `strict` is commented out and shows its default. Take one `#` away to set it.
 ## Stronger than this file: environment variables (UNTILDONE_MAX_RETRIES=1) and flags of `run`.
 """
 TEXT = {"type": "string"}
@@ -50,18 +50,21 @@ def init(force: bool, to_stdout: bool, schema: bool) -> int:  # noqa: FBT001 - c
         raise UserError(
             f"The file cannot be written: {error}", hint="untildone init --stdout"
         ) from error
-    echo(f"Every key is there, commented out, with its default, in: {path}")
+    echo(f"Every key is there with its default, commented out but for `strict`, in: {path}")
     echo("Next: `untildone doctor` checks that everything is in place.")
     return 0
 
 
 def configuration() -> str:
-    """The file that `init` writes; one `#` less on every line sets every key to its default."""
+    """The file that `init` writes; one `#` less on every line sets every key to its default.
+
+    A new configuration is strict: who begins has nothing yet that this could break.
+    """
     rows = (
         f"## {meaning(setting)}\n#{setting.key} = {json.dumps(setting.default)}\n"
         for setting in SETTINGS.values()
     )
-    return "\n".join([HEADER, *rows])
+    return "\n".join([HEADER, *rows]).replace("#strict = false", "strict = true")
 
 
 def meaning(setting: Setting) -> str:
@@ -95,6 +98,8 @@ def _rule(setting: Setting) -> dict[str, Any]:
     if setting.table:
         table = {"type": "object", "additionalProperties": TYPES[tuple]}
         rule["anyOf"] = [*rule["anyOf"], table]
+    if setting.tables:
+        return {"description": meaning(setting), "default": setting.default} | _tables(setting)
     if setting.amount:
         rule = {"type": [rule["type"], "string"]}
     if setting.choices:
@@ -104,6 +109,20 @@ def _rule(setting: Setting) -> dict[str, Any]:
     if setting.above is not None:
         rule["exclusiveMinimum"] = setting.above
     return {"description": meaning(setting), "default": setting.default} | rule
+
+
+def _tables(setting: Setting) -> dict[str, Any]:
+    """A word, or a table with a table for each word."""
+    word = {"type": "string", "enum": list(setting.choices)}
+    env = {"type": "object", "additionalProperties": TEXT}
+    each = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {"args": TYPES[tuple], "env": env},
+    }
+    known = {"name": word} | dict.fromkeys(setting.choices, each)
+    table = {"type": "object", "additionalProperties": False, "properties": known}
+    return {"anyOf": [word, table]}
 
 
 def _refuse_second_file(path: Path, pyproject: Path) -> None:

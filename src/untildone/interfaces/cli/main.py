@@ -1,6 +1,7 @@
 """The command tree and the outer error boundary."""
 
 import contextlib
+import gc
 import io
 import os
 import sys
@@ -16,6 +17,7 @@ from untildone.interfaces.output import echo
 
 # The state of things at every UserError that does not say otherwise: see its class.
 NOTHING_CHANGED = "Nothing was changed."
+_FEWER_COLLECTIONS = 20_000
 
 
 class LazyGroup(click.Group):
@@ -30,6 +32,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"untildone.interfaces.cli.{COMMANDS[cmd_name][0]}")
+        _collect_from_now_on()
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
         return command
@@ -57,6 +60,14 @@ def cli() -> None:
     """Drive coding agents through the stories of a change until every story is truly done."""
 
 
+def _collect_from_now_on() -> None:
+    """Nothing that was loaded is garbage: no collection, that at the end either, looks at it."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.set_threshold(_FEWER_COLLECTIONS)
+        gc.enable()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; every way it can fail ends here as one clear message and an exit code."""
     _open_streams()
@@ -77,9 +88,12 @@ def _run(argv: Sequence[str] | None) -> int:
         return end.exit_code
     except click.Abort:
         return 130
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         with contextlib.suppress(OSError):
             error.show()
+        return 2
+    except click.ClickException as error:
+        show(_usage(error, argv))
         return 2
     except KeyboardInterrupt:
         return 130
@@ -114,12 +128,20 @@ def _open_streams() -> None:
 def show(error: UntildoneError) -> None:
     """What happened, what state things are in, what to type next."""
     with contextlib.suppress(OSError):  # nobody hears it; the exit code still says it
-        echo(f"error: {error.message}", err=True)
+        echo(f"error: {error.message}", err=True, wrap=True)
         state = error.state or (NOTHING_CHANGED if isinstance(error, UserError) else "")
         if state:
-            echo(f"  {state}", err=True)
+            echo(f"  {state}", err=True, wrap=True)
         if error.hint:
-            echo(f"hint: {error.hint}", err=True)
+            echo(f"hint: {error.hint}", err=True, wrap=True)
+
+
+def _usage(error: click.ClickException, argv: Sequence[str] | None) -> UserError:
+    """What click says about a command line, in our own form."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    words = [word for word in (sys.argv[1:] if argv is None else argv)[:1] if word in COMMANDS]
+    command = ctx.command_path if ctx else " ".join(["untildone", *words])
+    return UserError(error.format_message(), hint=f"{command} --help")
 
 
 def _outside_trouble(error: OSError) -> UntildoneError:

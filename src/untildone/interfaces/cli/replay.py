@@ -6,9 +6,11 @@ from pathlib import Path
 import click
 from msgspec import to_builtins
 
+from untildone.app.wording import outcome_words
 from untildone.commands import bug_report as reports
 from untildone.commands import replay as replays
 from untildone.commands.run_account import newest
+from untildone.domain.plain_text import count_of
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json
 
@@ -36,20 +38,20 @@ def replay(run: str, as_json: bool) -> int:  # noqa: FBT001 - click
         for call in again.calls:
             echo(_row(call))
         echo(
-            f"{len(again.calls)} calls, "
+            f"{count_of(len(again.calls), 'call')}, "
             + ("the same state is reached" if again.same else "ANOTHER STATE IS REACHED")
         )
     return 0 if again.same else 1
 
 
 def _row(call: replays.Replayed) -> str:
-    what = f"iteration {call.n}: {call.then.outcome}"
+    what = f"iteration {call.n}: {outcome_words(call.then.outcome)}"
     if call.same:
         return f"  {what}" + (f" ({call.note})" if call.note else "")
     now = to_builtins(call.now)
     changed = {k: (v, now[k]) for k, v in to_builtins(call.then).items() if v != now[k]}
     rows = [f"    {name}: {then!r} -> {new!r}" for name, (then, new) in changed.items()]
-    return "\n".join([f"! {what}, now {call.now.outcome}", *rows])
+    return "\n".join([f"! {what}, now {outcome_words(call.now.outcome)}", *rows])
 
 
 def _data(again: replays.Again) -> dict[str, object]:

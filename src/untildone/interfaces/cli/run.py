@@ -15,7 +15,7 @@ from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import given, setting_flags
 from untildone.interfaces.cli.view import View, interactive, process_for, say_ended, view_flags
 from untildone.interfaces.output import echo, echo_json
-from untildone.settings.load import load
+from untildone.settings.load import load, origins
 from untildone.settings.settings import Settings
 from untildone.wiring.repository import Repository, here
 from untildone.wiring.user_files import text_of
@@ -36,7 +36,7 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("change", required=False, shell_complete=change_names)
-@click.option("--task", help="A run without stories: the plain loop over this text.")
+@click.option("--task", help="A run without stories: this text again and again.")
 @click.option(
     "--task-file", type=click.Path(path_type=Path), metavar="FILE", help="Task from a file."
 )
@@ -60,7 +60,10 @@ def run(
 ) -> int:
     """Start the loop over CHANGE, or go on with it after a crash.
 
-    Without CHANGE: the only open change, or a question when there are several.
+    CHANGE is a named list of stories, such as an OpenSpec change; `untildone stories` lists what is
+    found here. Without it: the only open change, or a question when there are several. The work
+    happens on the branch ralph/CHANGE, one commit per story; at the end you choose what becomes
+    of it. `untildone restore` brings back everything as it was.
     """
     if task_file:
         if task is not None:
@@ -74,7 +77,8 @@ def run(
     repository = here()
     settings = load(repository.place.top, os.environ, flags)
     where = (settings.source_file, settings.source)
-    wanted = Wanted(change or "", task or "", "", include_flagged, *where)
+    written = origins(repository.place.top, os.environ, flags)
+    wanted = Wanted(change or "", task or "", "", include_flagged, *where, written)
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
     process = process_for(repository, view)

@@ -1,13 +1,11 @@
 """`status` and `logs`: where loops stand, what agents said and did."""
 
 import sys
-from collections.abc import Iterator
 
 import click
 
 from untildone.commands import status as loop_status
-from untildone.domain.plain_text import amount
-from untildone.interfaces import render
+from untildone.interfaces import render, status_page
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
@@ -32,72 +30,11 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
         return 0
     if not loops:
         echo("No loop has run in this repository yet. Start one: `untildone run`")
-    for loop in loops:
-        echo(_loop_text(loop))
+        return 0
+    now = repository.clock.now()
+    pages = (status_page.page(loop, loop_status.told(loop), now) for loop in loops)
+    echo("\n\n".join(pages), wrap=True)
     return 0
-
-
-def _loop_text(loop: dict[str, object]) -> str:
-    alive = "live" if loop["alive"] else "not running"
-    rows = [
-        f"{loop['change_id']}: {loop['status']} ({loop.get('phase')}, {alive})",
-        f"  worktree: {loop['worktree']}",
-        f"  iteration {loop['current_iteration']} of {loop['max_iterations']}, {loop['agent']}",
-        *_figures(loop),
-        *_parked(loop),
-    ]
-    rows += [f"  learnings: {path}" for path in filter(None, [loop.get("learnings_file")])]
-    rows += [f"  error: {error}" for error in filter(None, [loop.get("error")])]
-    rows += [f"  next: untildone {command}" for command in _next_command(loop)]
-    return "\n".join(rows)
-
-
-def _figures(loop: dict[str, object]) -> Iterator[str]:
-    counts = loop.get("stories")
-    if isinstance(counts, dict):
-        yield f"  stories: {counts['finished']} of {counts['total']} finished"
-    yield f"  tokens: {loop['total_tokens']}"
-    for text in render.budgets(loop.get("budgets")):
-        yield f"  budget: {text}"
-    rest = render.forecast(loop.get("forecast"))
-    if rest:
-        yield f"  forecast: {rest}"
-    if loop["saved_attempts"]:
-        size = amount(loop["saved_bytes"])
-        yield f"  saved attempts: {loop['saved_attempts']}, {size} that nothing else keeps"
-    if loop.get("ignored"):
-        yield f"  lines not counted as tasks: {loop['ignored']} (`untildone stories` lists them)"
-    if loop.get("waiting_until"):
-        yield f"  waiting until {render.clock_time(loop['waiting_until'])}"
-
-
-def _next_command(loop: dict[str, object]) -> Iterator[str]:
-    change, phase = loop["change_id"], loop.get("phase")
-    dead = not loop["alive"] and loop["status"] in ("stopped", "stuck", "stalled", "running")
-    if dead or phase == "waiting_budget":
-        over = loop.get("budget_reached")
-        more = f" --budget {over['enough']}" if isinstance(over, dict) else ""
-        # A start that was cut short, or a run that was cleaned up, has nothing to go on from.
-        verb = "resume" if loop.get("backup_ref") and loop.get("choice") != "cleanup" else "run"
-        yield f"{verb} {change}{more}"
-    elif phase == "awaiting_person":
-        yield f"done {change}"
-    elif phase == "awaiting_choice":
-        yield f"finish {change} cleanup|keep"
-
-
-def _parked(loop: dict[str, object]) -> list[str]:
-    rows = loop.get("parked")
-    if not isinstance(rows, list):
-        return []
-    texts = []
-    for row in rows:
-        said = render.first_line(row.get("question") or row.get("reason") or "")
-        texts.append(f"  parked: story {row['story_id']} ({row['why']})" + (said and f": {said}"))
-        if row["why"] in ("question", "marked"):
-            answer = f'untildone guide {loop["change_id"]} --story {row["story_id"]} "your answer"'
-            texts.append(f"    answer: {answer}")
-    return texts
 
 
 @click.command()

@@ -11,23 +11,24 @@ from untildone.domain.run.run import Run
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.render import first_line
-from untildone.wiring.worktrees import here_for
+from untildone.wiring.repository import here
+from untildone.wiring.worktrees import changes_with_runs, here_for, the_change
 
 CHANGE = click.argument("change", shell_complete=change_names)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 
 
 @click.command()
-@CHANGE
-@click.argument("text", required=False, default="")
-@click.option("--story", "story_id", default="", metavar="ID", help="Only for this story.")
+@click.argument("words", nargs=-1, metavar="[CHANGE] TEXT", shell_complete=change_names)
+@click.option(
+    "--story", "story_ids", multiple=True, metavar="ID", help="Only for this story; repeatable."
+)
 @click.option("--list", "listed", is_flag=True, help="Only show the guidance that is in force.")
 @click.option("--clear", is_flag=True, help="Take it back: all of it, or that of --story.")
 @AS_JSON
 def guide(
-    change: str,
-    text: str,
-    story_id: str,
+    words: tuple[str, ...],
+    story_ids: tuple[str, ...],
     listed: bool,  # noqa: FBT001 - click
     clear: bool,  # noqa: FBT001 - click
     as_json: bool,  # noqa: FBT001 - click
@@ -36,21 +37,32 @@ def guide(
 
     Guidance for a story stays until the story is finished, guidance for all until the run ends.
     A story that was parked with a question is retried after guidance for it, or after guidance
-    for all if only one question is open. Works while the loop runs and while it does not.
+    for all if only one question is open, whoever asks it. Works while the loop runs and while it
+    does not. CHANGE can be left out if only one run could be meant.
     """
+    change, text = _change_and_text(words, takes_text=not (listed or clear))
     repository = here_for(change)
     if listed:
         _list(repository.needed(change), as_json=as_json)
         return 0
     if clear:
-        heard = steer.clear(repository, change, story_id)
+        heard = steer.clear(repository, change, story_ids)
         return _tell(heard, "The guidance was taken back.", as_json=as_json)
     if not text:
         raise UserError("There is no text", hint=f'untildone guide {change} "what to know"')
-    words = sys.stdin.read() if text == "-" else text
-    heard = steer.guide(repository, change, story_id, words)
-    whom = f"story {story_id}" if story_id else "every story"
+    said = sys.stdin.read() if text == "-" else text
+    heard = steer.guide(repository, change, story_ids, said)
+    whom = f"story {', '.join(story_ids)}" if story_ids else "every story"
     return _tell(heard, f"The next prompt of {whom} will say it.", as_json=as_json)
+
+
+def _change_and_text(words: tuple[str, ...], *, takes_text: bool) -> tuple[str, str]:
+    """One word alone is the text, unless it is the name of a change that has a run."""
+    if len(words) > 2:
+        raise click.UsageError("The text is one argument: put it in quotes.")
+    named = len(words) == 2 or (words and (not takes_text or words[0] in changes_with_runs(here())))
+    change = words[0] if named else the_change(here())
+    return change, "".join(words[1:] if named else words)
 
 
 @click.command()
@@ -95,6 +107,7 @@ def _tell(heard: Heard, text: str, *, as_json: bool, goes_on: bool = True) -> in
             "run_id": heard.after.plan.run_id,
             "live": heard.live,
             "released": heard.released,
+            "ask_the_same": heard.ask_the_same,
             "parked": [key[0] for key in heard.after.parked],
             "order": [key[0] for key in heard.after.order],
             "guidance": _guidance(heard.after),
@@ -104,9 +117,20 @@ def _tell(heard: Heard, text: str, *, as_json: bool, goes_on: bool = True) -> in
     echo(text)
     if heard.released:
         echo(f"Retried: {', '.join(heard.released)}.")
+    _tell_asking(heard)
     if not heard.live and goes_on:
         echo(f"Next: `untildone resume {heard.change}`")
     return 0
+
+
+def _tell_asking(heard: Heard) -> None:
+    """Who else waits for this answer, or which answers are still missing."""
+    if same := heard.ask_the_same:
+        stories = " ".join(f"--story {story_id}" for story_id in same)
+        echo(f"The same is asked by: {', '.join(same)}. To answer them, too:")
+        echo(f'  untildone guide {heard.change} {stories} "your answer"')
+    elif heard.asking and not heard.released:
+        echo(f"Still waiting for an answer of their own: {', '.join(heard.asking)}.")
 
 
 def _list(run: Run, *, as_json: bool) -> None:

@@ -7,8 +7,9 @@ import click
 from untildone.commands import status
 from untildone.commands.plan import SeveralChanges, Wanted, pick_change
 from untildone.domain.errors import StoriesError
-from untildone.domain.plain_text import plain
-from untildone.domain.stories.story import StoryBook
+from untildone.domain.plain_text import count_of, plain
+from untildone.domain.run.run import label
+from untildone.domain.stories.story import Story, StoryBook
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import setting_flags
 from untildone.interfaces.mermaid import flowchart
@@ -69,25 +70,37 @@ def _list(rows: list[dict[str, object]], *, as_json: bool) -> None:
     for row in rows:
         counts = row["tasks"]
         assert isinstance(counts, dict)
-        what = plain(str(row["why"])) or f"{counts['complete']} of {counts['total']} tasks done"
+        what = (
+            plain(str(row["why"]))
+            or f"{counts['complete']} of {count_of(counts['total'], 'task')} done"
+        )
         name = f"{plain(str(row['name'])):<{width}}"
         echo(f"{marks[str(row['state'])]} {name}  {row['source']}  {what}")
     echo("Run one of them: `untildone run CHANGE`")
 
 
 def _table(book: StoryBook) -> str:
-    rows = [f"{book.change} ({book.source}): {book.complete} of {book.total} tasks"]
+    rows = [
+        f"{book.change} ({book.source}): {book.complete} of {count_of(book.total, 'task')} done"
+    ]
     width = max((len(story.id) for story in book.stories), default=0)
     for story in book.stories:
         ticked = sum(task.done for task in story.tasks)
         mark = "✓" if story.done else "○"
-        about = [f"priority {story.priority}"] if story.priority is not None else []
-        about += ["parallel"] if story.parallel else []
-        about += [f"after {', '.join(story.depends_on)}"] if story.depends_on else []
-        note = f"  ({'; '.join(about)})" if about else ""
-        title = f"{plain(story.title)}{note}"
+        title = f"{plain(story.title)}{_about(story)}"
         rows.append(f"{mark} {story.id:<{width}}  {ticked}/{len(story.tasks)}  {title}")
     for remark in book.ignored:
         where = f"{remark.path}, line" if remark.path else "line"
         rows.append(f"  not counted, {where} {remark.line}: {remark.why}")
     return "\n".join(rows)
+
+
+def _about(story: Story) -> str:
+    about = [f"priority {story.priority}"] if story.priority is not None else []
+    about += ["parallel"] if story.parallel else []
+    about += [f"after {', '.join(story.depends_on)}"] if story.depends_on else []
+    if story.agent:
+        about.append(f"by {label(story.agent, story.model)}")
+    elif story.model:
+        about.append(f"model {story.model}")
+    return f"  ({'; '.join(about)})" if about else ""

@@ -10,16 +10,18 @@ from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.view import View, process_for
 from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
-from untildone.wiring.worktrees import here_for
+from untildone.wiring.worktrees import here_for, the_change
 
 
 @click.command()
-@click.argument("change", shell_complete=change_names)
+@click.argument("change", required=False, default="", shell_complete=change_names)
 def restore(change: str) -> int:
     """Put the working tree, index and branch back exactly as they were before the run.
 
-    What is there now is stored under refs/ralph/archive first.
+    What is there now is stored under refs/ralph/archive first. CHANGE can be left out if no other
+    change has a run here.
     """
+    change = change or the_change(here(), only=True)
     repository = here_for(change)
     process = process_for(repository, View(), may_ask=False)
     with process.corrects_error_state():
@@ -39,7 +41,7 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
 
     Works for a start, a checkpoint, a put-back, cleanup, keep, restore, `attempts --restore` and
     for undo itself, so that a second undo is a redo. Edits that you made since are kept.
-    CHANGE names a run that has a worktree of its own.
+    With CHANGE only if that was a change of this run, also in a worktree of its own.
     """
     repository = here_for(change) if change else here()
     if listed:
@@ -47,9 +49,10 @@ def undo(change: str, listed: bool, as_json: bool) -> int:  # noqa: FBT001 - cli
         if as_json:
             echo_json({"operations": rows})
         for row in rows if not as_json else ():
-            echo(f"{row['name']}  {row['change']}  {row['run_id']}")
+            story = f"  {row['story']}" if row["story"] else ""
+            echo(f"{row['at'] or '-':16}  {row['name']}  {row['change']}{story}  {row['run_id']}")
         return 0
-    taken = take_back(repository)
+    taken = take_back(repository, change)
     if as_json:
         echo_json({"undone": to_builtins(taken)})
     else:

@@ -12,17 +12,17 @@ BY = ("day", "change", "agent", "model")
 _HEADS = ("input", "output", "cache read", "cache write", "tokens", "cost")
 _NOTE = """\b
 Examples:
-  untildone usage                                  runs of this repository, and each agent
-  untildone usage --by day --since 2026-01-01      days of this machine's time zone
+  untildone usage                               runs here, and agents
+  untildone usage --by day --since 2026-01-01   days of the local time zone
   untildone usage --by day --timezone UTC --json
   untildone usage --by model --since 2026-01-31T08:00 --until 2026-01-31T18:00
-  untildone usage --by change                      what each change has cost here
+  untildone usage --by change                   what each change has cost here
 
-Read are the session files and databases of claude, codex, gemini, goose, opencode, pi and qwen
-on this machine, each message once, and runs of this repository whose agent has left no such
-record. Tokens are input plus output; what was read from or written to a cache stands apart. The
-cost is the agent's own figure, else by the price list of this release, else unknown: a cost with
-a + is at least so much.
+Read are the session files and databases of claude, codex, copilot, gemini, goose, kimi,
+opencode, pi and qwen on this machine, each message once, and runs of this repository whose agent
+has left no such record. Tokens are input plus output; what was read from or written to a cache
+stands apart. The cost is the agent's own figure, else by the price list of this release, else
+unknown: a cost with a + is at least so much.
 """
 
 
@@ -86,12 +86,14 @@ def _table(
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     names = ("input", "output", "cache_read", "cache_write", "total")
-    counts = [f"{row[f'{name}_tokens']:,}" for name in names]
+    used = [row[f"{name}_tokens"] for name in names]
+    counts = ["unknown" if count is None else f"{count:,}" for count in used]
     mark = "~" if row["estimated"] else ""
     return (*counts[:-1], mark + counts[-1], _cost(row))
 
 
 def _cost(row: dict[str, Any]) -> str:
     if row["cost_usd"] is None:
-        return "unknown" if row["unpriced_models"] else "$0.00"
+        known = row["total_tokens"] is not None and not row["unpriced_models"]
+        return "$0.00" if known else "unknown"
     return f"${row['cost_usd']:.2f}{'+' if row['unpriced_models'] else ''}"

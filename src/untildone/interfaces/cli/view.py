@@ -75,7 +75,7 @@ def _windows(view: View, *, asks: bool, at_terminal: bool) -> Iterator[Observer]
 
 
 def _warn(text: str) -> None:
-    echo(f"warning: {text}", err=True)
+    echo(f"warning: {text}", err=True, wrap=True)
 
 
 def say_ended(ended: Ended, view: View) -> int:
@@ -83,9 +83,9 @@ def say_ended(ended: Ended, view: View) -> int:
     run = ended.run
     with contextlib.suppress(OSError):
         if ended.message:
-            echo(ended.message, err=view.as_json)
+            echo(ended.message, err=view.as_json, wrap=True)
         elif run and not view.as_json and not view.quiet:
-            echo(_next_command(run, ended.exit_code))
+            echo(_next_command(run, ended.exit_code), wrap=True)
     return ended.exit_code
 
 

@@ -1,11 +1,17 @@
 """What a page is made of, in no markup: texts, tables and plots."""
 
+import re
+
 from msgspec import Struct
 
 # How many rows of one table, and bars of one plot, a page has at most.
 MOST_ROWS = 200
 FIRST_ROWS = 50
 MOST_BARS = 60
+
+
+# What is marked as code within a text; a run of several backticks marks nothing.
+_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 
 class Code(Struct, frozen=True):
@@ -101,6 +107,14 @@ class Page(Struct, frozen=True):
 
     title: str
     blocks: tuple[Block, ...]
+
+
+def spans(cell: Cell) -> tuple[Cell, ...]:
+    """A cell in pieces: what stands between backticks is something to be typed or looked up."""
+    if isinstance(cell, Code):
+        return (cell,)
+    pieces = _SPAN.split(cell)
+    return tuple(Code(text) if k % 2 else text for k, text in enumerate(pieces) if text)
 
 
 def bounded(

@@ -1,7 +1,7 @@
 """The report for scripts: one object with everything, nothing left out."""
 
 from untildone.commands.run_account import RunAccount, Size, as_data
-from untildone.domain.reporting.account import Call, StoryAccount, Totals, total
+from untildone.domain.reporting.account import UNCHANGED, Call, StoryAccount, Totals, total
 from untildone.interfaces.report import formatting
 
 
@@ -23,6 +23,7 @@ def data(summary: RunAccount) -> dict[str, object]:
         "stories": [_story(summary, story) for story in found.stories],
         "verified": verified,
         "done_unverified": len(found.of_state("done, not verified")),
+        "done_unchanged": len(found.of_state(UNCHANGED)),
         "total": _totals(everything),
         "wasted": _totals(total(call for call in found.calls if call.wasted)),
         "per_verified_story": _totals(share) if share else None,
@@ -56,6 +57,8 @@ def _call(summary: RunAccount, call: Call) -> dict[str, object]:
         "reason": call.reason,
         "kept": call.kept,
         "verified": call.verified,
+        "unchanged": call.unchanged,
+        "own_tests": call.own_tests,
         "limit": call.limit,
         "old_failures_let_through": call.let_through,
         **_totals(total([call])),
@@ -71,13 +74,13 @@ def _size(size: Size | None) -> object:
 
 
 def _totals(totals: Totals) -> dict[str, object]:
-    used = totals.usage
+    used, known = totals.usage, totals.counted or not totals.calls
     return {
         "agent_calls": totals.calls,
         "seconds": totals.seconds,
-        "input_tokens": used.input_tokens,
-        "output_tokens": used.output_tokens,
-        "cache_read_tokens": used.cache_read_tokens,
-        "cache_write_tokens": used.cache_write_tokens,
+        "input_tokens": used.input_tokens if known else None,
+        "output_tokens": used.output_tokens if known else None,
+        "cache_read_tokens": used.cache_read_tokens if known else None,
+        "cache_write_tokens": used.cache_write_tokens if known else None,
         "cost_usd": used.cost_usd,
     }

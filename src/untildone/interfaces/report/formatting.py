@@ -1,8 +1,10 @@
 """Numbers of a report as text, and its first sentence."""
 
+from untildone.app.wording import last_sign
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
-from untildone.domain.reporting.account import Account, Totals
+from untildone.domain.plain_text import count_of
+from untildone.domain.reporting.account import UNCHANGED, Account, Totals
 from untildone.domain.run.run import Run, Status
 from untildone.interfaces import render
 
@@ -25,28 +27,42 @@ def cost(totals: Totals) -> str:
     """What is known of the cost of some calls."""
     if totals.usage.cost_usd is None:
         return UNKNOWN
-    part = f" (known of {totals.priced} of {totals.calls} calls)"
+    part = f" (known of {totals.priced} of {count_of(totals.calls, 'call')})"
     return money(totals.usage.cost_usd) + (part if totals.priced < totals.calls else "")
 
 
 def tokens(usage: Usage | None) -> str:
     """Input and output, marked if it is a guess."""
-    if usage is None:
+    if usage is None or not usage.told:
         return UNKNOWN
     return f"{'≈' if usage.estimated else ''}{render.tokens(usage.total)}"
 
 
-def cached(usage: Usage | None) -> str:
-    """Tokens read from a cache and written to it."""
-    return render.tokens(usage.cache_read_tokens + usage.cache_write_tokens) if usage else UNKNOWN
+def kinds(usage: Usage) -> tuple[str, str, str]:
+    """Tokens of input, of output, and read from a cache or written to it."""
+    if not usage.told:
+        return UNKNOWN, UNKNOWN, UNKNOWN
+    counts = usage.input_tokens, usage.output_tokens
+    cache = usage.cache_read_tokens + usage.cache_write_tokens
+    return render.tokens(counts[0]), render.tokens(counts[1]), render.tokens(cache)
+
+
+def all_tokens(totals: Totals) -> str:
+    """What is known of the tokens of some calls."""
+    if not totals.counted:
+        return UNKNOWN
+    into, out, cache = kinds(totals.usage)
+    part = f" (known of {totals.counted} of {count_of(totals.calls, 'call')})"
+    return f"{into} input, {out} output, {cache} cache" + (
+        part if totals.counted < totals.calls else ""
+    )
 
 
 def size(found: Size | None) -> str:
     """How much was changed."""
     if found is None:
         return UNKNOWN
-    noun = "file" if found.files == 1 else "files"
-    return f"{found.files} {noun}, +{found.added} −{found.deleted}"  # noqa: RUF001 - a minus
+    return f"{count_of(found.files, 'file')}, +{found.added} −{found.deleted}"  # noqa: RUF001 - a minus
 
 
 def outcome(summary: RunAccount) -> str:
@@ -54,13 +70,15 @@ def outcome(summary: RunAccount) -> str:
     run, found = summary.run, summary.account
     took = span((found.last - found.first).total_seconds())
     counts = _counts(run, found)
-    calls = f"{len(found.calls)} agent {'call' if len(found.calls) == 1 else 'calls'}"
+    calls = count_of(len(found.calls), "agent call")
     head = {
         Status.DONE: "Done",
         Status.STUCK: "Stuck",
         Status.STALLED: "Stalled",
         Status.STOPPED: "Stopped",
     }.get(run.status, "Running" if summary.live else "Not over")
+    if run.died:
+        head = "Died"
     ending = f" after {took} and {calls}"
     return f"{head}{ending}: {counts}.{_why(summary)}"
 
@@ -68,20 +86,25 @@ def outcome(summary: RunAccount) -> str:
 def _counts(run: Run, found: Account) -> str:
     if run.plan.plain:
         kept = sum(1 for call in found.calls if call.kept)
-        return f"{kept} of {len(found.calls)} iterations kept their work"
+        return f"{kept} of {count_of(len(found.calls), 'iteration')} kept their work"
     verified = len(found.of_state("verified"))
     unproven = len(found.of_state("done, not verified"))
     before = len(found.of_state("done before"))
     counted = len(found.stories) - before
-    text = f"{verified + unproven} of {counted} stories are done"
+    unchanged = len(found.of_state(UNCHANGED))
+    done = verified + unproven + unchanged
+    text = f"{done} of {count_of(counted, 'story is', 'stories are')} done"
     text += f", {verified} of them verified by a check"
+    text += f", {unchanged} changed nothing" if unchanged else ""
     return text + (f" ({before} more were done before)" if before else "")
 
 
 def _why(summary: RunAccount) -> str:
     run = summary.run
     change = run.plan.change_id
-    if run.error:
+    if run.died:
+        said = f" The loop is gone without a word ({last_sign(run.died)})."
+    elif run.error:
         said = f" {render.first_line(run.error)}."
     else:
         said = _WHY.get(str(run.reason), "")

@@ -14,6 +14,7 @@ from untildone.interfaces.report.blocks import (
     Page,
     Table,
     Text,
+    spans,
 )
 
 STYLE = """\
@@ -26,26 +27,31 @@ body { margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: var(--text);
   background: var(--back); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 code { font: 13px/1.4 ui-monospace, monospace; background: var(--head); padding: 0 .25em;
-  border-radius: 3px; overflow-wrap: anywhere; }
+  border-radius: 3px; overflow-wrap: break-word; }
 .wide { overflow-x: auto; }
+p { overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: 14px; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left;
   vertical-align: top; }
 th { background: var(--head); white-space: nowrap; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .note, figcaption, .legend { color: var(--soft); font-size: 14px; }
-figure { margin: 1rem 0; } svg { max-width: 760px; width: 100%; height: auto; }
+figure { margin: 1rem 0; } svg { max-width: 760px; min-width: 36rem; width: 100%; height: auto; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--text); }
 svg .end { text-anchor: end; } svg .axis { fill: var(--soft); } .rule { stroke: var(--line); }
 .kept { fill: var(--kept); color: var(--kept); }
-.failed { fill: var(--failed); color: var(--failed); }
-.limit { fill: var(--limit); color: var(--limit); }
-.open { fill: var(--open); color: var(--open); }
-rect { stroke: var(--back); stroke-width: .5; }
+.failed { fill: var(--failed); fill-opacity: .3; color: var(--failed); stroke: var(--failed); }
+.limit { fill: none; color: var(--limit); stroke: var(--limit); stroke-dasharray: 3 2; }
+.open { fill: none; color: var(--open); stroke: var(--open); }
+@media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .75rem; }
+  h1 { font-size: 1.35rem; } td:last-child:not(:nth-child(2)) { min-width: 12rem; } }
 @media print { :root { color-scheme: light; } body { margin: 0; max-width: none; font-size: 11px; }
   .wide { overflow: visible; } tr, figure { break-inside: avoid-page; }
   table { font-size: 10px; } }
 """
+
+# Kinds differ by more than colour: not every eye and no printer tells red from green.
+LEGEND_MARKS = {"kept": "■", "failed": "▨", "limit": "⬚", "open": "□"}
 
 
 def html(page: Page) -> str:
@@ -79,13 +85,19 @@ def _block(block: Block) -> str:
 
 
 def _named(kind: str, name: str) -> str:
-    return f'<span class="{kind}">■</span> {svg.text(name)}'
+    return f'<span class="{kind}">{LEGEND_MARKS[kind]}</span> {svg.text(name)}'
 
 
 def _cell(cell: Cell) -> str:
-    if isinstance(cell, Code):
-        return f"<code>{svg.text(cell.text)}</code>" if cell.text else ""
-    return svg.text(cell)
+    return "".join(_piece(piece) for piece in spans(cell))
+
+
+def _piece(piece: Cell) -> str:
+    if isinstance(piece, Code):
+        return f"<code>{svg.text(piece.text)}</code>" if piece.text else ""
+    # The spaces around a piece of code are part of the text.
+    before, after = (" " if space else "" for space in (piece[:1].isspace(), piece[-1:].isspace()))
+    return f"{before}{svg.text(piece)}{after}" if piece.strip() else " "
 
 
 def _table(table: Table) -> str:
@@ -107,4 +119,5 @@ def _table(table: Table) -> str:
 
 def _figure(title: str, drawing: str, note: str) -> str:
     more = f" {svg.text(note)}" if note else ""
-    return f"<figure>\n<figcaption>{svg.text(title)}.{more}</figcaption>\n{drawing}\n</figure>"
+    caption = f"<figcaption>{svg.text(title)}.{more}</figcaption>"
+    return f'<figure>\n{caption}\n<div class="wide">{drawing}</div>\n</figure>'

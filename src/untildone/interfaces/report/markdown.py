@@ -5,6 +5,7 @@ from typing import assert_never
 
 from untildone.domain.plain_text import plain
 from untildone.interfaces.report.blocks import (
+    Bar,
     Bars,
     Block,
     Cell,
@@ -15,9 +16,11 @@ from untildone.interfaces.report.blocks import (
     Page,
     Table,
     Text,
+    spans,
 )
 
 WIDTH = 40
+MARKS = {"kept": "█", "failed": "░", "limit": "▒", "open": "·"}
 FENCE = "```"
 # What can begin or end markup within a line; `.` and `#` only matter where a line begins.
 _MARKUP = re.compile(r"([\\`*_\[\]|~])")
@@ -32,8 +35,13 @@ def markdown(page: Page) -> str:
 
 def inline(cell: Cell) -> str:
     """Text of one line with everything quoted that Markdown or HTML would obey."""
-    text = _flat(cell.text if isinstance(cell, Code) else cell)
-    if isinstance(cell, Code) and text and "`" not in text:
+    flat = Code(_flat(cell.text)) if isinstance(cell, Code) else _flat(cell)
+    return "".join(_piece(piece) for piece in spans(flat))
+
+
+def _piece(piece: Cell) -> str:
+    text = piece.text if isinstance(piece, Code) else piece
+    if isinstance(piece, Code) and text and "`" not in text:
         return f"`{text}`".replace("|", "\\|")  # a bar would end the cell of a table
     text = _MARKUP.sub(r"\\\1", text)
     return re.sub("[&<>]", lambda found: _ENTITIES[found[0]], text)
@@ -49,8 +57,10 @@ def _block(block: Block) -> str:
             return _table(block)
         case Bars():
             return _bars(block)
-        case Lanes() | Legend():
-            return ""  # the tables say the same in numbers, and letters have no colours
+        case Legend():
+            return ", ".join(f"{MARKS[kind]} {inline(name)}" for kind, name in block.names)
+        case Lanes():
+            return ""  # the tables say the same in numbers
         case _:
             assert_never(block)
 
@@ -67,11 +77,20 @@ def _bars(plot: Bars) -> str:
     labels = [_flat(bar.label).replace(FENCE, "'''") for bar in plot.bars]
     width = max(map(len, labels), default=0)
     rows = [
-        f"{label:<{width}}  {'█' * round(WIDTH * bar.value / most)} {bar.shown}"
+        f"{label:<{width}}  {_drawn(bar, most)} {bar.shown}"
         for label, bar in zip(labels, plot.bars, strict=True)
     ]
     note = f"\n\n{inline(plot.note)}" if plot.note else ""
     return "\n".join([f"{inline(plot.title)}:", "", f"{FENCE}text", *rows, FENCE]) + note
+
+
+def _drawn(bar: Bar, most: float) -> str:
+    """Every segment ends where the sum so far does, so that the whole bar is as long as it was."""
+    text, so_far = "", 0.0
+    for segment in bar.segments:
+        so_far += segment.value
+        text += MARKS[segment.kind] * (round(WIDTH * so_far / most) - len(text))
+    return text
 
 
 def _flat(text: str) -> str:

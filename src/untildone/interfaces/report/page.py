@@ -2,9 +2,17 @@
 
 from collections.abc import Iterator
 
-from untildone.app.wording import STATE_OF, next_command
+from untildone.app.wording import STATE_OF, next_command, outcome_words
 from untildone.commands.run_account import RunAccount, Size
-from untildone.domain.reporting.account import Call, CheckRun, StoryAccount, total
+from untildone.domain.agents.agent import Usage
+from untildone.domain.plain_text import count_of
+from untildone.domain.reporting.account import (
+    UNCHANGED,
+    Call,
+    CheckRun,
+    StoryAccount,
+    total,
+)
 from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows
 from untildone.interfaces.report import formatting, plots
@@ -38,16 +46,11 @@ def page(summary: RunAccount) -> Page:
 def _figures(summary: RunAccount) -> Table:
     found = summary.account
     everything, wasted = total(found.calls), total(c for c in found.calls if c.wasted)
-    used = everything.usage
     rows: list[tuple[Cell, ...]] = [
         ("started", found.first.isoformat(sep=" ", timespec="seconds")),
         ("agent", _agents(summary)),
         ("time", _times(summary)),
-        (
-            "tokens",
-            f"{render.tokens(used.input_tokens)} input, {render.tokens(used.output_tokens)} "
-            f"output, {formatting.cached(used)} cache",
-        ),
+        ("tokens", formatting.all_tokens(everything)),
         ("cost", formatting.cost(everything)),
         *_per_story(summary),
         ("wasted", _share(wasted.calls, everything.calls)),
@@ -56,7 +59,7 @@ def _figures(summary: RunAccount) -> Table:
         rows.append(
             (
                 "",
-                f"{formatting.tokens(wasted.usage)} tokens, {formatting.cost(wasted)}, "
+                f"{_tokens(wasted.usage)}, {_cost(formatting.cost(wasted))}, "
                 f"{formatting.span(wasted.seconds)} of the agent",
             )
         )
@@ -79,13 +82,28 @@ def _per_story(summary: RunAccount) -> Iterator[tuple[Cell, ...]]:
     if share:
         yield (
             "per verified story",
-            f"{formatting.tokens(share.usage)} tokens, {formatting.money(share.usage.cost_usd)}, "
+            f"{_tokens(share.usage)}, {_cost(formatting.money(share.usage.cost_usd))}, "
             f"{formatting.span(share.seconds)} of the agent",
         )
     elif not summary.run.plan.plain:
         yield "per verified story", "no story was verified by a check"
-    if unproven:
-        yield "done without a check", f"{unproven}: by the agent's word alone, not counted above"
+    eased = sum(1 for call in found.calls if call.kept and call.own_tests)
+    if unproven > eased:
+        told = f"{unproven - eased}: by the agent's word alone, not counted above"
+        yield "done without a check", told
+    if eased:
+        yield "done, with tests changed", f"{eased}: tests that were there, not counted above"
+    if unchanged := len(found.of_state(UNCHANGED)):
+        yield UNCHANGED, f"{unchanged}: not counted above"
+
+
+def _tokens(usage: Usage) -> str:
+    known = formatting.tokens(usage)
+    return f"tokens {known}" if known == formatting.UNKNOWN else f"{known} tokens"
+
+
+def _cost(amount: str) -> str:
+    return f"cost {amount}" if amount == formatting.UNKNOWN else amount
 
 
 def _times(summary: RunAccount) -> str:
@@ -107,7 +125,7 @@ def _agents(summary: RunAccount) -> str:
 def _share(part: int, whole: int) -> str:
     if not part:
         return "nothing: every call that ended was kept"
-    return f"{part} of {whole} calls were put back or ended at a limit"
+    return f"{part} of {count_of(whole, 'call was', 'calls were')} put back or ended at a limit"
 
 
 def _stories(summary: RunAccount) -> Table:
@@ -126,9 +144,7 @@ def _story(summary: RunAccount, story: StoryAccount) -> tuple[Cell, ...]:
         story.state,
         str(sums.calls),
         formatting.span(sums.seconds),
-        render.tokens(used.input_tokens),
-        render.tokens(used.output_tokens),
-        formatting.cached(used),
+        *(formatting.kinds(used) if sums.calls else ("", "", "")),
         formatting.cost(sums) if sums.calls else "",
         formatting.size(summary.size(kept)) if kept and kept.tip else "",
         Code(kept.commit[:12] if kept else ""),
@@ -159,10 +175,10 @@ def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
         str(call.n),
         call.key[0],
         str(call.attempt) if call.attempt else "none used" if call.limit else "",
-        call.outcome or "running",
+        outcome_words(call.outcome) if call.outcome else "running",
         formatting.span(call.seconds) if call.ended else "",
-        formatting.tokens(call.usage) if call.usage else "",
-        formatting.money(call.usage.cost_usd) if call.usage else "",
+        formatting.tokens(call.usage) if call.ended else "",
+        formatting.money(call.usage.cost_usd if call.usage else None) if call.ended else "",
         _check_words(call),
         changed,
         Code(call.saved_ref or call.commit[:12]),
@@ -173,7 +189,9 @@ def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
 def _check_words(call: Call) -> str:
     found = [_check_word(check) for check in call.checks]
     if call.let_through:
-        found.append(f"{call.let_through} old failures let through")
+        found.append(f"{count_of(call.let_through, 'old failure')} let through")
+    if call.own_tests:
+        found.append(f"changed tests that were there: {', '.join(call.own_tests)}")
     return ", ".join(found)
 
 

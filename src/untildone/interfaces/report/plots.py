@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from untildone.app.wording import outcome_words
+from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.account import Account, Call, StoryAccount
 from untildone.interfaces import render
 from untildone.interfaces.report.blocks import (
@@ -76,7 +78,7 @@ def checks(account: Account) -> Lanes | None:
     cut = [(name, _thinned(marks)) for name, marks in list(lanes.items())[:MOST_LANES]]
     whole = sum(map(len, lanes.values())) == sum(len(marks) for _, marks in cut)
     note = "" if whole else "Not every run of a check is drawn; `--json` has all."
-    title = "Checks over the time of the run, green: passed, red: failed"
+    title = "Checks over the time of the run, filled: passed, pale: failed"
     return Lanes(title, seconds, tuple(cut), span(seconds), note)
 
 
@@ -115,7 +117,7 @@ def _bar(
         Segment(
             value(call),
             kind_of(call),
-            f"iteration {call.n}, {call.outcome or 'running'}: {shown(value(call))}",
+            f"iteration {call.n}, {outcome_words(call.outcome or 'running')}: {shown(value(call))}",
         )
         for call in calls
     )
@@ -130,6 +132,6 @@ def _merged(
     for kind, name in LEGEND:
         mine = [value(call) for call in calls if kind_of(call) == kind]
         if mine:
-            title = f"{len(mine)} calls {name}: {shown(sum(mine))}"
+            title = f"{count_of(len(mine), 'call')} {name}: {shown(sum(mine))}"
             segments.append(Segment(sum(mine), kind, title))
     return tuple(segments)

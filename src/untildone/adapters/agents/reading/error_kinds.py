@@ -36,7 +36,8 @@ _CONTEXT = re.compile(
 _LOGIN = re.compile(
     r"not logged in|unauthori[sz]ed|authentication|invalid.{0,10}api.?key|incorrect api key"
     r"|api key not valid|missing (?:environment variable|api key)|no api key|please run /login"
-    r"|permission_denied|credentials|no auth type",
+    r"|permission_denied|credentials|no auth type|please (?:log ?in|sign in)"
+    r"|api.?key (?:is )?(?:invalid|missing|not found)",
     re.IGNORECASE,
 )
 _LOAD = re.compile(
@@ -48,7 +49,7 @@ _LOAD = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL = re.compile(
-    r"refus(?:al|ed to)|content.(?:filter|policy)|usage policy|safety settings"
+    r"refus(?:al|ed to)|content.(?:filter|policy|moderation)|usage policy|safety settings"
     # What is left of an answer that a filter has taken away: the next one costs as much again.
     r"|empty response",
     re.IGNORECASE,
@@ -78,6 +79,32 @@ _AT = re.compile(
 )
 # Older versions of Claude Code: "Claude AI usage limit reached|1760000000".
 _EPOCH = re.compile(r"limit reached\|(\d{10})\b", re.IGNORECASE)
+# What a program that failed prints beside the reason.
+_TRACE = ("at ", "goroutine ", 'File "')
+_ASIDE = re.compile(r"(?:\W*)(?:\w+: )?(?:warn|note|hint|deprecat|info\b|debug\b)", re.IGNORECASE)
+_TELLING = re.compile(
+    r"error|exception|fatal|panic|fail(?:ed|ure|s)?\b|can(?:not|'t| not)\b|could not|unable|denied"
+    r"|invalid|not found|missing|unauthori[sz]ed|forbidden|refused|quota|exceeded|expired"
+    r"|rate.limit|too many|not logged in|timed? ?out|no such|unknown|unexpected",
+    re.IGNORECASE,
+)
+# HTTP, or the words that belong to the number: other numbers are lines, ports and amounts.
+_HTTP = re.compile(
+    r"(?:\bhttp(?:/[\d.]+)?(?: error| status)?(?: code)?:? ?|\bstatus(?: code)?[:= ] ?)"
+    r"(40[123]|429|50[0234]|529)\b"
+    r"|\b(40[123]|429|50[0234]|529):? (?:unauthori[sz]ed|forbidden|payment required"
+    r"|too many requests|internal server error|bad gateway|service unavailable|gateway time"
+    r"|overloaded)",
+    re.IGNORECASE,
+)
+_CLEAR = re.compile(
+    r"rate[ -]limit(?:ed| exceeded| reached|s? hit)|rate_limit_(?:error|exceeded)|too many requests"
+    r"|usage limit (?:exceeded|reached)|quota (?:exceeded|exhausted)|insufficient_quota"
+    r"|overloaded_error|not logged in|please (?:log ?in|sign in|run /login)"
+    r"|(?<!\w)authentication(?:_error| failed| required)|(?:invalid|incorrect|missing|no) api.?key"
+    r"|api.?key (?:is )?(?:invalid|not valid|missing|not found)|context_length_exceeded",
+    re.IGNORECASE,
+)
 _WRAPPED = re.compile(r"\[API Error: (.*)\](?:\n|$)", re.DOTALL)
 
 
@@ -98,6 +125,34 @@ def classify_error(
         return trouble
     until = _stated_epoch(message) or _time_of_day(message, asked)
     return Trouble(kind, trouble.why, until, _span(message))
+
+
+def with_reset(trouble: Trouble | None, text: str, asked: datetime | None) -> Trouble | None:
+    """Passing trouble with the reset that other words of the program state, if its own do not."""
+    if trouble is None or not trouble.passing or trouble.until or trouble.after_s:
+        return trouble
+    until = _stated_epoch(text) or _time_of_day(text, asked)
+    return Trouble(trouble.kind, trouble.why, until, _span(text))
+
+
+def why_line(stderr: str) -> str:
+    """The line that says why a program failed; where none does, the last one.
+
+    Where in its own code it failed says nothing to anybody, and the last line is often advice.
+    """
+    said = map(str.strip, stderr.split("\n"))
+    lines = [line for line in said if line and not line.startswith(_TRACE)]
+    telling = [line for line in lines if _TELLING.search(line) and not _ASIDE.match(line)]
+    known = [line for line in telling if classify_error(line)]
+    return (known or telling or lines or [""])[-1]
+
+
+def clear_trouble(line: str, asked: datetime | None) -> Trouble | None:
+    """The trouble that a line of any program names beyond doubt; None if it might be its own."""
+    status = _HTTP.search(line)
+    if not status and not _CLEAR.search(line):
+        return None
+    return classify_error(line, int(status[1] or status[2]) if status else None, asked)
 
 
 def service_error(message: str) -> tuple[str, object]:
@@ -187,10 +242,10 @@ def _words(kind: Kind, code: int) -> str:
 
 
 def _span(message: str) -> float | None:
-    found = _IN.search(message)
+    found = _IN.findall(message)
     if not found:
         return None
-    parts = _SPAN.findall(found[1])
+    parts = _SPAN.findall(found[-1])  # the last of them is the newest
     return seconds_of(sum(float(number) * _UNITS[unit.lower()] for number, unit in parts))
 
 

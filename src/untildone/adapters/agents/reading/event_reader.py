@@ -7,6 +7,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from untildone.adapters.agents.reading.conversation import Messages, text_notices
+from untildone.adapters.agents.reading.error_kinds import why_line, with_reset
 from untildone.adapters.agents.reading.json_lines import Lines, detail, parsed, short
 from untildone.domain.agents.agent import CUT_SHORT, AgentTool, Intent, Notice, Reading
 from untildone.domain.plain_text import plain
@@ -43,7 +44,8 @@ class EventReader(ABC):
         for line in self._lines.rest():
             self._read(line)
         reading = self._reading(stderr_tail)
-        return replace(reading, question=reading.question or self._asked())
+        reset = with_reset(reading.trouble, stderr_text(stderr_tail), self._intent.asked)
+        return replace(reading, question=reading.question or self._asked(), trouble=reset)
 
     def _read(self, line: bytes) -> list[Notice]:
         if line.startswith(self._skipped):
@@ -71,10 +73,13 @@ class EventReader(ABC):
     def _cut_short(self, stderr_tail: bytes) -> str:
         """The error of a stream without its last event, with the program's last words."""
         lost = " (a line over 16 MiB was dropped)" if self._lines.dropped else ""
-        said = map(str.strip, plain(stderr_tail.decode("utf-8", "replace")).split("\n"))
-        # Where in its own code a program failed says nothing to anybody.
-        last = next((line for line in reversed([*said]) if line and line[:3] != "at "), "")
-        return f"{CUT_SHORT}{lost}{last and ': '}{last}"[:ERROR_CHARS]
+        why = why_line(stderr_text(stderr_tail))
+        return f"{CUT_SHORT}{lost}{why and ': '}{why}"[:ERROR_CHARS]
+
+
+def stderr_text(tail: bytes) -> str:
+    """The end of what a program printed on its standard error, fit to be shown."""
+    return plain(tail.decode("utf-8", "replace"))
 
 
 def tool(name: object, arguments: object) -> AgentTool:
@@ -87,3 +92,9 @@ def error_text(*candidates: str) -> str:
     """The first of these that says something, fit to be shown."""
     texts = (plain(text[:ERROR_CHARS]).strip() for text in candidates)
     return next(filter(None, texts), "reported an error without a message")
+
+
+def first_line(stderr_tail: bytes) -> str:
+    """Why a program did not even begin; the lines below it are advice."""
+    said = stderr_tail.decode("utf-8", "replace").strip().partition("\n")[0]
+    return error_text(said) if said else ""

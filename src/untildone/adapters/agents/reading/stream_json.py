@@ -44,6 +44,7 @@ _CALLED = {
 ASKING = "AskUserQuestion"
 QUESTION_CHARS = 2000
 _ENDED = {
+    "error_max_turns": Trouble(Kind.BUDGET, "the agent's own turns are used up"),
     "error_max_budget_usd": Trouble(Kind.BUDGET, "the agent's own budget is used up"),
     "budget_exhausted": Trouble(Kind.BUDGET, "the agent's own budget is used up"),
     "prompt_too_long": Trouble(Kind.CONTEXT_OVERFLOW, "the context is too long"),

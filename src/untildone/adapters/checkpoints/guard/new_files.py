@@ -46,6 +46,10 @@ class NewFiles:
         free = self.note_free_space()
         if before is not None and before - free <= self.guard.limit:
             return ()
+        return self.large_among_all(draft)
+
+    def large_among_all(self, draft: Git) -> tuple[Flag, ...]:
+        """All new files over the limit, whatever room they take on the disk."""
         try:
             new = untracked_files(draft)
         except StepError:  # a broken index is repaired when files are added

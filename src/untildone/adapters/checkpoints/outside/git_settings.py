@@ -38,12 +38,15 @@ class FileState(Struct, frozen=True):
         return bool(self.link or self.mode)
 
 
+NOTHING = FileState()
+
+
 def file_state(path: Path | str) -> FileState:
     """Look at one name; only plain files are opened, since others may never come to an end."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
-        return FileState()
+        return NOTHING
     link = os.readlink(path) if stat.S_ISLNK(mode) else ""  # noqa: PTH115 - as below
     with contextlib.suppress(OSError):  # a link to nothing, or a file that may not be read
         if link:
@@ -62,6 +65,8 @@ class GitSettings:
 
     def __init__(self, place: Place, run_folder: Path) -> None:
         self._place = place
+        # Text: all names are looked at before and after every call.
+        self._own, self._common = str(place.git_dir), str(place.common_dir)
         self._run_folder = run_folder
         self.noted: dict[str, FileState] = {}
         self.removed_lines: dict[str, bytes] = {}
@@ -69,20 +74,25 @@ class GitSettings:
     def note(self) -> None:
         """Remember all as it is now."""
         self.noted = {}
-        self.noted = {name: file_state(self._path(name)) for name in self._names()}
+        self.noted = self._now()
 
     def put_back(self) -> Iterator[str]:
         """Undo what was changed since; a sentence for each."""
         self.removed_lines = {}
-        if not self.noted:
-            return
+        if self.noted and self._now() != self.noted:
+            yield from self._folders_back()
+            yield from self._files_back()
+
+    def _folders_back(self) -> Iterator[str]:
         for folder in FOLDERS:
-            before, now = self.noted.get(folder, FileState()), file_state(self._path(folder))
+            before, now = self.noted.get(folder, NOTHING), file_state(self._path(folder))
             if (before.link, before.mode) != (now.link, now.mode) and (before.exists or now.link):
                 yield self._remark(folder, self._move_aside(folder) if now.exists else None)
                 self._make_folder(folder, before)
+
+    def _files_back(self) -> Iterator[str]:
         for name in self._names():
-            before, now = self.noted.get(name, FileState()), file_state(self._path(name))
+            before, now = self.noted.get(name, NOTHING), file_state(self._path(name))
             if name not in FOLDERS and before != now:
                 yield self._remark(name, self._keep(name, before, now))
                 self._write(name, before)
@@ -92,24 +102,31 @@ class GitSettings:
     def add_fetched_lines(self) -> Iterator[str]:
         """Without its lines what an attempt fetched would be incomplete: theirs beside ours."""
         for name, data in self.removed_lines.items():
-            before = self.noted.get(name, FileState())
+            before = self.noted.get(name, NOTHING)
             lines = dict.fromkeys(((before.data or b"") + b"\n" + data).split(b"\n"))
             mode = before.mode or stat.S_IFREG | 0o644
             joined = b"".join(line + b"\n" for line in lines if line)
             self._write(name, FileState(before.link, mode, joined))
             yield f"What an attempt fetched needs its lines of `.git/{name}`; they were added again"
 
+    def _now(self) -> dict[str, FileState]:
+        """All names as they are."""
+        return {name: file_state(self._text_path(name)) for name in self._names()}
+
     def _names(self) -> list[str]:
         """Folders, then files; hooks by what is there now, and by what was noted."""
-        hooks = self._path(HOOKS)
-        plain = hooks.is_dir() and not hooks.is_symlink()
+        hooks = f"{self._common}/{HOOKS}"
+        plain = os.path.isdir(hooks) and not os.path.islink(hooks)  # noqa: PTH112, PTH114 - text
         found = {f"{HOOKS}/{name}" for name in (os.listdir(hooks) if plain else ())}  # noqa: PTH208
         noted = {name for name in self.noted if name.startswith(f"{HOOKS}/")}
         hook_names = (name for name in found | noted if not name.endswith(NO_HOOKS))
         return [*FOLDERS, *SHARED, *OWN, *sorted(hook_names)]
 
     def _path(self, name: str) -> Path:
-        return (self._place.git_dir if name in OWN else self._place.common_dir) / name
+        return Path(self._text_path(name))
+
+    def _text_path(self, name: str) -> str:
+        return f"{self._own if name in OWN else self._common}/{name}"
 
     @staticmethod
     def _remark(name: str, copy: Path | None) -> str:

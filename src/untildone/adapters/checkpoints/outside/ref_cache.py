@@ -1,17 +1,17 @@
 """All refs of the repository: git is asked again only when their files change."""
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from untildone.adapters.git.git import Git, Ref
-from untildone.adapters.git.object_files import content, stamp
+from untildone.adapters.git.object_files import files_below, stamp
 from untildone.adapters.git.place import Place
+from untildone.plain_files import contents
 
 Fingerprint = dict[str, object]
 
 
 class RefCache:
-    """The refs as they are now. A look at the files costs a tenth of a git process."""
+    """The refs as they are now. A look at the files costs a fraction of a git process."""
 
     def __init__(self, git: Git, place: Place) -> None:
         self._git = git
@@ -28,6 +28,10 @@ class RefCache:
             self._fingerprint = seen
         return self._refs
 
+    def last(self) -> dict[str, Ref]:
+        """All refs by the last look, for a question that follows it at once."""
+        return self.now() if self._fingerprint is None else self._refs
+
     def moved(self, refs: Mapping[str, str]) -> None:
         """We moved these refs (empty: deleted): known without asking, if no other moved too."""
         expected, known = dict(self._fingerprint or {}), dict(self._refs)
@@ -40,25 +44,11 @@ class RefCache:
                 known[ref] = Ref(commit, before.worktree if before else "")
             if commit and not before and ref.startswith("refs/heads/"):
                 return  # some worktree may have this branch checked out: git knows which
-        if self._fingerprint_now() == expected:
-            self._refs, self._fingerprint = known, expected
+        self._refs, self._fingerprint = known, expected  # the next look compares it
 
     def _fingerprint_now(self) -> Fingerprint:
-        single = ("HEAD", "reftable/tables.list")
-        found: Fingerprint = {name: content(f"{self._common}/{name}") for name in single}
-        found["packed-refs"] = stamp(f"{self._common}/packed-refs")
-        found |= _files(f"{self._common}/refs", only="")
-        found |= _files(f"{self._common}/worktrees", only="HEAD")
-        return found
-
-
-def _files(folder: str, only: str) -> Iterator[tuple[str, bytes]]:
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _files(entry.path, only)
-        elif not only or entry.name == only:
-            yield entry.path, content(entry.path)
+        common = self._common
+        paths = [f"{common}/HEAD", f"{common}/reftable/tables.list"]
+        paths += files_below(f"{common}/refs")
+        paths += (p for p in files_below(f"{common}/worktrees") if p.endswith("/HEAD"))
+        return {"packed-refs": stamp(f"{common}/packed-refs"), **contents(paths)}

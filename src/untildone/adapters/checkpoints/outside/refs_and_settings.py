@@ -42,7 +42,7 @@ class RefsAndSettings:
         self._folder = folder
         self._submodules = Submodules(git, place, folder)
         self._note = folder / "before.json"
-        self._written = ""
+        self._written: object = None
         self._spared = ""
         self._refs: dict[str, Ref] | None = None
         self._settings = GitSettings(place, folder)
@@ -66,6 +66,15 @@ class RefsAndSettings:
         self._settings.note()
         note_head(self._place.git_dir)
         self._known_log = file_state(self._log).data
+        seen = (self._refs, self._settings.noted, self._known_log)
+        if seen != self._written:
+            self._hold_stashes(refs)
+            self._write_note()
+            self._written = seen
+        os.utime(self._note)
+
+    def _write_note(self) -> None:
+        assert self._refs is not None
         text = json.dumps(
             {
                 "refs": {name: [ref.commit, ref.worktree] for name, ref in self._refs.items()},
@@ -73,11 +82,7 @@ class RefsAndSettings:
                 "stashes": None if self._known_log is None else self._known_log.hex(),
             }
         )
-        if text != self._written:
-            self._hold_stashes(refs)
-            replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"), 0o600)
-            self._written = text
-        os.utime(self._note)
+        replace_file(self._note, [text.encode()], self._note.with_suffix(".draft"), 0o600)
 
     def _hold_stashes(self, refs: dict[str, Ref]) -> None:
         # An entry lives in a log only: `git stash clear` and `git gc` by an agent would end it.

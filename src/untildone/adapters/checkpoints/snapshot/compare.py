@@ -11,6 +11,7 @@ class Snapshot(Struct, frozen=True):
     """The worktree as a tree; `changes` against the base it was taken for.
 
     `disk_blobs` are bytes that git would not give back, to be kept with the commit of the tree.
+    `added` are the paths that git has taken, where trees were not compared.
     """
 
     tree: str
@@ -19,6 +20,12 @@ class Snapshot(Struct, frozen=True):
     remarks: tuple[str, ...] = ()
     flagged: tuple[Flag, ...] = ()
     disk_blobs: DiskBlobs | None = None
+    added: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Everything that is not as in the base."""
+        return self.added or tuple(change.path for change in self.changes)
 
     @property
     def changed_tree(self) -> str:

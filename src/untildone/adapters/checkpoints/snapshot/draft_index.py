@@ -1,7 +1,6 @@
 """A snapshot in the making: private index and objects, so that a look at it comes before git."""
 
 import contextlib
-import errno
 import os
 import shutil
 from collections.abc import Iterable
@@ -13,13 +12,11 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import (
     Stamp,
     entries_in_index,
-    make_object_folder,
     stamp,
-    store_trees,
 )
+from untildone.adapters.git.object_store import ObjectsGone
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.trees import NewTrees
-from untildone.adapters.records.durable import move_file
 
 
 class DraftIndex:
@@ -43,8 +40,8 @@ class DraftIndex:
         self._entries = -1
         self.staged = ReplacedIndexes(git, folder)
 
-    def begin(self) -> Git:
-        """Git on a copy of the index; what it writes goes into the draft."""
+    def begin(self, *, anew: bool = False) -> Git:
+        """Git on a copy of the index, or on none; what it writes goes into the draft."""
         if not self._clean:
             self.drop()
         self._clean = False
@@ -57,6 +54,9 @@ class DraftIndex:
         with contextlib.suppress(FileNotFoundError):
             # With its times: git trusts stat data by the age of the index.
             link_or_copy(index, self.index)
+        if anew:
+            self._untouched = False
+            self.index.unlink(missing_ok=True)
         self._entries = entries_in_index(self.index)
         return self._git.drafting(self._objects, self._stored, self.index)
 
@@ -97,11 +97,12 @@ class DraftIndex:
             for folder in os.scandir(self._objects)
             if len(folder.name) == 2
             for name in os.listdir(folder.path)  # noqa: PTH208
+            if not name.startswith("tmp_obj_")  # of a git that was ended
         ]
         for name in names:
             self._store(name)
         if trees:
-            store_trees(self._git.objects_folder, trees.bodies)
+            self._git.store.store_trees(trees.bodies)
         self._install_index(complete=True)
         for folder in {name[:2] for name in names}:
             os.rmdir(f"{self._objects}/{folder}")  # noqa: PTH106
@@ -109,10 +110,16 @@ class DraftIndex:
     def install(self, objects: Iterable[str], *, complete: bool) -> None:
         """Put these objects and the index into the repository; others are dropped.
 
-        `complete` says that there are no others. A lock on the index is a FileExistsError.
+        `complete` says that there are no others. A lock on the index is a FileExistsError; what a
+        `git prune` took, after git had found it in its store, is ObjectsGone.
         """
-        for name in objects:
+        stored = tuple(objects)
+        for name in stored:
             self._store(name)
+        store = self._git.store
+        unheld = [name for name in stored if not store.holds(name)]
+        if lost := store.lost(unheld, self._git.do):
+            raise ObjectsGone(f"Somebody has removed objects that git had: {', '.join(lost)}")
         self._install_index(complete=complete)
 
     def _install_index(self, *, complete: bool) -> None:
@@ -129,17 +136,4 @@ class DraftIndex:
             self.drop()
 
     def _store(self, name: str) -> None:
-        # Plain text and `os`: many a story, and pathlib's table of names would grow with them.
-        source = f"{self._objects}/{name[:2]}/{name[2:]}"
-        folder = f"{self._stored}/{name[:2]}"
-        target = f"{folder}/{name[2:]}"
-        if not os.path.lexists(source):
-            return  # the repository had it before
-        if not os.path.isdir(folder):  # noqa: PTH112
-            make_object_folder(self._stored, folder)
-        try:
-            os.rename(source, target)  # noqa: PTH104
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            move_file(Path(source), Path(target))
+        self._git.store.take_in(f"{self._objects}/{name[:2]}/{name[2:]}", name)

@@ -27,10 +27,10 @@ class Obstacles:
 
     def move_locks_and_merges(self) -> None:
         """A stale lock of an index, and merges or rebases that were left half done."""
-        for index in {self._git.index_of(self._place), self._place.git_dir / "index"}:
-            lock = index.with_name("index.lock")
+        for index in {str(self._git.index_of(self._place)), f"{self._place.git_dir}/index"}:
+            lock = f"{index.rpartition('/')[0]}/index.lock"
             if is_stale(lock, LOCK_WAIT_S):
-                self.move_aside(lock)
+                self.move_aside(Path(lock))
         present = set(os.listdir(self._place.git_dir))  # noqa: PTH208 - names are all we want
         for name in LEFT_OPEN:
             if name in present:

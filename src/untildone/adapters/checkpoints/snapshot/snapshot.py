@@ -31,7 +31,7 @@ from untildone.adapters.checkpoints.snapshot.unconverted_bytes import (
     is_attributes_file,
 )
 from untildone.adapters.clock import pause
-from untildone.adapters.git.git import Change, Git, git_failed
+from untildone.adapters.git.git import STEP_TIMEOUT_S, Change, Git, git_failed
 from untildone.adapters.git.index import (
     add_all,
     add_as_is,
@@ -42,13 +42,16 @@ from untildone.adapters.git.index import (
     forget_stat,
     has_path,
 )
+from untildone.adapters.git.object_store import ADVICE, ObjectsGone
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.process.process import Captured
+from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import StepError
 
 TRIES = 6
 LOCK_TRIES = 200
+LONG_S = 10.0
 MOST_NESTED = 200
 MOST_LEFT_OUT = 1000
 RULES = (".gitignore", ".gitattributes", ".gitmodules")
@@ -89,6 +92,7 @@ class Snapshots:
     def of_run(cls, git: Git, place: Place, folder: Path, guard: Guard = DEFAULT) -> Self:
         """With the rules and the identity that hold for a whole run."""
         git.use_disk(place)
+        git.hold_objects(folder)
         try:
             tracked = has_path(entries(git, git.index_of(place)), STATE_FILE)
         except (StepError, OSError):
@@ -122,8 +126,21 @@ class Snapshots:
         New files that the guard flags are left out. Unless the caller moves them (`with_hidden`),
         they stay where they are and are ignored from now on; not so after a mere `look`.
         """
+        for anew in (False, *[True] * TRIES):
+            with contextlib.suppress(ObjectsGone):
+                return self._take(
+                    base, with_hidden=with_hidden, listed=listed, look=look, anew=anew
+                )
+        raise StepError(
+            "Somebody removes git's objects as fast as they are stored",
+            hint=ADVICE,
+        )
+
+    def _take(
+        self, base: str, *, with_hidden: bool, listed: bool, look: bool, anew: bool
+    ) -> Snapshot:
         self.obstacles.move_locks_and_merges()
-        draft = self._draft.begin()
+        draft = self._draft.begin(anew=anew)
         if with_hidden or not self._draft.started_from(base):
             self._clear_index_flags(draft)
         added = self._add_all(draft, base, self.new_files.large(draft))
@@ -151,7 +168,9 @@ class Snapshots:
         trees = self._draft.trees_after(said)
         tree = trees.top if trees else draft.write_tree()
         self._install(lambda: self._draft.install_all(trees))
-        return Snapshot(tree, (), remarks=tuple(self._inside_submodules()))
+        lines = filter(None, os.fsdecode(said).split("\n"))
+        paths = tuple(line.partition(" ")[2][1:-1] for line in lines)
+        return Snapshot(tree, (), remarks=tuple(self._inside_submodules()), added=paths)
 
     def _full_snapshot(
         self, draft: Git, base: str, added: Added, *, with_hidden: bool, look: bool
@@ -265,7 +284,7 @@ class Snapshots:
         self._as_is = left_out.as_is
         if not self._draft.index.exists():
             self._new_index(draft, base)
-        while not (answer := self._add(draft, left_out.paths, go_on=bool(left_out.flags))).ok:
+        while not (answer := self._add_but(draft, left_out)).ok:
             said = os.fsdecode(answer.stderr)
             full = len(left_out.paths) > MOST_LEFT_OUT
             if not full and left_out.learn(self._place.top, said):
@@ -316,10 +335,30 @@ class Snapshots:
         self._clear_index_flags(draft)
 
     def _add(
-        self, git: Git, left_out: list[str], index: Path | None = None, *, go_on: bool = False
+        self,
+        git: Git,
+        left_out: list[str],
+        index: Path | None = None,
+        *,
+        go_on: bool = False,
+        limit_s: float = STEP_TIMEOUT_S,
     ) -> Captured:
         skipped = (f":(exclude,top,literal){path}" for path in left_out)
-        return add_all(git, *self._skip, *skipped, index=index, go_on=go_on)
+        return add_all(git, *self._skip, *skipped, index=index, go_on=go_on, limit_s=limit_s)
+
+    def _add_but(self, draft: Git, left_out: unaddable_files.LeftOut) -> Captured:
+        """Add all but these. When git takes long, it may be reading a very large file.
+
+        One with holes takes no room on the disk, so that only a look at all new files finds it.
+        """
+        go_on = bool(left_out.flags)
+        answer = self._add(draft, left_out.paths, go_on=go_on, limit_s=LONG_S)
+        if answer.ending is not Ending.TIMEOUT:
+            return answer
+        self._draft.index.with_name("index.lock").unlink(missing_ok=True)
+        known = {flag.path for flag in left_out.flags}
+        left_out.flags += [f for f in self.new_files.large_among_all(draft) if f.path not in known]
+        return self._add(draft, left_out.paths, go_on=bool(left_out.flags))
 
     def _flatten(self, draft: Git, linked: list[str], nested: tuple[str, ...]) -> None:
         if linked:

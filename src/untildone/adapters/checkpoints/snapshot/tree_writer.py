@@ -1,7 +1,6 @@
 """The tree of a simple change, made of the trees before it: git would go through its index."""
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,9 +9,10 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import entries_of_tree, loose_object, object_name
 from untildone.adapters.git.trees import Changes, Entry, NewTrees, UnlikeTree, rebuilt
 from untildone.domain.errors import StepError
+from untildone.domain.regex import regex
 from untildone.plain_files import read_bytes
 
-_SAID = re.compile(rb"(add|remove) '([^\n]+)'")
+_SAID = regex(rb"(add|remove) '([^\n]+)'")
 _LARGEST = 256 * 1024
 # With these settings an entry of the index is more, or other, than a file with its mode.
 _SPECIAL_SETTINGS = (

@@ -16,8 +16,9 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import files_in_index, force_into_index
 from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError, WorkDiverged
+from untildone.domain.regex import regex
 
-_NOT_ENCODED = re.compile(
+_NOT_ENCODED = regex(
     r"^fatal: (?:failed to encode|BOM is (?:required|prohibited) in|encoding) '(.*)' "
     r"(?:from|if encoded as) .*$",
     re.MULTILINE,

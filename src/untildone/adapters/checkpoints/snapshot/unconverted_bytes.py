@@ -8,7 +8,6 @@ after a checkout of it.
 import filecmp
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from untildone.adapters.git.index import entries
 from untildone.adapters.git.object_files import file_name, is_plain_file
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import replace_file
+from untildone.domain.regex import regex
 from untildone.plain_files import read_bytes, read_text
 
 DiskBlobs = Mapping[str, str]
@@ -28,7 +28,7 @@ RUN = "Untildone-Run: "
 CONVERTS = ("true", "input")
 # Its blobs name the bytes by their hash: what it takes comes back, and trying may take hours.
 LFS = "lfs"
-ATTRIBUTES = re.compile(rb"[\t/]\.gitattributes\0")
+ATTRIBUTES = regex(rb"[\t/]\.gitattributes\0")
 
 
 class UnconvertedBytes:

@@ -1,6 +1,5 @@
 """A Markdown checklist as a StoryBook: bytes in, stories with remarks out."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 
@@ -9,12 +8,13 @@ from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import grouping, naming, task_lines
 from untildone.adapters.stories.checklists.task_lines import TaskLine
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 _HIDDEN = "A box inside a code block or a comment is not counted."
 _BEHIND_RETURN = "A task behind a bare carriage return is not counted; end the line."
 _PLAIN_MARKS = ("", "x", "X")
-_LIST_ITEM = re.compile(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s+\S")
+_LIST_ITEM = regex(r"\s*(?:[-*+]|[0-9]{1,9}[.)])\s+\S")
 
 Stories = tuple[Story, ...]
 Select = Callable[[Sequence[str], Sequence[TaskLine]], tuple[list[TaskLine], list[Remark]]]

@@ -1,18 +1,18 @@
 """The headings of a Markdown file, and which of them make stories."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.checklists.task_lines import BLANKS, TaskLine
+from untildone.domain.regex import regex
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
-_USUAL = re.compile(r"(#{1,6}) ([0-9]{1,9})\. ([A-Za-z](?:[\w ,.:()/-]*[\w.)])?)")
+_HEADING = regex(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_USUAL = regex(r"(#{1,6}) ([0-9]{1,9})\. ([A-Za-z](?:[\w ,.:()/-]*[\w.)])?)")
 _QUOTE = r"[ \t>]*"
 _ITEM = r"(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+(?:\[.?\][ \t]+)?)"
-_FENCE = re.compile(rf"{_QUOTE}(?P<item>{_ITEM}*)(?P<mark>`{{3,}}(?=[^`]*$)|~{{3,}})(?P<rest>.*)$")
+_FENCE = regex(rf"{_QUOTE}(?P<item>{_ITEM}*)(?P<mark>`{{3,}}(?=[^`]*$)|~{{3,}})(?P<rest>.*)$")
 _FIRST_GROUP_LEVEL = 2
 NO_LEVEL = 0  # of which there is no heading, so that every task belongs to the nearest one
 

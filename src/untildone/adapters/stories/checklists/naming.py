@@ -1,25 +1,26 @@
 """Names of stories and tasks: the number their text starts with, or a slug that git accepts."""
 
-import re
 import unicodedata
+
+from untildone.domain.regex import regex
 
 _WRAP = r"[*_`~]{0,3}"
 _DOTTED = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,7}"
 _END = r"(?=\s|$)"
 # A lone integer needs its dot: "3 ways to fail" has no number. The code points are the full-width
 # colon, comma and full stop, which stand without a blank behind them.
-_NUMBER = re.compile(
+_NUMBER = regex(
     rf"(?:\*\s+)?(?P<wrap>{_WRAP})"
     rf"(?:(?P<number>{_DOTTED}|[0-9]{{1,9}}(?={_WRAP}[.):\uff1a\u3001\uff0e])|(?P<letter>T[0-9]{{1,6}}[a-z]?))"
     rf"(?P<close>{_WRAP}(?:[.):]?{_WRAP}{_END}|[\uff1a\u3001\uff0e]{_WRAP})))"
 )
 # What most numbers look like, found without the long way round.
-_USUAL = re.compile(r"(?:([0-9]{1,9}(?:\.[0-9]{1,9}){1,7})|([0-9]{1,9})\.) (?=[^\s])")
+_USUAL = regex(r"(?:([0-9]{1,9}(?:\.[0-9]{1,9}){1,7})|([0-9]{1,9})\.) (?=[^\s])")
 _STARTS = frozenset("0123456789*_`~T")
 # A run of signs becomes one hyphen, and so does a dot that ends a word.
-_ILLEGAL = re.compile(r"(?:[\x00-,/:-@\[-^`{-\x7f-]|\.(?![^\x00-/:-@\[-^`{-\x7f]))+")
-_DOTS = re.compile(r"\.{2,}")
-_LOCK = re.compile(r"\.lock(?=$|\.)")
+_ILLEGAL = regex(r"(?:[\x00-,/:-@\[-^`{-\x7f-]|\.(?![^\x00-/:-@\[-^`{-\x7f]))+")
+_DOTS = regex(r"\.{2,}")
+_LOCK = regex(r"\.lock(?=$|\.)")
 _SLUG_LIMIT = 60
 _DIGEST = 8
 

@@ -8,6 +8,8 @@ from functools import partial
 
 from msgspec import Struct
 
+from untildone.domain.regex import regex
+
 # JavaScript's \s: it has U+FEFF, and has neither U+0085 nor U+001C to U+001F as Python's has.
 BLANKS = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -17,19 +19,19 @@ _S = f"[{BLANKS}]"
 # Upstream matches UTF-16 units, so a character above U+FFFF is two and never one mark.
 _MARK = rf"[^\]{BLANKS}\U00010000-\U0010ffff]"
 # Possessive repeats keep hostile lines (a bracket and 100,000 blanks) linear.
-_TASK = re.compile(
+_TASK = regex(
     rf"(?P<indent>{_S}*+)(?:[-*+]|[0-9]{{1,9}}[.)]){_S}*+"
     rf"\[(?:{_S}*+(?P<mark>{_MARK}){_S}*+\](?![(\[])|{_S}++\]|\](?![(\[])){_S}*+"
     r"(?P<text>[^\n\r\u2028\u2029]*)"
 )
-_USUAL = re.compile(r"- \[([ xX])\] ([!-~][ -~]*+(?<! ))")
+_USUAL = regex(r"- \[([ xX])\] ([!-~][ -~]*+(?<! ))")
 _TAB = 4
 _ITEM = r"(?:[-*+]|[0-9]{1,9}[.)])"
 _BOX = r"\[(?:[ xX~-])?\]"
 
 # The first pattern that fits gives the reason; every pattern is anchored and linear.
 _NOT_COUNTED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), why)
+    (regex(pattern), why)
     for pattern, why in (
         (rf"\s*>[\s>]*+{_ITEM}?\s*+{_BOX}", "A checkbox inside a quotation is not counted."),
         (rf"\s*\|.*{_BOX}", "A checkbox inside a table is not counted."),
@@ -62,7 +64,7 @@ _NOT_COUNTED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
     )
 )
-_LOOKS_LIKE_TASK = re.compile(
+_LOOKS_LIKE_TASK = regex(
     rf"{_BOX}|[☐☑☒⬜□]|\[\s?[\U00010000-\U0010ffff]|^\s*{_ITEM}\s*\[[^\]]{{2}}"
 )
 

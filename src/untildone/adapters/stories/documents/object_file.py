@@ -1,21 +1,23 @@
 """A source whose stories are objects of one file: found by its name, edited in place."""
 
 import re
-from collections.abc import Iterable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import naming
-from untildone.adapters.stories.documents.json_text import JsonText, NotJson
+from untildone.adapters.stories.documents.json_text import Edit, JsonText, NotJson
 from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
-from untildone.adapters.stories.documents.story_objects import StoryObjects
+from untildone.adapters.stories.documents.story_objects import State, StoryObjects
 from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
-from untildone.domain.stories.story import StoryBook
+from untildone.domain.stories.story import Story, StoryBook
 from untildone.plain_files import read_bytes
 
 
@@ -102,10 +104,14 @@ class ObjectFile(StatefulSource):
         return read(self._form, self._file, self._file.read())
 
 
+_last: "list[ObjectDocument]" = []
+
+
 class ObjectDocument:
     """The file as it was read."""
 
     def __init__(self, form: Format, file: StoryFile, data: bytes) -> None:
+        self.key = (form, file, data)
         self._file = file
         self._text = form.text(data)
         root = self._text.root()
@@ -128,13 +134,64 @@ class ObjectDocument:
 
     def write(self, states: Sequence[NewState]) -> None:
         """Write these states and nothing else."""
-        read.cache_clear()  # of use no more, and two books at once take memory
-        self._file.write(self.edited(states))
+        forget()
+        edits = list(self._objects.edits(states))
+        data = self._text.edited(edits)
+        self._file.write(data)
+        if after := self._after(states, edits, data):
+            _last.append(after)
+
+    def _after(
+        self, states: Sequence[NewState], edits: Sequence[Edit], data: bytes
+    ) -> "ObjectDocument | None":
+        """The document after such a write, if that follows from what is known."""
+        if not isinstance(self._text, JsonText) or self.book.problems:
+            return None
+        if any(edit.start == edit.end or "\n" in edit.text for edit in edits):
+            return None  # a field was added
+        text = JsonText(data)
+        found = self._objects.after(text, edits, [new.story.key for new in states])
+        if found is None:
+            return None
+        after = copy(self)
+        form, file, _ = self.key
+        after.key, after._text = (form, file, data), text
+        after._objects, changed = found
+        after.book = self._restated(changed)
+        return after
+
+    def _restated(self, changed: Mapping[int, State]) -> StoryBook:
+        stories = {at: _with_state(self.book.stories[at], state) for at, state in changed.items()}
+        if not any(story.depends_on for story in self.book.stories):
+            return self.book.with_states(stories)
+        return self.book.restated(
+            tuple(stories.get(at, story) for at, story in enumerate(self.book.stories))
+        )
 
 
-@lru_cache(maxsize=1)  # the file is read several times and rarely changed in between
+def _with_state(story: Story, state: State) -> Story:
+    (task,) = story.tasks
+    task = replace(task, done=state.done, mark=state.mark, asks=state.asks)
+    return replace(story, tasks=(task,))
+
+
+def forget() -> None:
+    """Read every file anew."""
+    _last.clear()
+
+
 def read(form: Format, file: StoryFile, data: bytes) -> ObjectDocument:
-    """The stories of these bytes; what cannot be read is an error that names its line."""
+    """The stories of these bytes; what cannot be read is an error that names its line.
+
+    The last one is kept: the file is read several times and rarely changed in between.
+    """
+    if not (_last and _last[0].key == (form, file, data)):
+        forget()  # first: two books at once take memory
+        _last.append(_read(form, file, data))
+    return _last[0]
+
+
+def _read(form: Format, file: StoryFile, data: bytes) -> ObjectDocument:
     try:
         return ObjectDocument(form, file, data)
     except NotJson as error:

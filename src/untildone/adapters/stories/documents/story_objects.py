@@ -2,16 +2,18 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.documents import fields
-from untildone.adapters.stories.documents.json_text import Edit, Json, Place
+from untildone.adapters.stories.documents.json_text import Edit, Json, JsonText, Place
 from untildone.adapters.stories.documents.stateful_source import NewState
-from untildone.domain.stories.story import Remark, Story, Task
+from untildone.domain.stories.story import Remark, Story, StoryKey, Task
 
 LISTS = ("userStories", "user_stories", "stories", "units", "features", "tasks", "items", "phases")
 PHASES = "phases"
@@ -205,8 +207,11 @@ class StoryObjects:
         self.ignored: list[Remark] = []
         self.problems: list[Remark] = []
         entries = list(self._entries(root))
+        self._items = entries
         self._states = States([state_of(entry.value) for entry in entries], flag)
-        self._entries_by_key: dict[tuple[str, str], tuple[Entry, State]] = {}
+        self._index: dict[StoryKey, int] = {}
+        # What was written since, in turn: where, and by how much the text behind it has moved.
+        self._writes: tuple[tuple[tuple[int, int], ...], ...] = ()
         self.stories = self._stories(entries)
         if not entries:
             line = tree.line(root.start)
@@ -218,17 +223,55 @@ class StoryObjects:
     def edits(self, states: Sequence[NewState]) -> Iterator[Edit]:
         """What has to be written for these states."""
         for new in states:
-            entry, state = self._entries_by_key[new.story.key]
+            at = self._index[new.story.key]
+            state = self._states.all[at]
             write = self._states.done if new.done else self._states.open
             wanted = write(state, new.mark)
-            here = self._tree.members(entry.place)
+            place = self._place(at)
+            here = self._tree.members(place)
             for key, value in wanted.items():
                 if key not in here:
-                    yield self._tree.inserted(entry.place, key, value)
+                    yield self._tree.inserted(place, key, value)
                 elif here[key].value != value:
                     yield self._tree.replaced(here[key], value)
 
+    def after(
+        self, tree: JsonText, edits: Sequence[Edit], keys: Iterable[StoryKey]
+    ) -> tuple["StoryObjects", dict[int, State]] | None:
+        """The same in the text after these edits of these stories, and their states.
+
+        A long list is not read again for each of its stories. None where more than a state may be
+        different: a line has moved, or a state is worth a remark.
+        """
+        other = copy(self)
+        other._tree = tree
+        moves = tuple((e.start, len(e.text) - (e.end - e.start)) for e in edits)
+        other._writes = (*self._writes, moves)
+        other._items, states = [*self._items], [*self._states.all]
+        changed: dict[int, State] = {}
+        for at in {self._index[key] for key in keys}:
+            was = states[at]
+            found = tree.value_at(other._start(at))
+            if not isinstance(found.value, dict):
+                return None
+            states[at] = changed[at] = state = state_of(found.value)
+            if was.remarks or was.problems or state.remarks or state.problems:
+                return None
+            other._items[at] = replace(self._items[at], value=found.value)
+        other._states = States(states, self._states.flag)
+        return other, changed
+
     # -----------------------------------------------------------------------------------------
+
+    def _start(self, at: int) -> int:
+        """Where an entry begins now: behind everything that was written before it."""
+        start = self._items[at].place.start
+        for moves in self._writes:
+            start += sum(more for position, more in moves if position < start)
+        return start
+
+    def _place(self, at: int) -> Place:
+        return replace(self._items[at].place, start=self._start(at))  # nobody asks for its end
 
     def _entries(self, root: Place) -> Iterator[Entry]:
         if isinstance(root.value, list):
@@ -306,10 +349,10 @@ class StoryObjects:
                 phases.setdefault(entry.phase, []).append(name)
         known = Known(phases | aliases, aliases | phases)
         grouped = any(entry.value.get(GROUP) for entry in entries)
-        found = []
+        found: list[Story] = []
         for entry, names, state in zip(entries, named, self._states.all, strict=True):
             story = self._story(entry, names, state, known, grouped=grouped)
-            self._entries_by_key.setdefault(story.key, (entry, state))
+            self._index.setdefault(story.key, len(found))
             found.append(story)
         return tuple(found)
 

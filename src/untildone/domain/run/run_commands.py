@@ -1,0 +1,51 @@
+"""Every command line that a run executes, and where it was written."""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from untildone.domain.checks.checks import configured_checks, in_force
+from untildone.domain.run.run import Plan
+
+CHECK = "check"
+UNKNOWN = "an earlier start of this run"
+
+
+class RunCommand(Struct, frozen=True):
+    """A command line: what it is for, of which story, and who has written it where."""
+
+    command: str
+    what: str
+    origin: str
+    story_id: str = ""
+
+
+def run_commands(plan: Plan) -> tuple[RunCommand, ...]:
+    """In the order in which they are shown, each once."""
+    return tuple(dict.fromkeys(_all(plan)))
+
+
+def is_checked(plan: Plan) -> bool:
+    """Whether anything but the agent's word counts."""
+    return any(command.what == CHECK for command in run_commands(plan))
+
+
+def _all(plan: Plan) -> Iterator[RunCommand]:
+    if "command" in plan.agents:
+        yield RunCommand(plan.agent_cmd, "agent", _origin(plan, "agent_cmd"))
+    if plan.usage_cmd:
+        yield RunCommand(plan.usage_cmd, "usage", _origin(plan, "usage_cmd"))
+    if not plan.checks_count:
+        return
+    for check in in_force(plan.verify):
+        yield RunCommand(check.written, CHECK, _origin(plan, "verify", check.command))
+    for terms in plan.terms or ():
+        for check in in_force((), terms.checks):
+            yield RunCommand(check.written, CHECK, terms.at, terms.id)
+    for story_id in dict.fromkeys(pair.partition("=")[0].strip() for pair in plan.story_verify):
+        for check in in_force((), configured_checks(story_id, plan.story_verify)):
+            yield RunCommand(check.written, CHECK, _origin(plan, "story_verify"), story_id)
+
+
+def _origin(plan: Plan, setting: str, command: str = "") -> str:
+    return plan.origins.get(command) or plan.origins.get(setting) or UNKNOWN
