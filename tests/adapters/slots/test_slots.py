@@ -291,6 +291,22 @@ def test_a_slot_is_deleted_with_the_proof_that_all_is_elsewhere(lanes: Lanes) ->
     assert files(lanes.prepare().slot.top)["a.txt"] == b"a\n"
 
 
+def test_a_base_that_the_user_let_go_is_kept_with_its_slot(lanes: Lanes) -> None:
+    lanes.repo.write("landed.txt", "landed\n")
+    lanes.repo.sh("add", "-A")
+    lanes.repo.sh("commit", "-q", "-m", "on the run branch only")
+    base = lanes.head
+    lanes.prepare(0, base)
+    lanes.repo.sh("reset", "-q", "--hard", "HEAD~1")
+    deletion = lanes.slots.delete(0)
+    assert not deletion.deleted
+    assert deletion.reasons == (f"No ref holds the commit {base[:12]} of it.",)
+    lanes.prepare()
+    lanes.repo.sh("reflog", "expire", "--expire=now", "--all")
+    lanes.repo.sh("gc", "-q", "--prune=now")
+    assert lanes.file(base, "landed.txt") == "landed"
+
+
 LEFT = {
     "a file": ("echo n > new", "No commit holds its files: new"),
     "an edit": ("echo n >> a.txt", "No commit holds its files: a.txt"),

@@ -303,7 +303,7 @@ class Slots:
         for slot in slots_in(self._root):
             note = slot.note()
             if note:
-                in_use = slot.lane in self._locks or slot.lock.is_held()
+                in_use = slot.lock.is_held()
                 yield Listed(slot.lane, slot.folder, note, weight(slot.folder), in_use)
 
     def delete(self, lane: int, *, store: bool = False) -> Deletion:

@@ -221,7 +221,7 @@ class SlotWorkspace(BranchCheckpoint):
         shutil.copy2(self._place.git_dir / "index", users)
         self._snapshots.ignore_rules.freeze(none_ignored=none_ignored)
         self._snapshots.opened(commit)
-        self._stored = {commit}
+        self._stored = set()
 
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The agent's commits; git must find the slot's own repository first."""
@@ -231,21 +231,21 @@ class SlotWorkspace(BranchCheckpoint):
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """The story's work as a commit in the slot, and in the user's repository."""
         saved = super().save(lane, checkpoint, message, only_changes=only_changes)
-        self._store_work()
+        self._store_work(checkpoint)
         return saved
 
     def saved_as(self, checkpoint: str, story_id: str, attempt: int) -> str:
         """The commit of this attempt, if it was made; its copy may still be missing."""
         commit = super().saved_as(checkpoint, story_id, attempt)
         if commit:
-            self._store_work()
+            self._store_work(checkpoint)
         return commit
 
-    def _store_work(self) -> None:
+    def _store_work(self, base: str) -> None:
         commit = self._git.resolve(self._ref)
         target, *_ = self._outside.store(commit)
         self._users.store(self._ref, target)
-        self._stored.add(commit)
+        self._stored |= {commit, base}  # the work builds on its base
 
     # -- for the next story --------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class SlotWorkspace(BranchCheckpoint):
         """
         stored = []
         tip = self._git.resolve(self._ref) or commit
-        if stray := self.stray_tips():
+        if stray := self._users.unstored(self._git, self.tips() - self._stored):
             stored.append(self._store_tips(stray, tip, f"{moved}-commits-{min(stray)[:12]}"))
         self.has_only_tracked = has_only_tracked(self._git)
         saved = self._saved_files.as_saved(tip) if self.has_only_tracked else None
@@ -296,7 +296,7 @@ class SlotWorkspace(BranchCheckpoint):
 
     def stray_tips(self) -> set[str]:
         """Those of them that no ref of the user's repository holds for good."""
-        return self._users.unstored(self._git, self.tips() - self._stored)
+        return self._users.unstored(self._git, self.tips())
 
     def _store_tips(self, tips: set[str], base: str, ref: str) -> str:
         """Commits that nothing else holds, as parents of one that is stored under a ref."""
