@@ -255,6 +255,23 @@ def test_a_pruned_object_that_an_agent_had_staged_is_made_again(lanes: Lanes) ->
     assert is_sound(repo.top)
 
 
+def test_the_files_of_an_attempt_are_stored_if_its_commits_have_gaps(lanes: Lanes) -> None:
+    repo = lanes.repo
+    repo.sh("hash-object", "-w", "--stdin", stdin="as before\n")
+    prepared = lanes.prepare()
+    script = "echo as before > again; git add again; git commit -qm again; echo now > again"
+    lanes.attempt(prepared, f"{script}; git add again; git commit -qm now")
+    repo.sh("prune", "--expire=now")
+    prepared.workspace.commits(lanes.head)
+    prepared.workspace.revert(0, lanes.head, "1", 1)
+    assert repo.attempt("1/1")["again"] == "now"
+    assert files(prepared.slot.top) == files(repo.top)
+    assert files(lanes.prepare().slot.top) == files(repo.top)
+    assert is_sound(repo.top)
+    kept = repo.folder.path / "lane-0"
+    assert list(kept.rglob("HEAD")), "the agent's commits are kept as they are"
+
+
 def test_bases_are_held_while_they_are_in_use_only(lanes: Lanes) -> None:
     lanes.prepare(0)
     lanes.prepare(1)

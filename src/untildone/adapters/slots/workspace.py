@@ -133,7 +133,16 @@ class SlotAttempts(FailedAttempts):
     def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> str:
         """As for every attempt, and then a copy of it."""
         commit = super().store(ref, snapshot, checkpoint, tips)
-        self._users.store(ref, ref)
+        try:
+            self._users.store(ref, ref)
+        except Interrupted:
+            raise
+        except StepError:
+            if tips in ([], [checkpoint]):
+                raise
+            # A commit of the agent has a gap, as git says: the files are stored all the same.
+            self._git.update_refs([(ref, "", commit)], "untildone: without the agent's commits")
+            return self.store(ref, snapshot, checkpoint, [])
         return commit
 
     def put_back(
