@@ -66,8 +66,13 @@ def remove_noted(note: Path) -> None:
         note.unlink(missing_ok=True)
         return
     if stat.S_ISDIR(ours.st_mode) and ours.st_uid == os.getuid():
-        shutil.rmtree(folder, onerror=_insist)
+        remove_folder(folder)
     note.unlink(missing_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder of ours with all that is in it."""
+    shutil.rmtree(folder, onerror=_insist)
 
 
 def _insist(again: Callable[[str], object], path: str, error: object) -> None:
