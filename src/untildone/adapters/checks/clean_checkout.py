@@ -53,7 +53,6 @@ class CleanCheckout:
         return str(folder)
 
     def remove(self) -> None:
-        """Delete the checkout."""
         remove_noted(self._note)
 
 
@@ -71,7 +70,6 @@ def remove_noted(note: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder of ours with all that is in it."""
     shutil.rmtree(folder, onerror=_insist)
 
 

@@ -21,6 +21,7 @@ from untildone.adapters.git.trees import Entry, Trees
 from untildone.domain.errors import StepError, UserError
 from untildone.plain_files import read_bytes
 
+# The first that has `merge-tree --write-tree`.
 OLDEST_GIT = (2, 38)
 MOST_COMMITS = 50
 # What a person likes, or an attributes file says, must not make a merge clean that is not.

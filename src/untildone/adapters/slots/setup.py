@@ -90,7 +90,7 @@ def setup_key(top: Path, setup: SetUp, files: Sequence[str] = KEY_FILES) -> str:
 
 
 class SetUps:
-    """Sets slots up."""
+    """Runs the commands that make a slot ready to work in; a stop request cuts them short."""
 
     def __init__(self, processes: Processes, stop_now: Callable[[], bool]) -> None:
         self._processes = processes

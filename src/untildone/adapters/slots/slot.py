@@ -88,7 +88,6 @@ class Slot(Struct, frozen=True):
             return None
 
     def write(self, note: Note) -> None:
-        """Replace the note."""
         path = self.folder / NOTE
         replace_file(path, [msgspec.json.encode(note)], path.with_suffix(".draft"), 0o600)
         sync_folder(self.folder)

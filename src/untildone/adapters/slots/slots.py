@@ -104,7 +104,6 @@ class Slots:
         self._begun = dict[int, SlotWorkspace]()
 
     def slot(self, lane: int) -> Slot:
-        """Where a lane works."""
         return slot_of(self._user, lane, self._root)
 
     # -- prepare -------------------------------------------------------------------------------
@@ -189,7 +188,6 @@ class Slots:
         return note
 
     def release(self, lane: int) -> None:
-        """Let another loop have the slot."""
         self._begun.pop(lane, None)
         if lane in self._locks:
             self._locks.pop(lane).release()

@@ -213,7 +213,6 @@ class SlotWorkspace(BranchCheckpoint):
             self._outside.spare(f"refs/heads/ralph/{change}")
 
     def is_of(self, change: str, run_id: str) -> bool:
-        """Whether it is that of this run."""
         return (self._change, self._run_id) == (change, run_id)
 
     def forget_bytes(self) -> None:

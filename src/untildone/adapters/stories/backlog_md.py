@@ -73,7 +73,6 @@ class BacklogMd(StatefulSource):
         self._change = change
 
     def open(self) -> "Backlog":
-        """Read the files as they are now."""
         return Backlog(self._root, self._change)
 
 
@@ -143,7 +142,6 @@ class NoTask(StoriesError):
 
 
 def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = False) -> TaskFile:
-    """The task of these bytes."""
     whole = data.decode("utf-8", "surrogateescape")
     start, end, behind = _front_matter(whole)
     text = YamlText(data, start, end)

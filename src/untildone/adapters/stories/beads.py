@@ -49,7 +49,6 @@ class Beads(TrackerSource):
         self._records: dict[str, list[str]] = {}
 
     def open(self) -> Listing:
-        """Ask for all issues as they are now."""
         issues = {fields.text(issue.get("id")): issue for issue in self._issues()}
         book = _Book(issues, self._unlisted(issues), self.change)
         self._records = book.open_records()

@@ -67,7 +67,6 @@ class Bmad(StatefulSource):
         self._change = change
 
     def open(self) -> "Sprint":
-        """Read the files as they are now."""
         return Sprint(self._root, self._change)
 
     def context(self, story: Story) -> StoryContext:

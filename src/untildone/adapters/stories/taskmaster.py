@@ -42,7 +42,6 @@ class TaskMaster(StatefulSource):
         self._file = StoryFile(root, path, change)
 
     def open(self) -> "TaskDocument":
-        """Read the file as it is now."""
         return read(self._file, self._file.read(), current_tag(self._root))
 
 
@@ -79,7 +78,6 @@ class TaskDocument:
         return self._text.edited(self._edits(states))
 
     def write(self, states: Sequence[NewState]) -> None:
-        """Write these states and nothing else."""
         read.cache_clear()
         self._file.write(self.edited(states))
 
@@ -190,7 +188,6 @@ def tags_of(root: Mapping[str, Json]) -> dict[str, Mapping[str, Json]]:
 
 
 def current_tag(root: Path) -> str:
-    """The tag that Task Master works on."""
     try:
         state = JsonText(read_bytes(root / STATE)).root().value
     except (OSError, StoriesError):

@@ -35,7 +35,6 @@ class ChecklistFile(Struct, frozen=True):
     files: Callable[[], Sequence[str]] | None = None
 
     def load(self) -> StoryBook:
-        """Read the stories as they are now."""
         return self._now()[0]
 
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
@@ -129,7 +128,6 @@ class ChecklistSource:
 
     @property
     def name(self) -> str:
-        """The name that `--source` takes."""
         return self._list.source
 
     def _file(self) -> ChecklistFile:
@@ -137,7 +135,6 @@ class ChecklistSource:
         return self._list
 
     def load(self) -> StoryBook:
-        """Read the stories as they are now."""
         return self._file().load()
 
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:

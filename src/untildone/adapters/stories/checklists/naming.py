@@ -72,7 +72,6 @@ def slug(text: str) -> str:
 
 
 def digest(text: str) -> str:
-    """A short fingerprint of the text."""
     import hashlib  # noqa: PLC0415 - loads OpenSSL, and few names need it
 
     return hashlib.sha256(normal(text).encode()).hexdigest()[:_DIGEST]

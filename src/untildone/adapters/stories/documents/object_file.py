@@ -81,7 +81,6 @@ class Format(Struct, frozen=True):
         return ObjectFile(self, root, change, path)
 
     def kind(self) -> Kind:
-        """What the loop has to know of the format."""
         return Kind(
             name=self.name,
             title=self.title,
@@ -101,11 +100,9 @@ class ObjectFile(StatefulSource):
 
     @property
     def name(self) -> str:
-        """The name that `--source` takes."""
         return self._form.name
 
     def open(self) -> "ObjectDocument":
-        """Read the file as it is now."""
         return read(self._form, self._file, self._file.read())
 
 
@@ -150,7 +147,6 @@ class ObjectDocument:
         return self._text.edited(self._objects.edits(list(states)))
 
     def write(self, states: Sequence[NewState]) -> None:
-        """Write these states and nothing else."""
         forget()
         edits = list(self._objects.edits(states))
         data = self._text.edited(edits)

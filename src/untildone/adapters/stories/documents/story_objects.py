@@ -224,7 +224,6 @@ class StoryObjects:
             )
 
     def edits(self, states: Sequence[NewState]) -> Iterator[Edit]:
-        """What has to be written for these states."""
         for new in states:
             at = self._index[new.story.key]
             state = self._states.all[at]
