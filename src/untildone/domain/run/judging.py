@@ -13,6 +13,7 @@ FIRST_WAIT_S = 5
 LONGEST_WAIT_S = 15 * 60
 JITTER = 0.25
 AFTER_RESET_S = 1
+# In a row: an agent that always hangs must use up attempts in the end.
 HANGS_NOT_COUNTED = 2
 REASON_BYTES = 4000
 QUESTION_CHARS = 4000

@@ -315,7 +315,6 @@ class Iteration(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long the call took."""
         return (self.ended - self.started).total_seconds() if self.ended else 0.0
 
     @property
@@ -463,7 +462,6 @@ class Run(Struct, frozen=True):
         return iteration
 
     def with_lane(self, lane: int, **changes: object) -> "Run":
-        """The run with one lane changed."""
         lanes = tuple(replace(one, **changes) if one.id == lane else one for one in self.lanes)
         return replace(self, lanes=lanes)
 
@@ -476,7 +474,6 @@ class Run(Struct, frozen=True):
         return replace(self, iterations=(*self.iterations, iteration))
 
     def tally(self, key: StoryKey) -> Tally:
-        """Calls and spent attempts of a story."""
         return self.tallies.get(key, Tally())
 
     def conversation(self, key: StoryKey, agent: str, rung: int = 0) -> Session | None:

@@ -13,7 +13,6 @@ from untildone.domain.stories.story import StoryKey
 
 
 def apply_user_request(run: Run, fact: f.UserRequest, at: datetime) -> Run:
-    """The run with what the person wants of it."""
     after = _applied(run, fact, at)
     key = after.undecided
     set_aside = isinstance(fact, f.StoryParked) and fact.key == key

@@ -209,7 +209,6 @@ class StoryBook(Struct, frozen=True):
 
     @property
     def files(self) -> set[str]:
-        """The files that hold the stories."""
         paths = {self.path, *[story.path for story in self.stories]}
         paths |= {task.path for story in self.stories for task in story.tasks}
         return paths - {""}
