@@ -175,7 +175,6 @@ def refuse_unfinished(repo: Repository, newest: Run | None, branch: str) -> None
 
 
 def refuse_ended(repo: Repository, run: Run) -> None:
-    """A run that was ended cannot go on."""
     plan = run.plan
     worktree_removed = plan.checkpoint == "worktree" and not user_of(repo.place)
     if run.abandoned or worktree_removed or (run.closed and run.choice is Choice.CLEANUP):
@@ -273,7 +272,6 @@ def cut_short_closing(run: Run | None) -> bool:
 
 
 def nothing_open(run: Run, top: Path) -> bool:
-    """Whether every story of a run is done."""
     source = None if run.archived else source_of(run.plan, top)
     book = source.load() if source else None
     return book is None or not (book.open_stories(run.finished) or book.unfinished)

@@ -59,7 +59,6 @@ def told(loop: dict[str, object]) -> tuple[Run, Account] | None:
 def stories(
     repository: Repository, change: str, source: str, options: Options = NO_OPTIONS
 ) -> StoryBook:
-    """The stories of a change."""
     found = story_source(source, repository.place.top, change, options)
     if found is None:
         known_change(repository.place.top, change)
