@@ -62,7 +62,6 @@ def options(setting: Setting) -> Iterator[Callable[[F], F]]:
 
 
 def help_text(setting: Setting) -> str:
-    """What `--help` says."""
     if isinstance(setting.default, tuple):
         return f"{setting.help}  [repeatable]"
     shown = _shown_default(setting)

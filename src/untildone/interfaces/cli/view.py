@@ -33,7 +33,6 @@ class View(Struct, frozen=True):
 
 
 def view_flags(command: F) -> F:
-    """Add the flags of a view to a command."""
     for option in (
         click.option("--no-color", is_flag=True, help="No colours; NO_COLOR works too."),
         click.option("--quiet", "-q", is_flag=True, help="Only warnings and errors."),

@@ -59,7 +59,6 @@ def all_tokens(totals: Totals) -> str:
 
 
 def size(found: Size | None) -> str:
-    """How much was changed."""
     if found is None:
         return UNKNOWN
     return f"{count_of(found.files, 'file')}, +{found.added} −{found.deleted}"  # noqa: RUF001 - a minus
