@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
+from untildone.plain_files import opened
 from untildone.ports import OutputReader
 
 SETTINGS_BYTES = 256 * 1024
@@ -266,7 +267,7 @@ def _refused(name: str, word: str, why: str) -> UserError:
 
 def _mentions(file: HomePath, word: str) -> bool:
     try:
-        with Path(file.path()).expanduser().open("rb") as settings:
+        with opened(Path(file.path()).expanduser()) as settings:
             return word.encode() in settings.read(SETTINGS_BYTES)
     except OSError:
         return False
