@@ -261,3 +261,72 @@ def test_only_the_person_can_go_on_with_stories_that_ask_or_were_skipped(bench: 
     bench.run("resume", "demo").ok(2)
     bench.run("skip", "demo", "1").ok()
     assert "next: untildone retry demo 1" in bench.run("status").ok().stdout
+
+
+WRONG = {
+    "a key": ("colour = 1\n", ()),
+    "a value": ("max_retries = -1\n", ()),
+    "a flag": ("", ("--timeout", "soon")),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_the_hint_of_a_wrong_setting_works_where_a_file_is(bench: Bench, case: str) -> None:
+    text, flags = WRONG[case]
+    bench.write("untildone.toml", text)
+    refused = bench.run("run", "demo", *flags).ok(2)
+    assert "hint: `untildone init --stdout` prints every key" in refused.stderr
+    assert "max_retries" in bench.run("init", "--stdout").ok().stdout
+
+
+def test_a_word_in_place_of_a_number_is_told_in_plain_words(bench: Bench) -> None:
+    for args in (("run", "demo", "--max-retries", "lots"), ("logs", "demo", "-n", "lots")):
+        assert "'lots' is not a valid whole number" in bench.run(*args).ok(2).stderr
+
+
+def test_strict_without_tests_says_that_it_looked(bench: Bench) -> None:
+    bench.write("untildone.toml", "strict = true\n")
+    bench.commit("strict")
+    bench.plan()
+    ended = bench.run("run", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep").ok()
+    said = ended.stdout + ended.stderr
+    assert "`--strict` (`--verify auto`) found no tests" in said
+    assert "the run goes by the agent's word alone. `--verify CMD` names a check" in said
+    assert "looks for one" not in said
+
+
+@pytest.mark.parametrize("strict", [(), ("--strict",)], ids=["usual", "strict"])
+def test_a_run_that_only_the_person_ends_says_one_thing(
+    bench: Bench, strict: tuple[str, ...]
+) -> None:
+    bench.plan()
+    task = ("--task", "Polish", "--max-iterations", "1", *strict)
+    ended = bench.run("run", "polish", "--agent-cmd", bench.agent, *task).ok(3)
+    said = ended.stdout + ended.stderr + bench.run("status").ok().stdout
+    assert "only you end this run" in said
+    assert "word alone" not in said
+    refused = bench.run("done", "polish").ok(2).stderr
+    assert "`untildone resume polish` goes on with it" in refused
+
+
+def test_a_missing_choice_is_answered_with_both_commands(bench: Bench) -> None:
+    bare = bench.run("finish").ok(2).stderr
+    assert "`untildone finish cleanup` or `untildone finish keep`" in bare
+    named = bench.run("finish", "demo").ok(2).stderr
+    assert "`untildone finish demo cleanup` or `untildone finish demo keep`" in named
+    wrong = bench.run("finish", "demo", "throw").ok(2).stderr
+    assert "`throw` is none: `untildone finish demo cleanup`" in wrong
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "worktree"])
+def test_cleanup_names_the_branch_and_offers_nothing_that_is_refused(
+    bench: Bench, checkpoint: str
+) -> None:
+    bench.plan({1: [["say", "<promise>ASK: which one?</promise>"]]})
+    bench.loop("--checkpoint", checkpoint).ok(3)
+    said = bench.run("finish", "demo", "cleanup").ok().stdout
+    assert "cleanup: done. `feature/x` is checked out, all changes are uncommitted edits" in said
+    status = bench.run("status").ok().stdout
+    assert "story 1 waits for an answer" in status
+    assert "untildone guide" not in status
+    assert "It was ended with `cleanup`." in bench.run("report", "demo").ok().stdout
