@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ import pytest
 from tests.e2e.agent_calls import COMPLETE, DONE, failed
 from tests.e2e.change import TASKS, tasks_text
 from tests.e2e.command import COMMAND, Result
+from tests.e2e.waiting import PATIENCE, until
+from untildone.domain.plain_text import plain
 
 if TYPE_CHECKING:
     from tests.e2e.agent_calls import Actions
@@ -330,3 +333,48 @@ def test_cleanup_names_the_branch_and_offers_nothing_that_is_refused(
     assert "story 1 waits for an answer" in status
     assert "untildone guide" not in status
     assert "It was ended with `cleanup`." in bench.run("report", "demo").ok().stdout
+
+
+NARROW = [("--help",), ("run", "--help"), ("finish", "--help"), ("status",), ("doctor",)]
+
+
+@pytest.mark.parametrize("args", NARROW, ids=" ".join)
+def test_in_60_columns_lines_are_broken_at_words(bench: Bench, args: tuple[str, ...]) -> None:
+    terminal = bench.terminal(*args, env={"COLUMNS": "60"})
+    terminal.wait()
+    rows = terminal.raw.decode().replace("\r", "").split("\n")
+    too_long = [row for row in rows if len(plain(row)) > 60 and " " in plain(row).strip()]
+    assert too_long == []
+    whole = bench.run(*args, env={"COLUMNS": "60"})
+    assert set(whole.stdout.split()) <= set(plain(" ".join(rows)).split())
+
+
+def test_the_bar_is_seen_without_colours(bench: Bench) -> None:
+    bench.plan({2: [["wait", bench.gate("go")], *DONE]})
+    args = ("run", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep")
+    terminal = bench.terminal(*args, env={"NO_COLOR": "1"})
+    bench.wait_call(2)
+    until(lambda: b"1 of 3 stories" in terminal.raw, PATIENCE, "the bar")
+    bench.open_gate("go")
+    assert terminal.wait() == 0
+    assert re.search(rb"\[#+-+\] +1 of 3 stories", terminal.raw)
+
+
+def test_what_follows_an_interrupt_at_the_question_has_its_own_line(bench: Bench) -> None:
+    bench.plan()
+    terminal = bench.terminal("run", "demo", "--agent-cmd", bench.agent)
+    terminal.wait_text("cleanup, keep or later?")
+    terminal.type("\x03")
+    terminal.wait()
+    rows = terminal.raw.decode().replace("\r", "").split("\n")
+    asked = next(row for row in rows if "cleanup, keep or later?" in row)
+    assert "finished" not in asked
+    assert not re.search(r"\d\d:\d\d:\d\d", asked.partition("?")[2])
+
+
+def test_doctor_says_whether_there_is_a_configuration(bench: Bench) -> None:
+    assert "There is no configuration file" in bench.run("doctor").stdout
+    bench.write("untildone.toml", "max_retries = 1\n")
+    said = bench.run("doctor").stdout
+    assert f"Every key is known and its value fits: {bench.path('untildone.toml')}" in said
+    assert not re.search(r"ok +source \w+: The source", said)

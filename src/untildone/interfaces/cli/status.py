@@ -30,7 +30,7 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
         echo_json({"loops": loops})
         return 0
     if not loops:
-        echo("No loop has run in this repository yet. Start one: `untildone run`")
+        echo("No loop has run in this repository yet. Start one: `untildone run`", wrap=True)
         return 0
     now = repository.clock.now()
     pages = (status_page.page(loop, loop_status.told(loop), now) for loop in loops)
