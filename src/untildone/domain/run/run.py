@@ -96,6 +96,7 @@ class Stage(StrEnum):
 
 
 MOST_LANES = 64
+RESTORED = "restored"  # how the reason of an abandoned run begins that was taken back as a whole
 
 
 def label(agent: str, model: str) -> str:
@@ -437,6 +438,11 @@ class Run(Struct, frozen=True):
         """Whether `resume` could go on with it: neither given up nor carried to its end."""
         over = self.closed and (self.choice is Choice.CLEANUP or self.status is Status.DONE)
         return not (self.abandoned or over)
+
+    @property
+    def restored(self) -> bool:
+        """Whether everything was put back as it was before it."""
+        return self.abandoned and self.error.startswith(RESTORED)
 
     @property
     def current_iteration(self) -> int:
