@@ -106,6 +106,13 @@ def home(place: Place) -> Path:
 def git_folder_gone(git_dir: Path) -> StepError:
     """The error when somebody removed the git folder or ours, or made a new one in its place."""
     state = "The files of the worktree are as they were left; nothing was put back."
+    if git_dir.parent.name == "worktrees" and _has_backups(git_dir.parent.parent):
+        return StepError(
+            f"The git folder of the run's worktree is gone or damaged: {git_dir}",
+            state=f"{state} Finished stories are on the branch `ralph/…`.",
+            hint="`git branch --list 'ralph/*'` names it, `git merge --squash BRANCH` brings its "
+            "work to yours; `untildone run` starts anew with what is open there",
+        )
     if _has_backups(git_dir):
         return StepError(
             f"The git folder of the run is gone or damaged: {git_dir / 'untildone'}",
