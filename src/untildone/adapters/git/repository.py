@@ -151,6 +151,18 @@ def is_here(place: Place, worktree: str) -> bool:
     return Path(worktree).resolve() in paths
 
 
+def is_elsewhere(git: Git, place: Place, worktree: str) -> bool:
+    """Whether this path, as git gives it with a branch, is another worktree that has files.
+
+    Of a bare repository git gives its own folder: its HEAD only says what a clone begins with.
+    """
+    if not worktree or is_here(place, worktree):
+        return False
+    if Path(worktree).resolve() != place.common_dir.resolve():
+        return True
+    return git.line("-C", worktree, "rev-parse", "--is-bare-repository") != "true"
+
+
 def head_ref(place: Place) -> str:
     """HEAD as the full name of a branch, or as a commit."""
     branch, commit = head_of(place.git_dir)
@@ -366,7 +378,7 @@ def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
             hint=f"git branch -m {clash} {clash}-old",
         )
     elsewhere = refs[mine].worktree if mine in refs else ""
-    if elsewhere and not is_here(place, elsewhere):
+    if is_elsewhere(git, place, elsewhere):
         raise UserError(
             f"`ralph/{change}` is checked out in another worktree: {elsewhere}",
             hint=f"cd {elsewhere} && untildone status",
