@@ -189,7 +189,7 @@ CLOSING = [
 
 
 @pytest.mark.parametrize(("words", "when"), CLOSING)
-@pytest.mark.parametrize("command", ["run", "finish"])
+@pytest.mark.parametrize("command", ["run", "finish", "doctor"])
 def test_kill_9_during_cleanup(bench: Bench, words: str, when: str, command: str) -> None:
     bench.write("loose.txt", "loose\n")
     before = users_own(bench)
@@ -200,6 +200,8 @@ def test_kill_9_during_cleanup(bench: Bench, words: str, when: str, command: str
     (bench.bin / "git").unlink()
     if command == "run":
         loop(bench)  # carries the choice out first
+    elif command == "doctor":
+        assert "Finishing the cleanup" in _fix(bench)[0]
     else:
         finish(bench)
     assert bench.status() == [WORK[0], "?? loose.txt", *WORK[1:]]

@@ -50,9 +50,11 @@ class Command:
     args: tuple[str, ...]
     before: Callable[[Scene, str], None]
     recoveries: tuple[str, ...] = (AGAIN, FIX, BACK)
-    # What undo takes back a second undo does again; gc and doctor remove what is stored.
+    # What undo takes back a second undo does again; doctor gives a run up; gc is told to remove
+    # all that is stored, the user's earlier versions included.
     toggles: bool = False
     removes: bool = False
+    forgets: bool = False
 
 
 def _done(*args: str) -> Callable[[Scene, str], None]:
@@ -84,7 +86,7 @@ COMMANDS = {
     "restore after cleanup": Command(("restore", "x"), _done("cleanup")),
     "attempts --restore": Command(("attempts", "x", "--restore", "2/1"), _done("cleanup")),
     "finish": Command(("finish", "x", "cleanup"), _done("keep")),
-    "gc": Command(("gc", "--all", "--yes"), _done("cleanup"), (AGAIN, FIX), removes=True),
+    "gc": Command(("gc", "--all", "--yes"), _done("cleanup"), (AGAIN, FIX), forgets=True),
     "doctor --fix": Command(("doctor", "--fix", "--abandon", "x"), _died, removes=True),
 }
 
