@@ -255,7 +255,9 @@ def _checked_command(scene: Scene, point: Point, stands: tuple[Stand, ...]) -> l
 
 
 def _lost(scene: Scene, command: Command) -> list[Fact]:
-    return [] if command.forgets else checks.losses(scene, users_only=command.removes)
+    if command.forgets:
+        return []
+    return checks.losses(scene, users_only=command.removes, staged=command.staged)
 
 
 def torture(

@@ -21,11 +21,14 @@ def test_nothing_is_lost_at_some_kill_points(variant: str, every: int) -> None:
     assert bad == 0
 
 
-# Few points are enough to see that commands are reached and finished; `make torture` has all.
-@pytest.mark.parametrize("command", ["finish", "attempts --restore", "gc"])
-@pytest.mark.parametrize("variant", VARIANTS)
+OTHERS = [pytest.param(variant, marks=pytest.mark.full) for variant in VARIANTS[1:]]
+SOME = ("finish", "gc", "restore of what is staged", "attempts --restore beside what is staged")
+
+
+@pytest.mark.parametrize("command", SOME)
+@pytest.mark.parametrize("variant", [VARIANTS[0], *OTHERS])
 def test_a_command_that_is_killed_is_finished_or_taken_back(variant: str, command: str) -> None:
-    counts, bad = torture_commands(variant, command, every=23, jobs=1)
+    counts, bad = torture_commands(variant, command, every=41, jobs=1)
     assert counts["kills"] > 0
     assert bad == 0
 
