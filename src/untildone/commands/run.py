@@ -58,7 +58,13 @@ from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_ports
 from untildone.wiring.repository import Repository, at, read_state, this_process
 from untildone.wiring.sandbox import settled
-from untildone.wiring.worktrees import move_out, remove_worktree, user_place, worktree_running
+from untildone.wiring.worktrees import (
+    brought_back,
+    move_out,
+    remove_worktree,
+    user_place,
+    worktree_running,
+)
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 PAUSED = "waiting_budget"
@@ -120,6 +126,14 @@ class LoopProcess(Struct):
         """The same for a run that is known: as it is once nobody else can change it."""
         self.take_over(run.plan.change_id)
         return self.repository.replay(run.plan.run_id) or run
+
+    def go_to_worktree(self, run: Run) -> None:
+        """If the end of a run was undone: into its own worktree, which had been moved away."""
+        users = self.repository
+        self.repository = brought_back(users, run)
+        if self.repository is not users:
+            self.take_over(run.plan.change_id)
+            users.lock.release()
 
     def finish_closing(self, run: Run | None) -> Ended | None:
         """Carry out the rest of a choice whose loop was killed over it."""
@@ -272,7 +286,7 @@ def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted
     if process.finish_closing(newest):
         newest = repo.latest()
     branch = branch_of_run(repo, newest)
-    if goes_on(repo, branch, change):
+    if goes_on(repo, newest, branch, change):
         return _go_on(process, run_of_branch(repo, newest, change, wanted.task), settings, flags)
     refuse_unfinished(repo, newest, branch)
     process.end_leftovers(newest)
@@ -358,8 +372,9 @@ def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) 
 
 def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> Ended:
     """What can be refused is refused before anything is built or written."""
+    refuse_ended(run)
+    process.go_to_worktree(run)
     repo, top = process.repository, process.repository.place.top
-    refuse_ended(repo, run)
     if run.status is Status.DONE and run.closed and nothing_open(run, top):
         return Ended(0, run, all_done(run.plan.change_id))
     settings, unchecked, detected = with_detected(settings, top)
