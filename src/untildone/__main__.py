@@ -6,7 +6,6 @@ from untildone import __version__
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit code."""
     args = sys.argv[1:] if argv is None else argv
     if args in (["--version"], ["-V"]):
         sys.stdout.write(f"untildone {__version__}\n")

@@ -138,6 +138,7 @@ def _locked(path: str, flags: int) -> bool:
     import fcntl
 
     try:
+        # Whatever an agent has put there, opening it must not wait.
         fd = os.open(path, flags | os.O_NONBLOCK)
     except OSError:
         return False

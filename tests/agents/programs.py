@@ -137,6 +137,35 @@ DROID = {
         }
     ]
 }
+KIMI = """\
+default_model = "scripted"
+
+[providers.scripted]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "sk-scripted"
+
+[models.scripted]
+provider = "scripted"
+model = "scripted-1"
+max_context_size = 128000
+"""
+CLINE = {
+    "version": 1,
+    "lastUsedProvider": "openai-compatible",
+    "providers": {
+        "openai-compatible": {
+            "settings": {
+                "provider": "openai-compatible",
+                "apiKey": KEY,
+                "model": "scripted-1",
+                "baseUrl": "{url}/v1",
+            },
+            "updatedAt": "2026-11-18T00:00:00.000Z",
+            "tokenSource": "manual",
+        }
+    },
+}
 
 PROGRAMS = {
     program.name: program
@@ -243,6 +272,22 @@ PROGRAMS = {
             tries={Day.CONTEXT: 2, Day.REFUSAL: 2},
             sits_out=(*LIMITS, *LOADS, Day.CUT, Day.MALFORMED),
             silence_s=15,
+        ),
+        Program(
+            "kimi",
+            env={},
+            files={".kimi-code/config.toml": KIMI},
+            tries={Day.RATE_LIMIT: 10, Day.CONTEXT: 4},
+            sits_out=(Day.USAGE_LIMIT, *LOADS, Day.CUT, Day.MALFORMED),
+            silence_s=20,
+        ),
+        Program(
+            "cline",
+            env={},
+            files={".cline/data/settings/providers.json": json.dumps(CLINE)},
+            tries={Day.RATE_LIMIT: 6, Day.CUT: 5},
+            sits_out=(Day.USAGE_LIMIT, Day.QUOTA, *LOADS),
+            silence_s=25,
         ),
     )
 }

@@ -34,7 +34,9 @@ OTHERWISE = {
     (Day.REFUSAL, "qwen"): "overloaded",
     (Day.REFUSAL, "aider"): "no_promise",
     (Day.REFUSAL, "copilot"): "no_promise",
+    (Day.MALFORMED, "cline"): "agent_error",
     (Day.EARLY_END, "droid"): "no_promise",
+    (Day.EARLY_END, "kimi"): "no_promise",
     (Day.EARLY_END, "goose"): "no_promise",
 }
 ROWS = [

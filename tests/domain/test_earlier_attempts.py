@@ -24,7 +24,7 @@ EARLIER = """
 These failed before it and were put back too, the newest last:
 
 - Attempt 1, gave up: no network (`git show refs/one`)
-- Attempt 3, a check failed: 2 failed"""
+- Attempt 3, not accepted: 2 failed"""
 
 
 def test_without_a_reason_nothing_is_said() -> None:

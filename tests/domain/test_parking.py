@@ -190,12 +190,9 @@ def test_the_end_names_every_story_and_the_command() -> None:
             "hint": '`untildone guide demo --story 1 "your answer"`, then `untildone resume demo`',
         },
         {
-            "event": "error",
-            "message": "Story 2 was skipped on request; not started because of it: 3",
-            "story_id": "2",
-            "reason": "later",
-            "saved_ref": "",
-            "hint": "`untildone retry demo 2`, then `untildone resume demo`",
+            "event": "warning",
+            "message": "Story 2 was skipped on request; not started because of it: 3. To take it "
+            "up again: `untildone retry demo 2`, then `untildone resume demo`",
         },
         {
             "event": "complete",

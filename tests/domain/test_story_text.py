@@ -70,7 +70,7 @@ def test_a_line_of_text_makes_a_story_wait() -> None:
 
 def test_a_number_that_two_stories_use_names_neither() -> None:
     found = book(with_text(story(3), "Depends: t"), *(_of(n) for n in (1, 2))).stories[0]
-    assert found.depends_on == ()
+    assert found.depends_on == ("t",)
     assert found.question == "It depends on what is not in this change: t"
 
 

@@ -127,3 +127,73 @@ def test_a3_a_sprint_with_entries_without_a_file_is_never_done(bench: Bench) -> 
     again = bench.run("run", "sprint", "--agent-cmd", bench.agent)
     assert (again.code, "2 entries are left" in again.stderr) == (2, True)
     assert "2 entries are left" in bench.run("stories", "--json").stdout
+
+
+def test_a_backlog_with_a_missing_dependency_runs_all_but_that_task(bench: Bench) -> None:
+    shutil.rmtree(bench.path("openspec"))
+    for name, needs in (("1", ""), ("2", "dependencies: [task-9]\n"), ("3", "")):
+        text = f"---\nid: TASK-{name}\ntitle: T{name}\nstatus: To Do\n{needs}---\n"
+        bench.write(f"backlog/tasks/task-{name} - T.md", text)
+    bench.write("backlog/archive/tasks/task-9 - Away.md", "---\nid: TASK-9\n---\n")
+    bench.commit("backlog")
+    listed = bench.run("stories", "backlog", "--json").ok().json()
+    assert [(s["id"], s["question"]) for s in listed["stories"]] == [
+        ("TASK-1", ""),
+        ("TASK-2", "It depends on what is archived: task-9"),
+        ("TASK-3", ""),
+    ]
+    bench.plan()
+    ended = bench.run("run", "backlog", "--json", "--agent-cmd", bench.agent)
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["TASK-1", "TASK-3"]
+    assert ended.code == 3
+    assert "status: To Do" in bench.read("backlog/tasks/task-2 - T.md")
+
+
+def test_a_kiro_run_by_task_ticks_the_parents(bench: Bench) -> None:
+    shutil.rmtree(bench.path("openspec"))
+    text = "- [ ] 1. A\n  - [ ] 1.1 a\n  - [x] 1.2 b\n- [ ] 2. B\n  - [ ]* 2.1 c\n  - [ ] 2.2 d\n"
+    bench.write(".kiro/specs/x/tasks.md", text)
+    bench.commit("kiro")
+    counts = [
+        bench.run("stories", "x", "--granularity", size, "--json").ok().json()["tasks"]
+        for size in ("group", "task")
+    ]
+    assert counts == [{"total": 5, "complete": 1}] * 2
+    bench.plan()
+    bench.run("run", "x", "--granularity", "task", "--json", "--agent-cmd", bench.agent).ok()
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["1.1", "2.2"]
+    assert bench.read(".kiro/specs/x/tasks.md") == text.replace("[ ] ", "[x] ")
+
+
+def test_records_of_beads_are_listed_and_never_run(bench: Bench) -> None:
+    issues = [
+        bead("x-1", "Work"),
+        bead("x-1.1", "State changed", issue_type="event", parent="x-1"),
+        bead("x-2", "Patrol", issue_type="molecule"),
+        bead("x-3", "witness", issue_type="agent"),
+    ]
+    Tracker(bench.bin, "bd", BD, {each["id"]: each for each in issues})
+    bench.path(".beads").mkdir()
+    listed = bench.run("stories", "beads", "--json").ok().json()
+    assert [(s["id"], s["state"]) for s in listed["stories"]] == [
+        ("x-1", "open"),
+        ("x-1.1", "record"),
+    ]
+    assert "1 record that the tracker keeps" in bench.run("stories", "beads").ok().stdout
+    bench.plan()
+    bench.run("run", "beads", "--json", "--agent-cmd", bench.agent).ok()
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["x-1"]
+
+
+def test_a_task_of_task_master_that_was_begun_comes_first(bench: Bench) -> None:
+    shutil.rmtree(bench.path("openspec"))
+    bench.write(
+        ".taskmaster/tasks/tasks.json",
+        '{"master": {"tasks": [{"id": 1, "title": "a", "priority": "high"},'
+        ' {"id": 2, "title": "b", "status": "in-progress", "priority": "low",'
+        ' "subtasks": [{"id": 1, "title": "c", "status": "pending"}]}]}}',
+    )
+    bench.commit("tasks")
+    bench.plan()
+    bench.run("run", "master", "--json", "--agent-cmd", bench.agent).ok()
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["2", "1"]

@@ -219,3 +219,45 @@ def test_cleanup_keeps_an_ignored_file_in_the_place_of_a_folder(bench: Bench) ->
     assert "cache" in refused.stderr
     assert bench.read("cache") == "mine\n"
     assert (bench.branch(), bench.sha("feature/x")) == ("ralph/demo", moved)
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "worktree"])
+@pytest.mark.parametrize("ending", ["keep", "cleanup"])
+def test_a_restored_run_is_shown_as_restored_everywhere(
+    bench: Bench, ending: str, checkpoint: str
+) -> None:
+    bench.plan()
+    bench.loop("--on-complete", ending, "--checkpoint", checkpoint).ok()
+    restored = bench.run("restore", "demo").ok().stdout
+    status = bench.run("status").ok().stdout
+    assert "done, then restored" in status
+    assert "next: untildone run demo" in status
+    assert "untildone finish" not in status
+    report = bench.run("report", "demo").ok().stdout
+    assert "It was restored; the state before is stored as" in report
+    assert "The choice was" not in report
+    back = "`untildone undo` takes the restore back"
+    for said in (restored, report):
+        assert "`untildone run demo` starts anew" in said
+        assert (back in said) is (checkpoint == "branch")
+    for command in (("finish", "demo", "cleanup"), ("finish", "demo", "keep"), ("resume", "demo")):
+        refused = bench.run(*command).ok(2).stderr
+        assert "was restored" in refused
+        assert "`untildone run demo` starts anew" in refused
+
+
+def test_only_the_person_can_go_on_with_stories_that_ask_or_were_skipped(bench: Bench) -> None:
+    bench.plan({1: [["say", "<promise>ASK: which one?</promise>"]]})
+    ended = bench.run("run", "demo", "--agent-cmd", bench.agent).ok(3)
+    guide = "untildone guide demo --story 1"
+    assert "the agent asks, tokens unknown: which one?" in ended.stdout
+    assert f"Next: `{guide}" in ended.stdout
+    status = bench.run("status").ok().stdout
+    shown = bench.run("attempts", "demo", "--show", "1/1").ok().stdout
+    for said in (ended.stdout, status, shown, bench.run("report", "demo").ok().stdout):
+        assert "without a promise" not in said
+    assert f"next: {guide}" in status
+    assert f"Next: `{guide}" in bench.run("report", "demo").ok().stdout
+    bench.run("resume", "demo").ok(2)
+    bench.run("skip", "demo", "1").ok()
+    assert "next: untildone retry demo 1" in bench.run("status").ok().stdout

@@ -184,12 +184,28 @@ def test_an_agent_that_cannot_be_held_to_edits_says_so(bench: Bench) -> None:
     for name in ("goose", "codex"):
         bench.program(name, VERSION.format("1.0"))
     rows = found(bench, "--permissions", "edits")
-    assert [name for name, row in rows.items() if not row["call"]] == ["goose"]
+    assert [name for name, row in rows.items() if not row["call"]] == [
+        "goose",
+        "kimi",
+        "cline",
+        "cursor-agent",
+    ]
     assert "workspace-write" in rows["codex"]["call"]
     text = ask(bench, "agents", "--permissions", "edits").ok().stdout
     assert text.count("cannot be held to `--permissions edits`") == 1
     refused = ask(bench, "run", "demo", "--agent", "goose", "--permissions", "edits").ok(2)
     assert "untildone agents --permissions edits" in refused.stderr
+
+
+def test_an_agent_that_nobody_has_run_says_so(bench: Bench) -> None:
+    assert "not installed, and UNTESTED" in ask(bench, "agents").ok().stdout
+    for name in ("cursor-agent", "codex"):
+        bench.program(name, VERSION.format("1.0"))
+    rows = found(bench)
+    assert [name for name, row in rows.items() if row["untested"]] == ["cursor-agent"]
+    assert ask(bench, "agents").ok().stdout.count("UNTESTED") == 1
+    bench.write("untildone.toml", 'agent = "cursor-agent"\n')
+    assert "UNTESTED" in bench.run("doctor").stdout
 
 
 def test_outside_of_a_repository(bench: Bench) -> None:

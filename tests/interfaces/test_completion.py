@@ -35,6 +35,16 @@ def test_completion_answers_the_shell(bench: Bench) -> None:
     assert completed(bench, "untildone doctor --abandon x", 3) == []
 
 
+def test_completion_knows_agents_sources_and_open_stories(bench: Bench) -> None:
+    assert completed(bench, "untildone run --agent g", 3) == ["gemini", "goose"]
+    assert completed(bench, "untildone run --agents codex,g", 3) == ["codex,gemini", "codex,goose"]
+    assert completed(bench, "untildone stories --source b", 3) == ["backlog-md", "beads", "bmad"]
+    bench.only_stories(2, 3)
+    assert completed(bench, "untildone skip demo ", 3) == ["2", "3"]
+    assert completed(bench, "untildone guide demo --story 3", 4) == ["3"]
+    assert completed(bench, "untildone retry nothing ", 3) == []
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_completion_works_in_bash(bench: Bench) -> None:
     script = bench.run("completion", "bash").ok().stdout

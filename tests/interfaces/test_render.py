@@ -76,7 +76,7 @@ LINES: Shown = {
     ),
     "iteration_ended checks": (
         {**ENDED, "outcome": "verify_failed", "reason": "`make` failed:\n1\n2\n"},
-        "✗ iteration 2: a check failed, 12 tokens: `make` failed: 2",
+        "✗ iteration 2: not accepted, 12 tokens: `make` failed: 2",
     ),
     "iteration_ended without a count": (
         {**ENDED, "outcome": "no_promise", "tokens_used": 0},

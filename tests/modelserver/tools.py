@@ -10,11 +10,19 @@ from tests.modelserver.script import Action, Write
 
 Json = dict[str, Any]
 
-WRITERS = ("write", "write_file", "create")
-SHELLS = ("bash", "shell", "exec_command", "run_shell_command", "shell_command", "execute")
+WRITERS = ("write", "write_file", "create", "editor")
+SHELLS = (
+    "bash",
+    "shell",
+    "exec_command",
+    "run_shell_command",
+    "shell_command",
+    "execute",
+    "run_commands",
+)
 PATHS = ("file_path", "filepath", "path", "absolute_path")
-TEXTS = ("content", "contents", "file_text", "text")
-COMMANDS = ("command", "cmd")
+TEXTS = ("content", "contents", "file_text", "text", "new_text")
+COMMANDS = ("command", "cmd", "commands")
 FILLINGS: Json = {"string": "work", "boolean": False, "integer": 1, "number": 1, "array": []}
 
 
@@ -53,7 +61,8 @@ def call_for(action: Action, tools: tuple[Tool, ...], call_id: str) -> Call:
         raise NoTool(f"no tool for {action} among {[tool.name for tool in tools]}")
     key = _key(tool, COMMANDS)
     listed = _properties(tool).get(key, {}).get("type") == "array"
-    value: Any = ["sh", "-c", command] if listed else command
+    words = [command] if key == "commands" else ["sh", "-c", command]
+    value: Any = words if listed else command
     return Call(call_id, tool.name, _filled(tool, {key: value}))
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """Wall clock and monotonic clock; neither goes back while the loop lives."""
 
     def __init__(self) -> None:
         self._last = datetime.now(UTC)

@@ -34,7 +34,7 @@ from untildone.domain.run.run import (
 )
 from untildone.domain.run.run_commands import is_checked, run_commands
 from untildone.domain.run.spending import forecast, standing
-from untildone.domain.stories.parking import blocked
+from untildone.domain.stories.parking import Why, blocked
 
 
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
@@ -399,11 +399,15 @@ def _still_parked(run: Run) -> Iterator[Event]:
     blocks = blocked(run.book, run.finished, run.parked)
     for key, parked in run.parked.items():
         story_id = key[0]
-        more = _not_started(blocks.get(key, ()))
+        text = f"Story {story_id} {STATE_OF[parked.why]}{_not_started(blocks.get(key, ()))}"
+        command = next_command(change, story_id, parked.why)
+        if parked.why is Why.SKIPPED:  # as the person wanted it
+            yield warning(f"{text}. To take it up again: {command}")
+            continue
         yield error(
-            f"Story {story_id} {STATE_OF[parked.why]}{more}",
+            text,
             parked.text,
-            next_command(change, story_id, parked.why),
+            command,
             story_id,
             saved_ref=parked.saved_ref,
         )

@@ -29,7 +29,6 @@ class Bus:
         self._windows.append(_Window(observer, heartbeat))
 
     def publish(self, event: EventObject) -> None:
-        """Hand an event to every window."""
         for window in self._windows:
             window.put(event)
 

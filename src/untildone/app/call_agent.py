@@ -21,7 +21,9 @@ from untildone.domain.stories.same_story import same_story
 from untildone.domain.stories.story import Story, open_tasks
 
 UNANSWERED = (Outcome.AGENT_ERROR, Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
+# What the journal takes of one call; the rest is only in its log file.
 NOTICE_BUDGET = 512 * 1024
+# What a notice takes beside its text: very many short ones count, too.
 EVENT_SIZE = 100
 LINGERED = (
     "The agent printed its last event and did not exit; it was ended, and what it said counts"

@@ -21,7 +21,6 @@ class RunRecord(Struct, frozen=True):
     process: tuple[int, float | None]
 
     def fact(self, fact: Fact, published: tuple[Event, ...], run: Run, at: datetime) -> None:
-        """A fact with its events."""
         objects = self.journal.record(fact, published, at)
         remarks = () if _is_passing(fact, run) else self._show(run, at)
         for event in objects:

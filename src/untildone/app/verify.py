@@ -30,6 +30,7 @@ OWN_PROOF = (
     "meant to do that, a line `Touches: PATH` in its text allows it; `--no-protect-checks` allows "
     "it to all"
 )
+# How a shell ends for a program that may not be run, or is not there.
 CANNOT_START = ("exit code 126", "exit code 127")
 LEAVE_TESTS = (
     "Leave tests that are there as they are and put new ones beside them. Only a story whose text "

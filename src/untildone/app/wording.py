@@ -1,13 +1,15 @@
 """Sentences for people that several events, commands and pages share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from untildone.domain.agents.agent import Kind
 from untildone.domain.checks.baseline import listed
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import kind
+from untildone.domain.run.judging import ASKS
 from untildone.domain.run.run import Outcome, Reason, Run
+from untildone.domain.run.user_requests import waits_for_person
 from untildone.domain.stories.parking import Why
 
 STATE_OF = {
@@ -25,7 +27,7 @@ OUTCOME_WORDS: dict[str, str] = {
     Outcome.NO_PROMISE: "ended without a promise",
     Outcome.TIMEOUT: "out of time",
     Outcome.IDLE_TIMEOUT: "silent for too long",
-    Outcome.VERIFY_FAILED: "a check failed",
+    Outcome.VERIFY_FAILED: "not accepted",
     Outcome.AGENT_ERROR: "the agent failed",
     Outcome.INTERRUPTED: "interrupted",
     Kind.RATE_LIMITED: "at a rate limit",
@@ -38,7 +40,7 @@ OUTCOME_WORDS: dict[str, str] = {
     Kind.HUNG: "hung",
     Kind.CRASHED: "crashed",
     Kind.REPEATING: "went round in circles",
-    "question": "the agent asks",
+    "question": ASKS,
 }
 REASON_WORDS: dict[str, str] = {
     Reason.SUCCESS: "all is done",
@@ -62,6 +64,13 @@ def outcome_words(outcome: object) -> str:
     return OUTCOME_WORDS.get(str(outcome), str(outcome).replace("_", " "))
 
 
+def call_words(outcome: object, reason: object) -> tuple[str, str]:
+    """How a call went and why; one that asks is told by its question alone."""
+    text = str(reason or "")
+    asked = text.removeprefix(f"{ASKS}: ")
+    return (outcome_words(outcome), text) if asked == text else (ASKS, asked)
+
+
 def reason_words(reason: object) -> str:
     """Why a run has ended, for people."""
     return REASON_WORDS.get(str(reason), str(reason).replace("_", " "))
@@ -80,6 +89,27 @@ def next_command(change: str, story_id: str, why: Why) -> str:
     if why is Why.SKIPPED:
         return f"`untildone retry {change} {story_id}`, then {resume}"
     return f"{resume} tries it again"
+
+
+def how_to_go_on(run: Run) -> str:
+    """What to type so that a run that is not done goes on; only the person may know it."""
+    change = run.plan.change_id
+    for (story_id, _), why in waits_for_person(run, run.book).items():
+        return next_command(change, story_id, why)
+    more = f" --budget {run.held_up.enough}" if run.held_up else ""
+    return f"`untildone resume {change}{more}` goes on"
+
+
+def restored_hint(run: Run) -> str:
+    """What to type when a run was taken back as a whole."""
+    return ", ".join(f"`untildone {command}` {what}" for command, what in after_restore(run))
+
+
+def after_restore(run: Run) -> Iterator[tuple[str, str]]:
+    """The commands that make sense then, and what each does."""
+    yield f"run {run.plan.change_id}", "starts anew"
+    if run.plan.checkpoint != "worktree":  # its own worktree is gone, and its operations with it
+        yield "undo", "takes the restore back"
 
 
 def unfinished_hint(change: str, command: str) -> str:

@@ -30,7 +30,7 @@ class Found(Struct, frozen=True):
 
     `logged_in` is None where that cannot be told from outside. `call` and `environment` are how it
     will be called; empty if it cannot be, and `refused` says why. `holds` is what the permissions
-    really keep it from.
+    really keep it from. `untested`: written from its documentation, and never run by us.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Found(Struct, frozen=True):
     call: tuple[str, ...]
     environment: dict[str, str]
     chosen: bool
+    untested: bool = False
     holds: str = ""
     refused: str = ""
 
@@ -120,6 +121,7 @@ def look(
         call=call.argv if call else (),
         environment=shown(call.env) if call else {},
         chosen=chosen,
+        untested=spec.untested,
         holds=spec.holds(Permissions(settings.permissions)) if call else "",
         refused=refused,
     )

@@ -67,7 +67,6 @@ def _refused(repository: Repository, run_id: str, change: str, choice: str) -> C
 
 
 def send_done(repository: Repository, change: str) -> None:
-    """The person's word."""
     state = live(repository, change)
     refuse_agent(state.get("run_id"))
     run = repository.latest(change)
@@ -104,7 +103,6 @@ def live(repository: Repository, change: str) -> dict[str, object]:
 
 
 def post(repository: Repository, state: dict[str, object], message: dict[str, str]) -> None:
-    """A message to the loop of this state."""
     pid = state.get("pid")
     send(repository.inbox.folder, pid if isinstance(pid, int) else 0, message)
 

@@ -183,6 +183,8 @@ def _agent(found: Found) -> Row:
     if found.refused and found.chosen:
         return Row(check, BAD, f"{found.refused}.", "untildone agents")
     text = f"The program {found.path} gives its version as: {found.version}"
+    if found.untested and found.chosen:
+        text += ". UNTESTED: it is driven as its documentation says, and was never run by us"
     if found.chosen and found.holds:
         text += f". Permissions `{found.permissions}`: {found.holds.rstrip('.')}"
     if found.logged_in is False and found.chosen:

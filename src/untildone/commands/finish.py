@@ -3,11 +3,12 @@
 from functools import partial
 
 from untildone.adapters.git.own_worktree import user_of
+from untildone.app.wording import restored_hint
 from untildone.commands.run import Ended, LoopProcess
 from untildone.commands.undo import tell
 from untildone.domain.errors import UserError
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Choice, Run, Stop, StopHow
+from untildone.domain.run.run import RESTORED, Choice, Run, Stop, StopHow
 from untildone.wiring.build import build_checkpoint, build_closing
 from untildone.wiring.repository import at
 from untildone.wiring.worktrees import user_place
@@ -16,6 +17,11 @@ from untildone.wiring.worktrees import user_place
 def finish(process: LoopProcess, run: Run, choice: Choice) -> Ended:
     """The completion choice after the fact."""
     run = process.taken_over(run)
+    if run.restored:
+        raise UserError(
+            f"The run of `{run.plan.change_id}` was restored, nothing of it is left to finish",
+            hint=restored_hint(run),
+        )
     if run.plan.checkpoint == "worktree" and run.closed and run.choice is choice:
         from untildone.commands.leftovers import remove_worktrees
 
@@ -73,7 +79,7 @@ def restore(process: LoopProcess, run: Run) -> tuple[str, ...]:
     if isinstance(workspace, WorktreeCheckpoint):
         stored = workspace.discard()
         if not run.abandoned:
-            run = repo.abandon(run, f"restored; the state before is stored as {stored[0]}")
+            run = repo.abandon(run, f"{RESTORED}; the state before is stored as {stored[0]}")
     else:
         closing, branch = build_closing(repo, run.plan), run.plan.checkpoint != "stash"
         told = partial(tell, repo)

@@ -22,6 +22,7 @@ from untildone.domain.run.run import Run
 from untildone.settings.load import load
 from untildone.wiring.repository import Repository, homes, replayed
 
+# Many more would lead to before the year 1, which is no date in Python.
 LONGEST_DAYS = 100_000
 REMOVED = "removed"
 
@@ -43,11 +44,9 @@ class Old(Struct, frozen=True):
 
     @property
     def folder_bytes(self) -> int:
-        """What the folders of the runs weigh together."""
         return sum(old.bytes for old in self.runs)
 
     def __bool__(self) -> bool:
-        """Whether there is anything at all."""
         return bool(self.runs or self.refs)
 
 
@@ -198,7 +197,6 @@ def bytes_of_objects(git: Git, commits: Iterable[str], others: Iterable[str] = (
 
 
 def bytes_of_folder(path: Path) -> int:
-    """Bytes in the files of a folder."""
     total = 0
     for folder, _, files in os.walk(path):
         for name in files:

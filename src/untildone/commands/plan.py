@@ -76,7 +76,6 @@ class Prepared(Struct, frozen=True):
 
     @property
     def open_stories(self) -> int | None:
-        """How many stories there are to do."""
         return _open_stories(self.book)
 
 
@@ -213,7 +212,7 @@ def _given(plan: Plan, flags: Mapping[str, object]) -> set[str]:
     if "strict" in given:
         given |= {key for key in STRICT if key != "verify" or not plan.verify}
     if given & {"agent", "agents", "agent_cmd"}:
-        given |= {"agent", "agents"}  # each flag decides over both, see `configuration.load`
+        given |= {"agent", "agents"}  # each flag decides over both, see settings/load.py
     return given
 
 
@@ -222,7 +221,6 @@ def _open_stories(book: StoryBook | None) -> int | None:
 
 
 def given_budgets(flags: Mapping[str, object]) -> tuple[Budget, ...]:
-    """The budgets of this command line."""
     texts = flags.get("budget")
     return read(texts) if isinstance(texts, tuple) else ()
 
@@ -388,7 +386,6 @@ def _guards_nothing(command: str, top: Path) -> bool:
 
 
 def _all_own_checks(plan: Plan) -> tuple[str, ...]:
-    """The checks of single stories, of all of them."""
     written = (command for terms in plan.terms or () for command in terms.checks)
     configured = (pair.partition("=")[2].strip() for pair in plan.story_verify)
     return (*written, *configured)

@@ -35,7 +35,6 @@ class Replayed(Struct, frozen=True):
 
     @property
     def same(self) -> bool:
-        """Whether nothing changed."""
         return self.then == self.now
 
 

@@ -14,6 +14,7 @@ from untildone.adapters.checks.clean_checkout import NOTE, remove_noted
 from untildone.adapters.git.repository import (
     STATE_FILE,
     exclude_own_files,
+    ignore_line,
     move_stale_locks,
     preflight,
 )
@@ -22,7 +23,7 @@ from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
-from untildone.adapters.terminal import Person
+from untildone.adapters.terminal import Person, output_files
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
 from untildone.app.orchestrator import drive
@@ -329,8 +330,10 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
     run = begin(started, repo.clock.now())
     try:
         repo.folder(plan.run_id).make()
-        exclude_own_files(repo.place, (*leftover_files(plan), EXCLUDE_LINE))
-        loop = process.loop(run, origin, remarks=prepared.warnings)
+        own = output_files(repo.place.top)
+        ignored = (*leftover_files(plan), EXCLUDE_LINE, *map(ignore_line, own))
+        exclude_own_files(repo.place, ignored)
+        loop = process.loop(run, origin, remarks=(*prepared.warnings, *map(_own_output, own)))
         loop.record(started)
     except OSError as error:
         raise UserError(
@@ -339,6 +342,13 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
             hint="Look at `df .` and `ls -ld .claude .git`, make room, then start again.",
         ) from error
     return process.drive(loop)
+
+
+def _own_output(path: str) -> str:
+    return (
+        f"The output of this command goes to {path} in the repository: git ignores it from now on "
+        "(.git/info/exclude), or a put-back would empty it"
+    )
 
 
 # -- resume ------------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ class Size(Struct, frozen=True):
     deleted: int = 0
 
     def plus(self, other: "Size") -> "Size":
-        """The sum."""
         return Size(
             self.files + other.files, self.added + other.added, self.deleted + other.deleted
         )

@@ -15,7 +15,7 @@ from untildone.adapters.git.own_worktree import user_of
 from untildone.adapters.git.repository import head_of, preflight
 from untildone.adapters.records.run_folder import new_run_id
 from untildone.adapters.terminal import Person
-from untildone.app.wording import STATE_OF, check_hint, next_command, unfinished_hint
+from untildone.app.wording import STATE_OF, check_hint, next_command, restored_hint, unfinished_hint
 from untildone.commands.plan import (
     Prepared,
     Wanted,
@@ -32,8 +32,8 @@ from untildone.domain.errors import UserError
 from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.run.run_commands import CHECK, run_commands
 from untildone.domain.run.spending import still_over
-from untildone.domain.run.user_requests import forgiven
-from untildone.domain.stories.parking import NAMED, Aside, Why
+from untildone.domain.run.user_requests import waits_for_person
+from untildone.domain.stories.parking import NAMED
 from untildone.domain.stories.story import StoryBook, StoryKey
 from untildone.ports import StorySource
 from untildone.settings.settings import Settings
@@ -178,6 +178,12 @@ def refuse_unfinished(repo: Repository, newest: Run | None, branch: str) -> None
 def refuse_ended(run: Run) -> None:
     """A run that was ended cannot go on."""
     plan = run.plan
+    if run.restored:
+        raise UserError(
+            f"The run of `{plan.change_id}` was restored, it cannot go on",
+            state="Nothing was changed.",
+            hint=restored_hint(run),
+        )
     if has_ended(run):
         back = run.origin.label if run.origin else "your branch"
         raise UserError(
@@ -233,17 +239,12 @@ def _decides(plan: Plan) -> tuple[object, ...]:
 
 def _refuse_waiting(run: Run, book: StoryBook) -> None:
     """A run whose open stories all wait for the person cannot go on by itself."""
-    todo = book.open_stories(run.finished)
-    aside = Aside.of(todo, forgiven(run), run.answered)
-    if not todo or book.next_story(run.finished, aside.keys):
+    waiting, change = waits_for_person(run, book), run.plan.change_id
+    if not waiting:
         return
-    change, parked = run.plan.change_id, forgiven(run)
-    why = {key: entry.why for key, entry in parked.items()}
-    why |= {key: Why.MARKED for key, _ in aside.marked}
     rows = [
-        f"story {key[0]} {STATE_OF[why[key]]}: {next_command(change, key[0], why[key])}"
-        for key in why
-        if key in aside.keys
+        f"story {key[0]} {STATE_OF[why]}: {next_command(change, key[0], why)}"
+        for key, why in waiting.items()
     ]
     raise UserError(
         f"Every open story of `{change}` waits for you, or for one that does",
@@ -273,7 +274,6 @@ def cut_short_closing(run: Run | None) -> bool:
 
 
 def nothing_open(run: Run, top: Path) -> bool:
-    """Whether every story of a run is done."""
     source = None if run.archived else source_of(run.plan, top)
     book = source.load() if source else None
     return book is None or not (book.open_stories(run.finished) or book.unfinished)

@@ -59,7 +59,6 @@ def told(loop: dict[str, object]) -> tuple[Run, Account] | None:
 def stories(
     repository: Repository, change: str, source: str, options: Options = NO_OPTIONS
 ) -> StoryBook:
-    """The stories of a change."""
     found = story_source(source, repository.place.top, change, options)
     if found is None:
         known_change(repository.place.top, change)
@@ -92,18 +91,22 @@ def book_json(book: StoryBook) -> dict[str, object]:
         "source": book.source,
         "path": book.path,
         "tasks": {"total": book.total, "complete": book.complete},
-        "stories": [_story_json(book, story) for story in book.stories],
+        "stories": [
+            *[_story_json(book, story) for story in book.stories],
+            *[_story_json(book, record, opened="record") for record in book.records],
+        ],
         "ignored": [_remark_json(book, remark) for remark in book.ignored],
         "problems": [_remark_json(book, remark) for remark in book.problems],
     }
 
 
-def _story_json(book: StoryBook, story: Story) -> dict[str, object]:
+def _story_json(book: StoryBook, story: Story, opened: str = "open") -> dict[str, object]:
     return {
         "id": story.id,
         "title": story.title,
-        "state": "done" if story.done else "open",
+        "state": "done" if story.done else opened,
         "depends_on": list(story.depends_on),
+        "question": story.question,
         "priority": story.priority,
         "parallel": story.parallel,
         "acceptance": list(story.acceptance),

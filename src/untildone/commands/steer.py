@@ -46,7 +46,6 @@ class Heard(Struct, frozen=True):
 
     @property
     def change(self) -> str:
-        """The change of the run."""
         return self.after.plan.change_id
 
 
@@ -85,7 +84,6 @@ def retry(repository: Repository, change: str, story_id: str) -> Heard:
 
 
 def reorder(repository: Repository, change: str, story_ids: tuple[str, ...]) -> Heard:
-    """These stories come first."""
     run = _run(repository, change)
     keys = tuple(_open_key(repository, run, story_id) for story_id in story_ids)
     return _say(repository, run, f.StoriesReordered(keys))

@@ -10,7 +10,7 @@ from untildone.adapters.records.operations import Begun, Operation, OperationLog
 from untildone.app.recovery import facts_before
 from untildone.domain.errors import UserError
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Run
+from untildone.domain.run.run import RESTORED, Run
 from untildone.wiring.build import build_closing
 from untildone.wiring.repository import Repository
 from untildone.wiring.worktrees import others
@@ -101,7 +101,7 @@ def _tell_restore(repository: Repository, run: Run, operation: Operation) -> Non
     if not run.abandoned:
         refs = git.refs(f"refs/ralph/archive/{plan.change_id}/")
         stored = (name for name, ref in refs.items() if ref.commit == operation.before.files)
-        repository.abandon(run, f"restored; the state before is stored as {next(stored, '')}")
+        repository.abandon(run, f"{RESTORED}; the state before is stored as {next(stored, '')}")
 
 
 def _newest(repository: Repository, known: list[Operation]) -> Operation:

@@ -32,7 +32,6 @@ class Span(Struct, frozen=True):
         return (self.start is None or at >= self.start) and (self.end is None or at < self.end)
 
     def day(self, at: datetime) -> str:
-        """The day of a moment."""
         return at.astimezone(self.zone).date().isoformat()
 
 

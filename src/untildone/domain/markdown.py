@@ -25,7 +25,6 @@ class Fence(Struct, frozen=True):
     nested: bool
 
     def closed_by(self, text: str) -> bool:
-        """Whether the line closes this fence."""
         body = text.strip()
         if len(body) < self.length or body.strip(self.char):
             return False
@@ -38,7 +37,6 @@ def is_quote(text: str) -> bool:
 
 
 def opened_fence(text: str) -> Fence | None:
-    """The fence that the line opens."""
     opened = _FENCE.fullmatch(text)
     if opened is None:
         return None
@@ -58,7 +56,6 @@ def opens_comment(text: str) -> bool:
 
 
 def closes_comment(text: str) -> bool:
-    """Whether a comment ends in this line."""
     return "-->" in text
 
 

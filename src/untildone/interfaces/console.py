@@ -51,7 +51,6 @@ class LiveView:
         self._forecast = ""
 
     def __call__(self, event: EventObject) -> None:
-        """Show an event."""
         event = render.safe(event)
         name = str(event["event"])
         self._note(name, event)

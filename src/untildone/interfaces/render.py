@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from untildone.app.wording import outcome_words, parked_words, reason_words
+from untildone.app.wording import call_words, parked_words, reason_words
 from untildone.domain.costs.budget import said
 from untildone.domain.plain_text import count_of, plain
 
@@ -204,10 +204,9 @@ def _iteration_started(event: EventObject) -> str:
 
 def _iteration_ended(event: EventObject) -> str:
     mark = "✓" if event["outcome"] == "complete" else "✗"
-    reason = gist(event.get("reason"))
-    tail = f": {reason}" if reason else ""
-    what = f"{outcome_words(event['outcome'])}, {tokens_used(event['tokens_used'])}"
-    return f"{mark} iteration {event['n']}: {what}{tail}"
+    what, why = call_words(event["outcome"], event.get("reason"))
+    tail = f": {gist(why)}" if why.strip() else ""
+    return f"{mark} iteration {event['n']}: {what}, {tokens_used(event['tokens_used'])}{tail}"
 
 
 def _texts(value: object) -> list[str]:

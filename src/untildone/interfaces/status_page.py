@@ -3,14 +3,22 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from untildone.app.wording import outcome_words, parked_words, reason_words
+from untildone.app.wording import (
+    after_restore,
+    call_words,
+    outcome_words,
+    parked_words,
+    reason_words,
+)
 from untildone.domain.costs.budget import said
 from untildone.domain.plain_text import amount, count_of
 from untildone.domain.reporting.account import UNCHANGED, Account, Call, total
 from untildone.domain.run.run import Run
 from untildone.domain.run.run_commands import is_checked
+from untildone.domain.run.user_requests import waits_for_person
 from untildone.domain.stories.parking import Why
 from untildone.interfaces import render
+from untildone.wiring.worktrees import has_ended
 
 Loop = Mapping[str, object]
 Told = tuple[Run, Account] | None
@@ -40,14 +48,16 @@ def page(loop: Loop, told: Told, now: datetime) -> str:
         *_done(loop, told),
         *_times(loop, now),
         *_figures(loop, told),
-        *_asked(loop),
-        *_next(loop),
+        *_asked(loop, told),
+        *_next(loop, told),
     ]
-    return "\n".join([f"{loop['change_id']}: {_head(loop)}", *(f"  {row}" for row in rows)])
+    return "\n".join([f"{loop['change_id']}: {_head(loop, told)}", *(f"  {row}" for row in rows)])
 
 
-def _head(loop: Loop) -> str:
+def _head(loop: Loop, told: Told) -> str:
     status, phase, choice = (str(loop.get(name) or "") for name in ("status", "phase", "choice"))
+    if told and told[0].restored:
+        return f"{status}, then restored: all is as it was before the run (not running)"
     if loop["alive"]:
         return f"{status}, {PHASES.get(phase, phase.replace('_', ' '))}"
     if phase == "died":
@@ -73,12 +83,15 @@ def _story(loop: Loop, told: Told) -> Iterator[str]:
 
 def _why(loop: Loop, told: Told) -> Iterator[str]:
     """Why it does not go on, in words; a run that is done or at work needs none."""
+    if told and told[0].restored:
+        yield f"why: {told[0].error}"
+        return
     if loop.get("status") in ("stuck", "stalled", "stopped") and loop.get("phase") != "died":
         yield f"why: {loop.get('error') or reason_words(loop.get('reason'))}"
     last = _last_failure(told[1]) if told else None
     if last and loop.get("status") != "done":
-        what = outcome_words(last.outcome)
-        reason = render.gist(last.reason)
+        what, why = call_words(last.outcome, last.reason)
+        reason = render.gist(why)
         told_why = f": {reason}" if reason and reason != what else ""
         yield f"last failed call: {last.n}, {what}{told_why}"
 
@@ -153,42 +166,64 @@ def _cost(loop: Loop, told: Told) -> str:
     return f"{said('cost', cost)}{more}"
 
 
-def _asked(loop: Loop) -> Iterator[str]:
+def _asked(loop: Loop, told: Told) -> Iterator[str]:
     """What waits for the person, each with the command that answers it."""
     change, rows = loop["change_id"], loop.get("parked")
     for row in rows if isinstance(rows, list) else []:
         text = render.first_line(row.get("question") or row.get("reason") or "")
         yield f"story {row['story_id']} {parked_words(row['why'])}" + (text and f": {text}")
-        if row["why"] in (Why.QUESTION, Why.MARKED):
-            yield f'  answer: untildone guide {change} --story {row["story_id"]} "your answer"'
-        if row["why"] == Why.SKIPPED:
-            yield f"  take it up again: untildone retry {change} {row['story_id']}"
+        if told and has_ended(told[0]):
+            continue
+        label = {Why.QUESTION: "answer", Why.MARKED: "answer", Why.SKIPPED: "take it up again"}
+        if row["why"] in label:
+            command = _answer(change, row["story_id"], row["why"])
+            yield f"  {label[row['why']]}: untildone {command}"
 
 
-def _next(loop: Loop) -> Iterator[str]:
+def _answer(change: object, story_id: str, why: str) -> str:
+    """The command that lets a story go on which only the person can decide about."""
+    skipped = why == Why.SKIPPED
+    guide = f'guide {change} --story {story_id} "your answer"'
+    return f"retry {change} {story_id}" if skipped else guide
+
+
+def _next(loop: Loop, told: Told) -> Iterator[str]:
     """What to type, the likeliest first."""
-    return (f"next: untildone {command}" for command in _commands(loop))
+    return (f"next: untildone {command}" for command in _commands(loop, told))
 
 
-def _commands(loop: Loop) -> Iterator[str]:
+def _commands(loop: Loop, told: Told) -> Iterator[str]:
     change, phase, choice = loop["change_id"], loop.get("phase"), loop.get("choice")
     over = loop.get("budget_reached")
     more = f" --budget {over['enough']}" if isinstance(over, dict) else ""
     if loop["alive"]:
         yield from _while_alive(change, phase, more)
+    elif told and told[0].restored:
+        yield from (f"{command} ({what})" for command, what in after_restore(told[0]))
     elif phase == "awaiting_choice" and choice:
         yield f"finish {change} {choice} (carries out the rest)"
     elif loop["status"] in ("stopped", "stuck", "stalled", "running", "starting"):
-        # A start that was cut short, or a run that was cleaned up, has nothing to go on from.
-        begun = loop.get("backup_ref") and choice != "cleanup"
-        yield f"{'resume' if begun else 'run'} {change}{more}"
-        if begun:
-            yield f"report {change} (what happened, call by call)"
-            yield f"finish {change} cleanup|keep (ends the run as it is)"
+        yield from _not_done(loop, told, more)
     elif phase == "awaiting_choice":
         yield f"finish {change} cleanup|keep"
     elif choice == "keep":
         yield f"finish {change} cleanup (the changes to your branch, uncommitted)"
+
+
+def _not_done(loop: Loop, told: Told, more: str) -> Iterator[str]:
+    change = loop["change_id"]
+    # A start that was cut short, or a run that was cleaned up, has nothing to go on from.
+    over = loop.get("choice") == "cleanup" or (told and told[0].abandoned)
+    if over or not loop.get("backup_ref"):
+        yield f"run {change}{more}"
+        return
+    waiting = waits_for_person(told[0], told[0].book) if told else {}
+    first = next(iter(waiting.items()), None)
+    if first:
+        yield _answer(change, first[0][0], first[1])
+    yield f"resume {change}{more}" + (" (after that)" if first else "")
+    yield f"report {change} (what happened, call by call)"
+    yield f"finish {change} cleanup|keep (ends the run as it is)"
 
 
 def _while_alive(change: object, phase: object, more: str) -> Iterator[str]:

@@ -18,7 +18,6 @@ class JsonLines:
         self._err = err
 
     def __call__(self, event: EventObject) -> None:
-        """Show an event."""
         self._out.write(json_line(event) + "\n")
         self._out.flush()
         _complain(self._err, render.safe(event))
@@ -38,7 +37,6 @@ class PlainLines:
         self._last = ""
 
     def __call__(self, event: EventObject) -> None:
-        """Show an event."""
         event = render.safe(event)
         self._change = str(event.get("change_id") or self._change)
         text = render.line(event)
@@ -66,7 +64,6 @@ class Title:
         self._state: dict[str, object] = {}
 
     def __call__(self, event: EventObject) -> None:
-        """Show an event."""
         text = render.title(render.safe(event), self._state)
         if text:
             self._stream.write(f"\x1b]0;{text}\x07")

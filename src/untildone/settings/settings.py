@@ -30,6 +30,9 @@ PROGRAMS = (
     "aider",
     "copilot",
     "droid",
+    "kimi",
+    "cline",
+    "cursor-agent",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
 

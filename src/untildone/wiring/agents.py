@@ -27,11 +27,9 @@ class AgentOptions(Struct, frozen=True):
     env: tuple[str, ...] = ()
 
     def args_of(self, name: str) -> tuple[str, ...]:
-        """The arguments of one agent."""
         return _of(name, self.args)
 
     def env_of(self, name: str) -> dict[str, str]:
-        """The variables of one agent."""
         pairs = (text.partition("=") for text in _of(name, self.env))
         return {variable: value for variable, _, value in pairs}
 
@@ -60,7 +58,6 @@ def names_of(options: AgentOptions) -> tuple[str, ...]:
 def agent_program(
     name: str, agent_cmd: str, script: str, top: Path, options: AgentOptions = NO_OPTIONS
 ) -> AgentProgram:
-    """The agent of this name."""
     if name not in PROGRAMS and options.args_of(name):
         raise UserError(
             f"Arguments cannot be given to the agent `{name}`",
@@ -104,11 +101,12 @@ def agent_programs(run: Run, top: Path, env: tuple[str, ...]) -> dict[str, Agent
 
 
 def known_program(name: str, options: AgentOptions = NO_OPTIONS) -> "KnownProgram":
-    """The program of this name: its spec is in the module of the same name."""
+    """The program of this name: its spec is in the module of the same name, with `_` for `-`."""
     from untildone.adapters.agents.program import KnownProgram
 
-    module = import_module(f"untildone.adapters.agents.{name}")
-    spec = getattr(module, name.upper())
+    module_name = name.replace("-", "_")
+    module = import_module(f"untildone.adapters.agents.{module_name}")
+    spec = getattr(module, module_name.upper())
     return KnownProgram(spec, "", options.args_of(name), options.env_of(name))
 
 

@@ -81,7 +81,6 @@ def build_ports(
 
 
 def build_checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:
-    """Where the work of a run is kept."""
     if plan.checkpoint == "stash":
         from untildone.adapters.checkpoints.stash import StashCheckpoint
 

@@ -57,7 +57,6 @@ class Repository(Struct, frozen=True):
         return git
 
     def folder(self, run_id: str) -> RunFolder:
-        """A run's private folder."""
         return RunFolder(self.home, run_id)
 
     def state_file(self, run_id: str = "") -> StateFile:

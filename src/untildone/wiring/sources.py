@@ -32,7 +32,6 @@ class Listed(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the change."""
         return self.found.name
 
 

@@ -70,6 +70,19 @@ def _droid_events(text: str) -> list[object]:
     return [said, {"type": "completion", "finalText": text}]
 
 
+def _kimi_events(text: str) -> list[object]:
+    hint = {"role": "meta", "type": "session.resume_hint", "session_id": "s"}
+    return [{"role": "assistant", "content": text}, hint]
+
+
+def _cline_events(text: str) -> list[object]:
+    said = {"type": "content_end", "contentType": "text", "text": text}
+    return [
+        {"type": "agent_event", "event": said},
+        {"type": "run_result", "finishReason": "completed"},
+    ]
+
+
 # The last one is how it ends; those before it are how it says the text.
 EVENTS: dict[str, Callable[[str], list[object]]] = {
     "claude": _claude_events,
@@ -82,4 +95,7 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "aider": _aider_events,
     "copilot": _copilot_events,
     "droid": _droid_events,
+    "kimi": _kimi_events,
+    "cline": _cline_events,
+    "cursor-agent": _claude_events,
 }

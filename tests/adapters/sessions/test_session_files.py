@@ -20,6 +20,7 @@ PLACES = {
     "codex": ".codex/sessions/2026/11/15/rollout-x-01a1e14e-9140-7f80-8727-676744d50fb8.jsonl",
     "copilot": ".copilot/session-state/2317d84d-b125-411f-adc6-1f304ef2f484/events.jsonl",
     "gemini": ".gemini/tmp/repo/chats/session-1.jsonl",
+    "kimi": ".kimi-code/sessions/wd_repo/session_1/agents/main/wire.jsonl",
     "pi": ".pi/agent/sessions/--repo--/2026_01a1e152-3def-768f-8da4-2b9faa12db50.jsonl",
     "qwen": ".qwen/projects/repo/chats/b2ed9b6e-30e2-4efd-9318-a21455e89bde.jsonl",
 }
@@ -37,6 +38,7 @@ RECORDED = {
     "codex": ("gpt-5-codex", Usage(3600, 180, 1200, 0, reasoning_tokens=40)),
     "copilot": ("scripted-1", Usage(4520, 178, 1266, 0, reasoning_tokens=46)),
     "gemini": ("gemini-2.5-pro", Usage(3600, 220, 1200, 0, reasoning_tokens=40)),
+    "kimi": ("scripted-1", Usage(4520, 178, 1266, 0)),
     "pi": ("fake-model", Usage(3600, 180, 1200, 0, 0.01386)),
     "qwen": ("fake-model", Usage(3600, 180, 1200, 0, reasoning_tokens=40)),
 }
@@ -56,6 +58,8 @@ def put(home: Path, agent: str, content: list[str]) -> Path:
     path = home / PLACES[agent]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(content) + "\n", encoding="utf-8")
+    if agent == "kimi":
+        (path.parents[2] / "state.json").write_text('{"cwd": "/repo"}', encoding="utf-8")
     return path
 
 
@@ -80,6 +84,8 @@ def test_recorded_sessions(agent: str, home: Path) -> None:
 def first_session(agent: str) -> str:
     if agent == "gemini":
         return "a3a9cb1d-c71c-435a-a803-25e55669e54b"
+    if agent == "kimi":
+        return "session_1"
     if agent == "copilot":
         return Path(PLACES[agent]).parent.name
     return Path(PLACES[agent]).stem[-36:]
@@ -117,6 +123,7 @@ ODD += ['{"tokens": {"input": -1}}', '{"payload": {"type": "token_count", "info"
 ODD += ['{"type": "token_usage_record", "payload": {"usage": {"input_tokens": "many"}}}']
 ODD += ['{"type": "assistant", "usageMetadata": {"promptTokenCount": true}}']
 ODD += ['{"type": "session.usage_record", "data": {"usage": {"inputTokens": 1.5}}}']
+ODD += ['{"type": "usage.record", "time": 1, "usage": {"output": -1}}']
 ODD += ['{"message": {"role": "assistant", "usage": {"input": 1.5}}}']
 
 

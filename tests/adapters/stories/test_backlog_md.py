@@ -177,7 +177,6 @@ def test_a_renamed_task_is_lost(tmp_path: Path, backlog: StorySource) -> None:
         ("---\nid: TASK-3\nstatus: &x Done\n---\n", 3, "begins with `&`"),
         ("---\nid: TASK-3\nid: TASK-4\n---\n", 3, "twice"),
         ("---\nid: TASK-1\n---\n", 2, "same id: TASK-1"),
-        ("---\nid: TASK-3\ndependencies: [TASK-9]\n---\n", 2, "TASK-9; did you mean `TASK-"),
     ],
 )
 def test_what_is_wrong_names_file_and_line(
@@ -187,6 +186,26 @@ def test_what_is_wrong_names_file_and_line(
     (problem,) = backlog.load().problems
     assert (problem.path, problem.line) == ("backlog/tasks/task-3 - Bad.md", line)
     assert why in problem.why
+
+
+@pytest.mark.parametrize(
+    ("archived", "why"),
+    [
+        (False, "It depends on what is not in this change: TASK-9 (did you mean `TASK-2`?)"),
+        (True, "It depends on what is archived: TASK-9"),
+    ],
+)
+def test_a_missing_dependency_holds_back_its_own_task_only(
+    tmp_path: Path, backlog: StorySource, archived: bool, why: str
+) -> None:
+    write(tmp_path, "tasks/task-3 - Waits.md", "---\nid: TASK-3\ndependencies: [TASK-9, 1]\n---\n")
+    if archived:
+        write(tmp_path, "archive/tasks/task-9 - Away.md", "---\nid: TASK-9\n---\n")
+    book = backlog.load()
+    assert book.problems == ()
+    asked = {story.id: story.question for story in book.stories if story.question}
+    assert asked == {"TASK-3": why}
+    assert book.stories[-1].id == "TASK-0"  # what is archived is no task
 
 
 def test_ids_are_the_same_in_capitals(tmp_path: Path, backlog: StorySource) -> None:

@@ -75,6 +75,33 @@ def test_children_are_found_by_their_link(tmp_path: Path, bd: Tracker, way: str)
     assert [story.id for story in book.stories] == ["x-b"]
 
 
+def test_records_of_the_tracker_are_no_stories_and_no_parts_of_them(
+    tmp_path: Path, bd: Tracker
+) -> None:
+    of(
+        bd,
+        bead("x-1", "Work"),
+        bead("x-1.1", "State changed", issue_type="event", parent="x-1"),
+        bead("x-2", "Session ended", issue_type="event", status="closed"),
+        bead("x-3", "Patrol", issue_type="molecule"),
+        bead("x-4", "Steps", issue_type="molecule"),
+        bead("x-4.1", "A step", parent="x-4"),
+        bead("x-5", "witness", issue_type="agent"),
+        bead("x-6", "Behind a gate", "x-7"),
+        bead("x-7", "Wait for CI", issue_type="gate"),
+        bead("x-8", "A pattern", is_template=True),
+        bead("x-9", "Swept away", ephemeral=True),
+    )
+    book = made(tmp_path).load()
+    assert [(s.id, s.depends_on, bool(s.question)) for s in book.stories] == [
+        ("x-1", (), False),
+        ("x-4.1", (), False),
+        ("x-6", (), True),
+    ]
+    assert [(s.id, s.done) for s in book.records] == [("x-1.1", False), ("x-2", True)]
+    assert book.next_story(frozenset()) == book.stories[0]
+
+
 def test_what_has_parts_comes_after_them(tmp_path: Path, bd: Tracker) -> None:
     whole = bead("x-1", "Whole", issue_type="feature", priority=0)
     of(bd, whole, bead("x-1.1", "Part", parent="x-1"), bead("x-2", "Part too", parent="x-1"))

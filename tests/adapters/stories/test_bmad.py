@@ -328,3 +328,23 @@ def test_a_status_that_is_not_known_is_told(tmp_path: Path) -> None:
 def test_an_error_names_no_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StoriesError, match="There is no BMAD sprint here"):
         Bmad(tmp_path, "sprint").load()
+
+
+def test_an_open_epic_without_stories_keeps_the_sprint_from_being_done(tmp_path: Path) -> None:
+    rows = "  epic-1: done\n  1-1-log-in: done\n  epic-2: done\n  epic-3: deferred\n"
+    source = put(tmp_path, f"development_status:\n{rows}")
+    assert source.load().unfinished == ""
+    rows += "  epic-1-log-in: backlog\n  epic-4: backlog\n  # to be written\n"
+    rows += "  epic-4-retrospective: optional\n"
+    source = put(tmp_path, f"development_status:\n{rows}")
+    assert "The epic epic-4 (backlog) has no stories yet." in source.load().unfinished
+    assert Bmad(tmp_path, "epic-1").load().unfinished == ""
+    assert source.load().problems == ()
+
+
+@pytest.mark.parametrize("word", ["archived", "dropped", "wont-do (see 1.1)"])
+def test_what_nobody_wants_any_more_counts_as_done(tmp_path: Path, word: str) -> None:
+    source = put(tmp_path, f"development_status:\n  1-1-log-in: {word}\n  1-9-x: {word}\n")
+    book = source.load()
+    assert [story.done for story in book.stories] == [True]
+    assert book.unfinished == ""

@@ -314,3 +314,10 @@ def test_a_heading_is_read_alike_with_and_without_blanks_behind_it() -> None:
     plain, blank = (parse(f"## 1. Log in{end}\n- [ ] a\n").stories[0] for end in ("", "  \t"))
     assert (plain.key, blank.key) == (("1", "Log in"), ("1", "Log in"))
     assert plain.title == blank.title
+
+
+def test_open_work_that_does_not_count_keeps_the_list_from_being_done() -> None:
+    text = "- [x] a\n[ ] b\n```\n[ ] an example\n```\n<!-- [ ] old\n-->\n| [ ] | c |\n"
+    book = checklist.parse(text.encode(), change="c", source="s", path="p")
+    assert [(r.line, r.unfinished) for r in book.ignored] == [(2, True), (4, False), (8, False)]
+    assert "There is no list marker before the box" in book.unfinished

@@ -333,6 +333,33 @@ def test_a_single_task_is_done_while_one_beside_it_is_open(tmp_path: Path) -> No
     assert not Kiro(tmp_path, "parser").load().stories[0].done
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_a_parent_is_ticked_with_the_last_of_its_tasks_in_any_order(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    text = "- [ ] 1. A\n  - [ ] 1.1 a\n  - [ ] 1.2 b\n    - [ ] 1.2.1 c\n"
+    text += "  - [ ]* 1.3 d\n  - [ ] 1.4 e\n"
+    put(tmp_path, text)
+    source = Kiro(tmp_path, "parser", Options("task"))
+    file = tmp_path / ".kiro/specs/parser/tasks.md"
+    for done, at in enumerate(order):
+        before = source.load()
+        assert [s.id for s in before.stories] == ["1.1", "1.2.1", "1.4"]
+        assert (before.total, "- [x] 1. A" in file.read_text()) == (5, False)
+        assert sum(s.done for s in before.stories) == done
+        source.settle(before.stories[at], before)
+    assert file.read_text() == text.replace("[ ] 1", "[x] 1")
+    after = source.load()
+    assert (after.complete, after.total) == (5, 5)
+
+
+def test_both_sizes_count_a_parent_as_open_while_a_task_below_it_is(tmp_path: Path) -> None:
+    put(tmp_path, "- [x] 1. A\n  - [~] 1.1 a\n  - [x] 1.2 b\n")
+    for size in ("group", "task", "change"):
+        book = Kiro(tmp_path, "parser", Options(size)).load()
+        assert (size, book.complete, book.total) == (size, 1, 3)
+
+
 def test_waves_that_cut_through_groups_order_tasks_only(tmp_path: Path) -> None:
     graph = '```json\n{"waves": [["1.1"], ["2.1"], ["1.2"]]}\n```\n'
     text = f"- [ ] 1. A\n  - [ ] 1.1 a\n  - [ ] 1.2 b\n- [ ] 2. B\n  - [ ] 2.1 c\n{graph}"

@@ -136,6 +136,18 @@ def test_the_usual_files_are_found_if_they_have_boxes(tmp_path: Path) -> None:
         Markdown(tmp_path, "implementation_plan")
 
 
+@pytest.mark.parametrize(
+    ("file", "change"), [("PRD.md", "prd"), ("IMPLEMENTATION_PLAN.md", "implementation_plan")]
+)
+def test_a_plan_in_the_folder_of_ralph_is_found_by_its_name(
+    tmp_path: Path, file: str, change: str
+) -> None:
+    put(tmp_path, f".ralph/{file}")
+    put(tmp_path, file, "a plan without a box\n")
+    assert markdown.find(tmp_path) == (Found(change, 3, 1),)
+    assert Markdown(tmp_path, change).load().path == f".ralph/{file}"
+
+
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "PRD.md").mkdir()
     (found,) = markdown.find(tmp_path)

@@ -55,7 +55,8 @@ def test_the_canonical_file(tmp_path: Path) -> None:
     assert first.acceptance == ("The price is shown", "Typecheck passes")
     assert first.body == "As a buyer I want to see prices."
     assert (second.done, second.line, second.priority) == (True, 15, 1)
-    assert (book.ignored, book.problems, book.boxes) == ((), (), False)
+    assert [remark.line for remark in book.ignored] == [3]  # the branch
+    assert (book.problems, book.boxes) == ((), False)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,6 @@ def test_odd_states_count_as_open_or_as_done_and_are_told(tmp_path: Path) -> Non
         ('{"stories": [\n{"id": "a", "passes": "true"}]}', 2, "`passes` has to be true or false"),
         ('{"stories": [\n{"id": "a", "status": 3}]}', 2, "`status` has to be a word"),
         ('{"stories": [{"id": "a"},\n{"id": "a"}]}', 2, "same id: a"),
-        ('{"stories": [{"id": "ab", "dependsOn": ["ac"]}]}', 1, "ac"),
     ],
 )
 def test_what_cannot_be_run_is_a_problem(tmp_path: Path, text: str, line: int, why: str) -> None:
@@ -456,3 +456,23 @@ def test_a_file_that_somebody_else_has_written_is_parsed_anew(tmp_path: Path) ->
     path = tmp_path / "prd.json"
     path.write_text(path.read_text().replace("Store a price", "Keep a price"))
     assert [story.title for story in stories.load().stories] == ["Show a price", "Keep a price"]
+
+
+def test_the_branch_that_a_file_names_is_told_with_the_command_for_it(tmp_path: Path) -> None:
+    text = '{\n"branchName": "ralph/prices",\n"userStories": [{"id": "a", "passes": false}]}'
+    (remark,) = source(tmp_path, text).load().ignored
+    assert remark.line == 2
+    assert "`git branch -m ralph/prd ralph/prices`" in remark.why
+    for other in ("prd", "x; ls", ""):
+        assert source(tmp_path, text.replace("prices", other)).load().ignored == ()
+
+
+def test_a_story_that_is_marked_as_blocked_asks(tmp_path: Path) -> None:
+    text = '{"stories": [{"id": "a", "blocked": true, "passes": %s}]}'
+    assert source(tmp_path, text % "false").load().stories[0].question == "a"
+    assert source(tmp_path, text % "true").load().stories[0].question == ""
+
+
+def test_stories_of_epics_are_stories(tmp_path: Path) -> None:
+    text = '{"epics": [{"id": "E1", "stories": [{"id": 1, "title": "x", "status": "todo"}]}]}'
+    assert [story.id for story in source(tmp_path, text).load().stories] == ["E1.1"]

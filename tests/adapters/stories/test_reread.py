@@ -135,16 +135,16 @@ def test_stories_whose_boxes_stay_are_the_very_same(rules: Rules) -> None:
     assert read(TEXT.replace(b"1.2 b", b"1.2 B")).stories[1] is not before.stories[1]
 
 
-def _waits_for_nobody(
+def _waits_for_itself(
     lines: Sequence[str], groups: Stories, stories: Stories
 ) -> tuple[Stories, list[Remark]]:
-    return tuple(replace(story, depends_on=("nobody",)) for story in stories), []
+    return tuple(replace(story, depends_on=(story.id,)) for story in stories), []
 
 
 @pytest.mark.parametrize(
     ("rules", "text", "problems"),
     [
-        (Rules(annotate=_waits_for_nobody, plain_ticks=True), "## 1. A\n- [ ] 1.1 a\n", (1, 0)),
+        (Rules(annotate=_waits_for_itself, plain_ticks=True), "## 1. A\n- [ ] 1.1 a\n", (1, 0)),
         (kiro.RULES, "- [ ] 1. A\n  - [ ] 1.1 a\n- [ ] 2. B\n", (0, 0)),
     ],
 )

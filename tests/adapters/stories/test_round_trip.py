@@ -106,7 +106,7 @@ def _round_trip(
         story = now.stories[draw(st.integers(0, len(now.stories) - 1))]
         source.settle(story, now)
         expected[story.key] = True
-        lines |= {task.line for task in story.tasks}
+        lines |= {task.line for task in (*story.tasks, *now.parents)}
     assert states(source.load()) == expected
     assert boxes_differ_only(content, path.read_bytes(), lines)
     # What an agent ticks by itself is taken back to the letter.

@@ -191,11 +191,14 @@ def test_phases_of_the_same_number_keep_the_names_of_their_headings(tmp_path: Pa
     assert book.problems == ()
 
 
-def test_a_dependency_on_a_task_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
-    book = put(tmp_path, "## Phase 1: A\n- [ ] T001 a, depends on T099\n").load()
-    assert [problem.why for problem in book.problems] == [
-        "Story phase-1 depends on one that does not exist: T099"
+def test_a_dependency_on_a_task_that_is_not_there_holds_its_phase_back(tmp_path: Path) -> None:
+    text = "## Phase 1: A\n- [ ] T001 [US1] a, depends on T099\n## Phase 2: B\n- [ ] T002 [US2] b\n"
+    book = put(tmp_path, text).load()
+    assert [(story.question, story.id) for story in book.stories] == [
+        ("It depends on what is not in this change: T099", "phase-1"),
+        ("", "phase-2"),
     ]
+    assert book.problems == ()
 
 
 @pytest.mark.parametrize("words", ["T001 + T002", "T001, T002", "T001 and T002", "T001 & T002"])
@@ -221,13 +224,13 @@ def test_a_range_names_all_tasks_in_it(tmp_path: Path, words: str) -> None:
     assert ({*book.stories[-1].depends_on} | {"T002a"}, book.problems) == ({*ids[:4]}, ())
 
 
-def test_a_range_of_tasks_that_are_not_there_is_a_problem(tmp_path: Path) -> None:
+def test_a_range_of_tasks_that_are_not_there_holds_its_task_back(tmp_path: Path) -> None:
     put(tmp_path, "## Work\n- [ ] T001 a\n- [ ] T002 b (depends on T011-T013)\n")
     book = SpecKit(tmp_path, "001-albums", Options("task")).load()
-    assert [problem.why.partition(";")[0] for problem in book.problems] == [
-        "Story T002 depends on one that does not exist: T011",
-        "Story T002 depends on one that does not exist: T013",
-    ]
+    assert book.stories[1].question == (
+        "It depends on what is not in this change: "
+        "T011 (did you mean `T001`?), T013 (did you mean `T001`?)"
+    )
 
 
 def test_the_phases_hold_where_the_texts_make_a_circle_of_them(tmp_path: Path) -> None:
@@ -293,3 +296,19 @@ def test_the_documents_of_a_feature_and_no_checklist(tmp_path: Path) -> None:
             ".specify/memory/constitution.md",
         )
     )
+
+
+def test_a_number_with_a_part_behind_it_is_the_id(tmp_path: Path) -> None:
+    rows = ("T071 a", "T071-A [P] b", "**T071-B** c, depends on T071-a", "T071.1 d", "[T072C] e")
+    put(tmp_path, "## Phase 1: A\n" + "".join(f"- [ ] {row}\n" for row in rows))
+    book = SpecKit(tmp_path, "001-albums", Options("task")).load()
+    assert [(s.id, s.depends_on) for s in book.stories] == [
+        ("T071", ()),
+        ("T071-A", ()),
+        ("T071-B", ("T071-A",)),
+        ("T071.1", ()),
+        ("T072C", ()),
+    ]
+    assert book.problems == ()
+    (group,) = SpecKit(tmp_path, "001-albums").load().stories
+    assert [task.id for task in group.tasks] == ["T071", "T071-A", "T071-B", "T071.1", "T072C"]

@@ -66,3 +66,16 @@ def test_a_line_that_is_no_task_is_refused() -> None:
 )
 def test_indent(line: str, column: int) -> None:
     assert task_lines.indent_of(line) == column
+
+
+@pytest.mark.parametrize(
+    ("line", "work"),
+    [
+        *((line, True) for line in ("[ ] text", "- ☐ text", "## [ ] text", "a) [ ] text")),
+        *((line, True) for line in ("- - [ ] text", "• [] text", "⬜ text", "1.1 [ ] text")),
+        *((line, False) for line in ("[x] text", "- ☑ text", "| [ ] | text |", "> - [ ] text")),
+        *((line, False) for line in ("[ ] = open", "- ☐ - open", "All `[ ]` are open", "[ ]")),
+    ],
+)
+def test_what_is_not_counted_and_still_to_do(line: str, work: bool) -> None:
+    assert task_lines.is_open_work(line) is work

@@ -240,7 +240,6 @@ class _Answer:
 
     @property
     def tail(self) -> str:
-        """The end of the answer."""
         return "".join(self._last)[-_KEPT:]
 
     def take(self, line: str) -> bool:

@@ -58,7 +58,6 @@ class AgentCaller:
         self._ends_call = ends_call
 
     def run(self, intent: Intent, limits: Limits, log_file: str, notify: Notify) -> AgentReport:
-        """Run the agent to its end and read what it said."""
         program = self._programs[intent.agent]
         command = self._command(program.invocation(intent), intent, limits)
         output = _Output(program, intent, limits, notify)

@@ -2,7 +2,17 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.error_kinds import SERVER_ERROR, classify_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, first_line, tool
 from untildone.adapters.agents.reading.json_lines import string, table
@@ -148,4 +158,12 @@ COPILOT = AgentSpec(
         (HomePath("~/.config/gh/hosts.yml", "GH_CONFIG_DIR", "hosts.yml"),),
         ((HomePath("~/.copilot/config.json", "COPILOT_HOME", "config.json"), "loggedInUsers"),),
     ),
+    reserved={
+        **dict.fromkeys(("-s", "--silent", "--acp", "--stream"), OUTPUT),
+        **dict.fromkeys(("-p", "--prompt", "-i", "--interactive", "-C"), PROMPT),
+        **dict.fromkeys(("--yolo", "--allow-all-tools", "--mode", "--plan"), GRANTS),
+        **dict.fromkeys(("-r", "--resume", "--continue", "--connect", "-n", "--name"), SESSION),
+        **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
+    },
+    widening=("--allow-tool", "--allow-all-paths", "--allow-all-urls", "--add-dir"),
 )

@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping
 
-from untildone.adapters.agents.program import AgentSpec, Grant, HomePath, Login
+from untildone.adapters.agents.program import (
+    ENDS,
+    GRANTS,
+    MODEL,
+    OUTPUT,
+    PROMPT,
+    SESSION,
+    AgentSpec,
+    Grant,
+    HomePath,
+    Login,
+)
 from untildone.adapters.agents.reading.error_kinds import classify_error
 from untildone.adapters.agents.reading.event_reader import EventReader, error_text, tool
 from untildone.adapters.agents.reading.json_lines import count, string, table
@@ -105,4 +116,13 @@ DROID = AgentSpec(
             ),
         ),
     ),
+    reserved={
+        "--model": MODEL,
+        **dict.fromkeys(("--output-format", "--input-format"), OUTPUT),
+        **dict.fromkeys(("-f", "--file", "--cwd", "-w", "--worktree"), PROMPT),
+        **dict.fromkeys(("--auto", "--skip-permissions-unsafe", "--use-spec"), GRANTS),
+        **dict.fromkeys(("-s", "--session-id", "--fork"), SESSION),
+        **dict.fromkeys(("--list-tools", "-h", "--help", "-v", "--version"), ENDS),
+    },
+    widening=("--add-tools", "--only-tools"),
 )

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
+from untildone.plain_files import opened
 from untildone.ports import OutputReader
 
 SETTINGS_BYTES = 256 * 1024
@@ -69,7 +70,7 @@ class AgentSpec(Struct, frozen=True):
     that tell an agent that it runs inside another one. `writable` stays writable in a sandbox.
     `adapt` does what cannot be said as data. `leftover_files` are patterns of files that it leaves
     in the worktree and nobody wants in a commit. `tells_cost`: its output says what a call cost.
-    `tells_tokens`: its output or its records say what a call used.
+    `tells_tokens`: its output or its records say what a call used. `untested`: nobody has run it.
 
     Arguments of the person's own may not repeat an option of this command line, but those in
     `repeatable`, nor be one of `reserved`, each with the reason; those in `widening` only where
@@ -95,6 +96,7 @@ class AgentSpec(Struct, frozen=True):
     prints_before_model: bool = True
     tells_cost: bool = False
     tells_tokens: bool = True
+    untested: bool = False
     repeatable: tuple[str, ...] = ()
     reserved: Mapping[str, str] = field(default_factory=dict)
     widening: tuple[str, ...] = ()
@@ -265,7 +267,7 @@ def _refused(name: str, word: str, why: str) -> UserError:
 
 def _mentions(file: HomePath, word: str) -> bool:
     try:
-        with Path(file.path()).expanduser().open("rb") as settings:
+        with opened(Path(file.path()).expanduser()) as settings:
             return word.encode() in settings.read(SETTINGS_BYTES)
     except OSError:
         return False

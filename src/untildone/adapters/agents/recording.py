@@ -34,7 +34,6 @@ class Recorded(Struct, frozen=True):
     whole: bool = True
 
     def played(self) -> Iterator[tuple[Piece, bytes]]:
-        """The pieces with their bytes."""
         with opened(self.log_file) as log:
             for piece in self.pieces:
                 log.seek(piece.at)
@@ -63,11 +62,9 @@ class Recording:
         self._times.close()
 
     def out(self, chunk: bytes) -> None:
-        """Bytes of the standard output."""
         self._write(OUT, chunk)
 
     def err(self, chunk: bytes) -> None:
-        """Bytes of the standard error."""
         self._write(ERR, chunk)
 
     def _write(self, stream: str, chunk: bytes) -> None:

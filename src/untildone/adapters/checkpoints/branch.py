@@ -13,10 +13,12 @@ from untildone.domain.run.run import Choice, Origin
 
 
 class BranchCheckpoint(Workspace):
-    """The run lives on `ralph/CHANGE` in the user's own worktree."""
+    """The run lives on `ralph/CHANGE`, or another branch, in the user's own worktree."""
 
-    def __init__(self, git: Git, place: Place, change: str, closing: Closing) -> None:
-        self._branch = f"ralph/{change}"
+    def __init__(
+        self, git: Git, place: Place, change: str, closing: Closing, branch: str = ""
+    ) -> None:
+        self._branch = branch or f"ralph/{change}"
         ref = f"refs/heads/{self._branch}"
         super().__init__(git, place, closing.folder, change, ref, closing.snapshots)
         self._closing = closing

@@ -1,7 +1,6 @@
 """The start of a run: the user's exact state stored, and the rules that hold for all of it."""
 
 import contextlib
-import os
 import shutil
 from pathlib import Path
 
@@ -10,8 +9,7 @@ from msgspec import Struct
 from untildone.adapters.checkpoints.snapshot.snapshot import TRIES, Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.git.git import Git, RefUpdate
-from untildone.adapters.git.index import copy_index, ignored_entries
-from untildone.adapters.git.object_files import content
+from untildone.adapters.git.index import copy_index
 from untildone.adapters.git.object_store import ObjectsGone
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.operations import RepoState
@@ -50,7 +48,7 @@ class Opening:
         copy_index(git, self._place, index, copy)
         staged = git.write_tree(index=self._copied_index("index.staged"))
         work, tree, nested, disk_blobs = self._add_users_files(staged)
-        self._freeze_excludes(nested)
+        self._snapshots.ignore_rules.freeze(nested)
         trailer = f"\n\nUntildone-Run: {self._folder.name}\n"
         index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
         parents = [origin.commit, index_commit]
@@ -91,16 +89,6 @@ class Opening:
         path = self._folder / name
         shutil.copy2(self._folder / USERS_INDEX, path)
         return path
-
-    def _freeze_excludes(self, nested: tuple[str, ...]) -> None:
-        """What is ignored now stays ignored, whatever an attempt does to ignore files."""
-        own = self._git.config("core.excludesfile")
-        xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
-        text = content(Path(own).expanduser() if own else Path(xdg) / "git" / "ignore")
-        frozen = [*ignored_entries(self._git), *(f"{path}/" for path in nested)]
-        rules = self._snapshots.ignore_rules.at_start
-        rules.begin(text, frozen)
-        self._git.use_excludes(rules.excludes)
 
 
 def _index_flagged(path: str) -> str:

@@ -53,7 +53,6 @@ class CleanCheckout:
         return str(folder)
 
     def remove(self) -> None:
-        """Delete the checkout."""
         remove_noted(self._note)
 
 
@@ -66,8 +65,12 @@ def remove_noted(note: Path) -> None:
         note.unlink(missing_ok=True)
         return
     if stat.S_ISDIR(ours.st_mode) and ours.st_uid == os.getuid():
-        shutil.rmtree(folder, onerror=_insist)
+        remove_folder(folder)
     note.unlink(missing_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, onerror=_insist)
 
 
 def _insist(again: Callable[[str], object], path: str, error: object) -> None:

@@ -13,6 +13,7 @@ from untildone.domain.agents.agent import Ending
 from untildone.domain.checks.checks import Checked
 from untildone.domain.checks.counted_tests import Counts, count, count_junit, junit_file
 from untildone.domain.plain_text import plain
+from untildone.plain_files import opened
 
 TAIL = 4000
 KEPT = 2 * 1024 * 1024
@@ -48,8 +49,8 @@ class _JUnitFile:
         now = self._stamp()
         if self._path is None or now is None or now == self._earlier:
             return None
-        with self._path.open(encoding="utf-8", errors="replace") as file:
-            return count_junit(file.read(KEPT))
+        with opened(self._path) as file:
+            return count_junit(file.read(KEPT).decode(errors="replace"))
 
     def _stamp(self) -> tuple[int, int] | None:
         try:

@@ -23,7 +23,7 @@ def note_head(git_dir: Path) -> None:
 def repair_head(git_dir: Path) -> Path | None:
     """Put HEAD back to the note if git cannot read it; where the damaged one is now."""
     head, noted = git_dir / "HEAD", content(git_dir / "untildone" / NOTE)
-    if not noted or _is_readable(head):
+    if not noted or is_readable(head):
         return None
     aside = git_dir / "untildone" / "damaged"
     aside.mkdir(exist_ok=True)
@@ -57,7 +57,8 @@ def move_broken_index(git_dir: Path, aside: Path) -> Path | None:
     return target
 
 
-def _is_readable(head: Path) -> bool:
+def is_readable(head: Path) -> bool:
+    """Whether git takes this for a HEAD."""
     try:
         mode = head.lstat().st_mode
     except OSError:

@@ -109,7 +109,8 @@ class Git:
 
     def use_excludes(self, path: Path) -> None:
         """Ignore rules of the run in the place of the user's global ones (it includes those)."""
-        self._flags += ["-c", f"core.excludesFile={path}"]
+        setting = f"core.excludesFile={path}"
+        self._flags += ["-c", setting] if setting not in self._flags else []
 
     def use_disk(self, place: Place, *, only_look: bool = False) -> None:
         """Let git know what the worktree's disk can do; `only_look` writes nothing to find out."""
@@ -337,12 +338,12 @@ class Git:
         out = self.do("rev-list", "--stdin", stdin=lines.encode()) if wanted else b""
         return wanted & set(out.decode().split())
 
-    def diff_trees(self, old: str, new: str, *, folders: bool = False) -> tuple[Change, ...]:
-        """What differs between two trees or commits, without rename detection."""
+    def diff_trees(self, old: str, new: str, *at: str, folders: bool = False) -> tuple[Change, ...]:
+        """What differs between two trees or commits, or `at` these paths; no rename detection."""
         if old == new:
             return ()
-        depth = ("-r", "-t") if folders else ("-r",)
-        out = self.do("diff-tree", *depth, "-z", "--no-renames", "--no-commit-id", old, new)
+        words = ("-t" if folders else "-r", "-z", "--no-renames", "--no-commit-id", old, new)
+        out = self.do("diff-tree", *words, "--", *(f":(top,literal){path}" for path in at))
         fields = os.fsdecode(out).split("\0")
         changes = []
         for meta, path in zip(fields[::2], fields[1::2], strict=False):
@@ -389,15 +390,15 @@ class Git:
         """The bytes of a file in a commit."""
         return self.do("cat-file", "blob", f"{commit}:{path}")
 
-    def merged_tree(self, ours: str, theirs: str) -> tuple[str, tuple[str, ...]]:
-        """The tree of a merge made in memory, and the paths that conflict."""
-        answer = self.ask(
-            *("merge-tree", "--write-tree", "-z", "--no-messages", "--name-only", ours, theirs)
-        )
+    def merged_tree(self, ours: str, theirs: str, *rules: str) -> tuple[str, tuple[str, ...]]:
+        """The tree of a merge made in memory under these settings, and the paths that conflict."""
+        flags = [part for rule in rules for part in ("-c", rule)]
+        words = ("merge-tree", "--write-tree", "-z", "--no-messages", "--name-only", ours, theirs)
+        answer = self.ask(*flags, *words)
         if answer.exit_code not in (0, 1):
             raise git_failed(("merge-tree",), answer)
         tree, *conflicts = paths_in(answer.stdout) or ("",)
-        if not tree:
+        if not tree or (answer.exit_code == 1) != bool(conflicts):
             raise git_failed(("merge-tree",), answer)
         return tree, tuple(conflicts)
 

@@ -82,6 +82,11 @@ def untracked_entries(git: Git) -> tuple[str, ...]:
     return paths_in(git.do("ls-files", "-o", "--directory", "--exclude-standard", "-z"))
 
 
+def has_only_tracked(git: Git) -> bool:
+    """Whether nothing is there but tracked files: no ignored ones, no empty folders."""
+    return not git.do("ls-files", "-o", "--directory", "-z")
+
+
 def ignored_entries(git: Git) -> tuple[str, ...]:
     """What is ignored now; whole folders end with a slash."""
     out = git.do("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")

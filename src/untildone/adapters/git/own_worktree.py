@@ -30,12 +30,16 @@ def make(git: Git, place: Place, change: str, commit: str) -> Path:
             state="Nothing was changed.",
             hint="`untildone status` says if another run is there; else move it away",
         )
-    reason = f"{LOCK_REASON}{place.top}"
+    make_at(git, place, path, commit, f"{LOCK_REASON}{place.top}")
+    return path
+
+
+def make_at(git: Git, place: Place, path: Path, commit: str, reason: str) -> None:
+    """The same in a folder of its own that is not there yet, locked with this reason."""
     if git.config("extensions.worktreeconfig") or git.config("extensions.refstorage"):
         _ask_git(git, path, commit, reason)  # what belongs into it then is for git to say
     else:
         _make_whole(place, path, commit, reason)
-    return path
 
 
 def _make_whole(place: Place, path: Path, commit: str, reason: str) -> None:

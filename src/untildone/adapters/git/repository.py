@@ -285,6 +285,11 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
     return Origin(branch, commit)
 
 
+def ignore_line(path: str) -> str:
+    """An ignore rule that means this file only."""
+    return "/" + re.sub(r"([\\*?\[\]!# ])", r"\\\1", path)
+
+
 def exclude_own_files(place: Place, leftover_files: Iterable[str] = ()) -> None:
     """Keep the state file, and what an agent drops, out of every commit.
 

@@ -17,6 +17,7 @@ CHUNK = 256 * 1024
 PIPE_SIZE = 1024 * 1024
 TAIL = 8 * 1024
 DRAIN_S = 0.5
+# `select` refuses a number of seconds that its C type cannot hold: longer waits are made of these.
 LONGEST_WAIT_S = 3600.0
 F_SETPIPE_SZ = 1031
 

@@ -64,6 +64,7 @@ def newest_write(folders: Sequence[str]) -> float:
             for entry in entries:
                 if entry.name == ".git":
                     continue  # our own files are there
+                # Not st_mtime: whoever writes a file can set that back.
                 newest = max(newest, entry.stat(follow_symlinks=False).st_ctime)
                 if entry.is_dir(follow_symlinks=False):
                     left.append(entry.path)

@@ -57,10 +57,10 @@ def end_leftovers(note: Path, mark: Mark, loop: int = 0) -> tuple[str, ...]:
         programs.update({pid: _program(pid) for pid in found - programs.keys()})
         return found
 
-    _signal_group(agent, signal.SIGSTOP)
+    _signal_group(agent, signal.SIGSTOP)  # as in `end_all`: all are stopped before one is killed
     end_all(find)
     _signal_group(agent, signal.SIGKILL)
-    if agent or not loop:
+    if agent or not loop:  # the note of another loop stays
         note.unlink(missing_ok=True)
     return tuple(sorted(programs.values()))
 

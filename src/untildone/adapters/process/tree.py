@@ -135,10 +135,11 @@ def _children(pid: int) -> list[int]:
 def _ticks(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - as above
+            # The program's name stands in brackets and may hold blanks and brackets itself.
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return 0
-    return sum(map(int, fields[11:15]))
+    return sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
 
 
 def _reap(pid: int, deadline: float) -> None:

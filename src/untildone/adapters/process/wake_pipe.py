@@ -14,7 +14,7 @@ class WakePipe:
         os.set_blocking(self._write_fd, False)
 
     def set(self) -> None:
-        """WakePipe whoever waits; safe in a signal handler."""
+        """Wake whoever waits; safe in a signal handler."""
         try:
             os.write(self._write_fd, b"!")
         except BlockingIOError:

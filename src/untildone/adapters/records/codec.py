@@ -39,7 +39,6 @@ HELD = {"plan": "Plan", "reached": "Reached"}
 
 
 def encode(value: object) -> object:
-    """A value as plain JSON data."""
     # A story book is read again by every process; in the journal it would make lines of megabytes.
     without_book = isinstance(value, StoriesLoaded)
     if isinstance(value, StoriesLoaded):

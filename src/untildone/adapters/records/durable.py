@@ -99,6 +99,5 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
 
 
 def free_name(folder: Path, name: str) -> Path:
-    """A name in a folder that nothing has."""
     names = (folder / f"{name}.{k}" for k in range(10_000))
     return next(path for path in names if not os.path.lexists(path))

@@ -66,6 +66,7 @@ class Inbox:
         """All requests since the last call."""
         self._poll()
         taken, self._pending = self._pending, []  # a signal in between still lands in `taken`
+        # What comes after this is not in the journal when `recorded` is called.
         self._taken += self._kept[len(self._taken) :]
         return tuple(taken)
 
@@ -102,7 +103,7 @@ class Inbox:
         self.wake.clear()
         for path in self._messages():
             if path in self._kept:
-                continue
+                continue  # read before; it stays until the journal has it, in case we die
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AssertionError):
                 message = _read(path)
                 self._pending.append(_message(message))

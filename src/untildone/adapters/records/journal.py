@@ -78,6 +78,7 @@ class Journal:
             _end_torn_line(self._file, self.path)
             sync_folder(self.path.parent)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        # An agent's text may hold half a surrogate pair, which UTF-8 cannot.
         self._file.write(text.encode("utf-8", "replace"))
         self._file.flush()
         if sync:
@@ -112,7 +113,6 @@ def facts_and_events(
 
 
 def events(path: Path) -> Iterator[dict[str, object]]:
-    """The events of a run in order."""
     return (row for row in _rows(path) if "event" in row)
 
 

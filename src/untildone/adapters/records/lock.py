@@ -43,7 +43,6 @@ class WorktreeLock:
         self._held = fds
 
     def is_held(self) -> bool:
-        """Whether some process holds the lock now."""
         return self.refusal() is not None
 
     def refusal(self) -> UserError | None:
@@ -58,7 +57,6 @@ class WorktreeLock:
             _close(fds)
 
     def release(self) -> None:
-        """Let another loop in."""
         _close(self._held)
         self._held = ()
 

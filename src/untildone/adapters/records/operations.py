@@ -89,6 +89,7 @@ class OperationLog(Struct, frozen=True):
 
     def end(self, begun: Begun) -> None:
         """It came about."""
+        # A command that was killed behind `add` has it in the log already; `at` is set there.
         if [replace(op, at="") for op in self.all()[-1:]] != [begun.operation]:
             self.add(begun.operation)
         self.drop()

@@ -79,7 +79,7 @@ class RunFolder:
     def kept_plan(self, n: int) -> dict[str, bytes]:
         """What `keep_plan` wrote for this iteration; nothing where it was cut short."""
         try:
-            found = json.loads((self.path / PLAN).read_text())
+            found = json.loads(read_text(self.path / PLAN))
             files = found["files"].items() if found["iteration"] == n else ()
             return {path: text.encode("utf-8", "surrogateescape") for path, text in files}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -60,5 +60,4 @@ def moment(value: object) -> datetime:
 
 
 def from_epoch(seconds: float) -> datetime:
-    """A time from seconds since the epoch."""
     return datetime.fromtimestamp(seconds, UTC)

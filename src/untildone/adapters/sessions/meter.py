@@ -133,7 +133,6 @@ class UsageMeter:
 
 
 def split_command(command: str) -> list[str]:
-    """A usage command as words."""
     try:
         return shlex.split(command)
     except ValueError as error:

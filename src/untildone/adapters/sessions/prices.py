@@ -24,7 +24,6 @@ class Prices(Struct, frozen=True):
 
 
 def load() -> Prices:
-    """The table."""
     text = resources.files("untildone").joinpath("prices.json").read_text(encoding="utf-8")
     data = json.loads(text)
     return Prices(data["date"], {name: _price(row) for name, row in data["models"].items()})

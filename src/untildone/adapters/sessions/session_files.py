@@ -62,6 +62,7 @@ FILES: dict[str, Callable[[], Iterator[str]]] = {
     "copilot": lambda: _below(f"{_named('COPILOT_HOME', f'{_home()}/.copilot')}/session-state"),
     "gemini": lambda: _chats(f"{_named('GEMINI_CLI_HOME', _home())}/.gemini/tmp"),
     "goose": lambda: _data("goose/sessions/sessions.db"),
+    "kimi": lambda: _below(f"{_named('KIMI_CODE_HOME', f'{_home()}/.kimi-code')}/sessions"),
     "opencode": lambda: _data("opencode/opencode.db"),
     "pi": lambda: _below(f"{_named('PI_CODING_AGENT_DIR', f'{_home()}/.pi/agent')}/sessions"),
     "qwen": lambda: _chats(f"{_named('QWEN_HOME', f'{_home()}/.qwen')}/projects"),

@@ -1,7 +1,7 @@
 """Stories of Backlog.md: one Markdown file per task, its state in the front matter."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import inf
 from pathlib import Path
 
@@ -73,7 +73,6 @@ class BacklogMd(StatefulSource):
         self._change = change
 
     def open(self) -> "Backlog":
-        """Read the files as they are now."""
         return Backlog(self._root, self._change)
 
 
@@ -98,7 +97,7 @@ class Backlog:
             for file in _files(root, f"{home}/{folder}", change)
             if (task := self._read(file, completed=folder == "completed"))
         ]
-        found = list(_as_called(found, self._prefix))
+        found = list(_as_called(found, self._prefix, _archived(root, home, self._prefix)))
         if any(task.story.rank is not None for task in found):
             found.sort(key=_rank)
         self._tasks = {task.story.key: task for task in found}
@@ -143,7 +142,6 @@ class NoTask(StoriesError):
 
 
 def read(file: StoryFile, data: bytes, done_word: str, *, completed: bool = False) -> TaskFile:
-    """The task of these bytes."""
     whole = data.decode("utf-8", "surrogateescape")
     start, end, behind = _front_matter(whole)
     text = YamlText(data, start, end)
@@ -189,8 +187,8 @@ def _front_matter(whole: str) -> tuple[int, int, int]:
     return opening.end(), closing.start(), closing.end()
 
 
-def _as_called(found: Sequence[TaskFile], prefix: str) -> Iterator[TaskFile]:
-    """The tasks, depending on others by the ids these have."""
+def _as_called(found: Sequence[TaskFile], prefix: str, archived: Set[str]) -> Iterator[TaskFile]:
+    """The tasks, depending on others by the ids these have; on what is archived, none can."""
     ids: dict[str, str] = {}
     for task in found:
         ids.setdefault(_bare(task.story.id, prefix), task.story.id)
@@ -200,7 +198,11 @@ def _as_called(found: Sequence[TaskFile], prefix: str) -> Iterator[TaskFile]:
             ids.get(name.casefold()) or ids.get(_bare(name, prefix)) or name
             for name in task.story.depends_on
         )
-        yield replace(task, story=replace(task.story, depends_on=tuple(names))) if names else task
+        gone = [
+            name for name in names if name not in ids.values() and _bare(name, prefix) in archived
+        ]
+        held = f"It depends on what is archived: {', '.join(gone)}" if gone else ""
+        yield replace(task, story=replace(task.story, depends_on=tuple(names), held=held))
 
 
 def _bare(name: str, prefix: str) -> str:
@@ -238,6 +240,12 @@ def find(root: Path) -> tuple[Found, ...]:
 def _files(root: Path, folder: str, change: str) -> Iterator[StoryFile]:
     for path in sorted((root / folder).glob("*.md"), key=lambda path: _natural(path.name)):
         yield StoryFile(root, f"{folder}/{path.name}", change)
+
+
+def _archived(root: Path, home: str, prefix: str) -> set[str]:
+    """The numbers of tasks that were put away, from the names of their files."""
+    paths = (root / home / "archive/tasks").glob("*.md")
+    return {_bare(path.stem.partition(" - ")[0], prefix) for path in paths}
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -30,6 +30,11 @@ _BLOCKING = ("blocks", "conditional-blocks", "waits-for")
 _PARENT = "parent-child"
 _ELSEWHERE = "external:"
 _TEXTS = ("description", "design", "notes")
+# What `bd ready` never gives out: containers, mail and the identities of its own machinery.
+_NO_WORK = frozenset({"merge-request", "gate", "molecule", "message", "agent", "role", "rig"})
+# What it writes down beside the work, such as a change of state below the issue it happened to.
+_RECORDS = frozenset({"event", "session", "step", "slot", "convoy"})
+_CONTAINERS = ("epic", "molecule")
 
 Issue = Mapping[str, Json]
 
@@ -39,10 +44,14 @@ class Beads(TrackerSource):
 
     NAME = NAME
 
+    def __init__(self, root: Path, change: str) -> None:
+        super().__init__(root, change)
+        self._records: dict[str, list[str]] = {}
+
     def open(self) -> Listing:
-        """Ask for all issues as they are now."""
         issues = {fields.text(issue.get("id")): issue for issue in self._issues()}
         book = _Book(issues, self._unlisted(issues), self.change)
+        self._records = book.open_records()
         return Listing(book.made(), self._write_state)
 
     def listed(self) -> list[Issue]:
@@ -81,17 +90,31 @@ class Beads(TrackerSource):
         return {fields.text(issue.get("id")): issue for issue in told}
 
     def _write_state(self, new: NewState) -> None:
+        name = new.task.id
         if new.done:
-            self._change(new, _CLOSED, "close", "--reason", "Done and checked by untildone")
+            self._close(name)
             return
         reason = "Not done: closed by an attempt that did not finish it"
-        self._change(new, "open", "reopen", "--reason", reason)
+        self._change(name, "open", "reopen", "--reason", reason)
         if new.mark not in ("", "open"):
-            self._change(new, new.mark, "update", "--status", new.mark)
+            self._change(name, new.mark, "update", "--status", new.mark)
 
-    def _change(self, new: NewState, status: str, verb: str, *args: str) -> None:
+    def _close(self, name: str) -> None:
+        """Close it; versions that refuse an issue above an open record get that closed first."""
+        done = (_CLOSED, "close", "--reason", "Done and checked by untildone")
+        try:
+            self._change(name, *done)
+        except (Refused, SourceAway):
+            records = self._records.pop(name, ())
+            if not records:
+                raise
+            for record in records:
+                reason = "A record of what happened; nothing is left to do"
+                self._change(record, _CLOSED, "close", "--reason", reason)
+            self._change(name, *done)
+
+    def _change(self, name: str, status: str, verb: str, *args: str) -> None:
         """Change it and look: several versions refuse with words and the exit code 0."""
-        name = new.task.id
         BD.call(self.root, verb, name, *args, "--json")
         for issue in _objects(BD.ask(self.root, "show", name, "--json")):
             now = fields.text(issue.get("status"))
@@ -113,18 +136,34 @@ class _Book:
         self._change = change
         self._ignored: list[Remark] = []
         self._children: dict[str, list[str]] = {}
-        for name in issues:
-            self._children.setdefault(self._parent(name), []).append(name)
+        for name, issue in issues.items():
+            if _kind(issue) not in _RECORDS:  # they are no part of the work they tell of
+                self._children.setdefault(self._parent(name), []).append(name)
         mine = self._mine()
-        parents = {self._parent(name) for name in mine}
-        epics = (n for n in mine if n in parents and _kind(issues[n]) == "epic")
-        self._epics = dict.fromkeys(epics)
-        self._names = dict.fromkeys(name for name in mine if name not in self._epics)
+        self._records = [name for name in mine if _kind(issues[name]) in _RECORDS]
+        self._epics = dict.fromkeys(self._containers(mine))
+        work = (name for name in mine if _is_work(issues[name]) and name not in self._epics)
+        self._names = dict.fromkeys(work)
+
+    def open_records(self) -> dict[str, list[str]]:
+        """The records that are not closed, by the issue they tell of."""
+        found: dict[str, list[str]] = {}
+        for name in self._records:
+            if not self._is_over(name):
+                found.setdefault(self._parent(name), []).append(name)
+        return found
+
+    def _containers(self, mine: Sequence[str]) -> Iterator[str]:
+        """What has issues of this book below it and is not done by itself."""
+        parents = {self._parent(name) for name in mine if name not in self._records}
+        yield from (n for n in mine if n in parents and _kind(self._issues[n]) in _CONTAINERS)
 
     def made(self) -> StoryBook:
         for epic in self._epics:
             if not self._is_over(epic):
-                self._ignored.append(Remark(1, f"The epic {epic} is not a story; its issues are."))
+                kind = _kind(self._issues[epic])
+                why = f"The {kind} {epic} is not a story; its issues are."
+                self._ignored.append(Remark(1, why))
         stories = [self._story(name) for name in self._names]
         problems = [] if stories else [Remark(1, f"`bd list` has no issue for: {self._change}")]
         return StoryBook(
@@ -135,6 +174,7 @@ class _Book:
             ignored=tuple(self._ignored),
             problems=tuple(problems),
             boxes=False,
+            records=tuple([self._record(name) for name in self._records]),
         )
 
     def _mine(self) -> list[str]:
@@ -165,6 +205,11 @@ class _Book:
             acceptance=fields.texts(issue.get("acceptance_criteria")),
             priority=fields.priority(issue.get("priority")),
         )
+
+    def _record(self, name: str) -> Story:
+        title = fields.title(fields.text(self._issues[name].get("title"))) or name
+        task = Task(name, title, self._is_over(name), 1)
+        return Story(id=fields.story_id(name), title=title, tasks=(task,), line=1)
 
     def _needs(self, name: str) -> tuple[list[str], list[str]]:
         """The stories that it waits for, and the issues that are none of them."""
@@ -218,6 +263,12 @@ def _kind(issue: Issue) -> str:
     return fields.first(issue, ("issue_type", "type"))
 
 
+def _is_work(issue: Issue) -> bool:
+    """What `bd ready` may give out: no record, no template, nothing that is swept away later."""
+    passing = issue.get("is_template") is True or issue.get("ephemeral") is True
+    return not passing and _kind(issue) not in _NO_WORK | _RECORDS
+
+
 def _needed(issue: Issue, kinds: Sequence[str]) -> Iterator[str]:
     """What is depended on; `list` names it by a link, `show` gives the whole issue."""
     found = issue.get("dependencies")
@@ -237,7 +288,7 @@ def find(root: Path) -> tuple[Found, ...]:
     """The issues as they were exported last; how they stand now only `bd` knows."""
     if not (root / HOME).is_dir():
         return ()
-    states = [fields.text(issue.get("status")) for issue in _exported(root)]
+    states = [fields.text(issue.get("status")) for issue in _exported(root) if _is_work(issue)]
     if states and states.count(_CLOSED) == len(states):
         return (Found(CHANGE, len(states), len(states)),)
     if why := BD.missing():
@@ -260,7 +311,7 @@ def _exported(root: Path, holding: bytes = b"") -> Iterator[Issue]:
             issue = JsonText(line).root().value
         except StoriesError:
             continue
-        if isinstance(issue, dict) and issue.get("status") != _DELETED:
+        if isinstance(issue, dict) and issue.get("id") and issue.get("status") != _DELETED:
             yield issue
 
 

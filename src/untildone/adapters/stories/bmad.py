@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from untildone.adapters.stories.documents.stateful_source import NewState, State
 from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
+from untildone.domain.checks import checks
 from untildone.domain.errors import StoriesError
+from untildone.domain.stories import story_text
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
 
 NAME = "bmad"
@@ -25,7 +27,10 @@ HOMES = ("_bmad-output/implementation-artifacts", "docs/sprint-artifacts", "docs
 # What the loop leaves behind is for a review, as the format has it: only that makes it done.
 FINISHED = "review"
 _DONE = frozenset({"review", "ready-for-review", "in-review", "done", "complete", "completed"})
-_DROPPED = ("deprecated", "skipped", "cancelled", "canceled", "superseded", "merged", "obsolete")
+_DROPPED = (
+    *("deprecated", "skipped", "cancelled", "canceled", "superseded", "merged", "obsolete"),
+    *("archived", "dropped", "removed", "replaced", "absorbed", "wont-do", "descoped"),
+)
 _OPTIONAL = "optional"
 _NOT_YET = frozenset({"", "backlog", "draft", "drafted"})
 _HELD = ("deferred", "blocked", "on-hold", "paused")
@@ -35,6 +40,7 @@ _OPEN = frozenset(
 _KEY = re.compile(r"([0-9]+[a-z]?)[-.]([0-9]+[a-z]?)(?:[-.]\S*)?$")
 _FILE_NAME = re.compile(r"[^/\x00\ud800-\udfff]{1,200}")
 _EPIC = re.compile(r"epic-([0-9]+(?:[.-]?[0-9a-z]{1,3})?)$")
+_ANY_EPIC = re.compile(r"epic-([0-9]+[a-z]?)(?!.*-retrospective$)")
 _NO_STORY = re.compile(r"(?:epic|sprint)-[0-9.a-z-]+$|.*-retrospective$")
 _MOST_FILES = 5000
 _PROJECT = re.compile(r"\{(?:project-root|project_root)\}/?")
@@ -46,6 +52,7 @@ _STATUS = re.compile(
     re.MULTILINE,
 )
 _SECTION = re.compile(r"##[ \t]++(.+)")
+_WRITTEN = ("tasks", "acceptance", "dev notes", "testing", "description")
 _CRITERION = re.compile(r"(?:[0-9]+[.)]|[-*])[ \t]+(.+)")
 
 
@@ -60,7 +67,6 @@ class Bmad(StatefulSource):
         self._change = change
 
     def open(self) -> "Sprint":
-        """Read the files as they are now."""
         return Sprint(self._root, self._change)
 
     def context(self, story: Story) -> StoryContext:
@@ -88,9 +94,9 @@ class Sprint:
         self._places: dict[str, Place] = {}
         self._ignored: list[Remark] = []
         self._problems: list[Remark] = []
-        self._left = False
+        self._left = self._over = False
         stories = tuple(self._stories())
-        if not stories and not self._problems and (self._left or not self._ignored):
+        if not stories and not self._problems and (self._left or not self._over):
             self._problems.append(Remark(1, "No story of this sprint has a file and can be run."))
         tracked = self._tracking.path if self._places else self._home
         self.book = StoryBook(
@@ -121,6 +127,7 @@ class Sprint:
             elif path:
                 yield from self._story(name, path, word, line)
             elif _plain(word) in _DONE or _plain(word).startswith(_DROPPED):
+                self._over = True
                 why = f"Story {name} ({word}) has no file and counts as done."
                 self._ignored.append(Remark(line, why))
             else:
@@ -138,6 +145,7 @@ class Sprint:
         """The stories of the epic that is wanted: by its place in the list, else by its number."""
         wanted = _EPIC.match(self._change)
         listed = wanted and any(name == self._change for name, _, _ in entries)
+        self._tell_empty_epics(entries)
         epic = ""
         for entry in entries:
             if _EPIC.match(entry[0]):
@@ -148,6 +156,17 @@ class Sprint:
             mine = epic == self._change if listed else wanted and key and key[1] == wanted[1]
             if mine or not wanted:
                 yield entry
+
+    def _tell_empty_epics(self, entries: Sequence[tuple[str, str, int]]) -> None:
+        """An epic that is open and has no entries yet is work that nobody has written down."""
+        filled = set(_filled_epics(entries))
+        for name, word, line in entries:
+            found = _ANY_EPIC.match(name)
+            if not found or {name, f"epic-{found[1]}"} & filled or _is_over(word):
+                continue
+            if self._change in (CHANGE, name):
+                why = f"The epic {name} ({word or 'no status'}) has no stories yet."
+                self._ignored.append(Remark(line, why, unfinished=True))
 
     def _file_of(self, name: str) -> str:
         """Where the file of a story is: the tracking file may say so, and people sort them."""
@@ -263,8 +282,20 @@ def _story_page(file: StoryFile, data: bytes, name: str) -> StoryPage:
         status=status["word"].strip() if status else "",
         boxes=tuple(_boxes(work, file.path)),
         acceptance=tuple(found[1].strip() for found in criteria if found),
-        body=fields.bounded("\n".join(line for _, line in sections.get("story", ())[1:]).strip()),
+        body=fields.bounded("\n".join(_said(sections)).strip()),
     )
+
+
+def _said(sections: Mapping[str, Sequence[tuple[int, str]]]) -> Iterator[str]:
+    """The lines of the story itself, and settings in the sections that people write.
+
+    What stands in the record of the agent or of a review (`Model: …`) tells of the past.
+    """
+    yield from (line for _, line in sections.get("story", ())[1:])
+    others = [rows for name, rows in sections.items() if name.startswith(_WRITTEN) or not name]
+    for rows in others:
+        text = "\n".join(line.rstrip("\r") for _, line in rows)
+        yield from ("", *filter(checks.is_setting, story_text.rows([text])))
 
 
 def _sections(text: str) -> dict[str, list[tuple[int, str]]]:
@@ -305,6 +336,24 @@ def _inside(root: Path, said: str) -> str:
         if folder and (root / folder).is_dir():
             return folder
     return ""
+
+
+def _filled_epics(entries: Sequence[tuple[str, str, int]]) -> Iterator[str]:
+    """The epics that have a story: below them in the list, or with their number."""
+    epic = ""
+    for name, _, _ in entries:
+        if _ANY_EPIC.match(name):
+            epic = name
+        elif not _NO_STORY.match(name):
+            yield epic
+            key = _KEY.match(name)
+            yield f"epic-{key[1]}" if key else epic
+
+
+def _is_over(word: str) -> bool:
+    """Whether an epic is done, or nobody wants it now."""
+    said = _plain(word)
+    return said in _DONE or said.startswith((_OPTIONAL, *_DROPPED, *_HELD))
 
 
 def _same(stem: str) -> str:

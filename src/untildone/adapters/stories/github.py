@@ -77,7 +77,6 @@ class GitHub(TrackerSource):
         self._chosen: Choice | None = None
 
     def open(self) -> Listing:
-        """Ask for the issues as they are now."""
         issues = sorted(self._issues(), key=_number)
         chosen = self._chosen
         path = f"GitHub {chosen.kind} {chosen.name}" if chosen else "GitHub"

@@ -155,9 +155,7 @@ def _owners(groups: Stories, stories: Stories) -> Iterator[tuple[str, str]]:
         first = naming.number(group.tasks[0].text)
         numbers.update((task.line, naming.number(task.text) or first) for task in group.tasks)
     for story in stories:
-        # The boxes above a single task are finished with it, but are not what it is about.
-        single = story.tasks[-1].line == story.line
-        for task in story.tasks[-1:] if single else story.tasks:
+        for task in story.tasks:
             if numbers[task.line]:
                 yield numbers[task.line], story.id
 
@@ -196,14 +194,12 @@ def _behind(name: str, waits: Mapping[str, Sequence[str]]) -> set[str]:
 
 
 def _piece(story: Story) -> Story:
-    """A single task, with the boxes above it that are finished with it: it is as done as it says.
-
-    What stands beside it may be finished later, as waves have it, and does not open it again.
-    """
-    own = story.tasks[-1]
+    """A single task without the boxes above it: waves may finish another one below those later."""
+    *above, own = story.tasks
     if own.line != story.line:  # the whole change
         return story
-    return replace(story, tasks=tuple(replace(task, done=own.done) for task in story.tasks))
+    said = filter(None, (story.body, *(task.detail for task in above)))
+    return replace(story, tasks=(own,), body="\n\n".join(said))
 
 
 def _numbers(text: str) -> list[str]:

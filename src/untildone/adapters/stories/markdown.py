@@ -13,16 +13,15 @@ from untildone.domain.errors import StoriesError
 from untildone.domain.stories.story import Remark
 
 NAME = "markdown"
-# Looked for in this order; the name of the change is that of the file.
-FILES = {
+_NAMES = {
     "PRD.md": "prd",
     "TODO.md": "todo",
     "fix_plan.md": "fix_plan",
     "@fix_plan.md": "fix_plan",
-    ".ralph/fix_plan.md": "fix_plan",
-    ".ralph/@fix_plan.md": "fix_plan",
     "IMPLEMENTATION_PLAN.md": "implementation_plan",
 }
+# Looked for in this order; the name of the change is that of the file.
+FILES = {f"{at}{file}": name for at in ("", ".ralph/") for file, name in _NAMES.items()}
 
 
 def _group(lines: Sequence[str], tasks: Sequence[TaskLine]) -> Stories:
@@ -99,7 +98,7 @@ class Markdown(ChecklistSource):
         if not path:
             raise StoriesError(
                 f"No Markdown file with boxes goes by this name: {change}",
-                hint=f"Name the file with `--source-file`; known are {', '.join(FILES)}.",
+                hint=f"Name the file with `--source-file`; known are {', '.join(_NAMES)}.",
             )
         super().__init__(_file(root, path, change, options.granularity))
 

@@ -45,7 +45,6 @@ def _task_pattern(root: Path, home: str) -> str:
 
 
 def has_several_task_files(root: Path, home: str) -> bool:
-    """Whether the tasks may stand in several files."""
     return any(sign in _task_pattern(root, home) for sign in "*?[{")
 
 

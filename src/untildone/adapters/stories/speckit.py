@@ -20,23 +20,26 @@ NAME = "speckit"
 HOME = "specs"
 CONSTITUTION = ".specify/memory/constitution.md"
 _DOCUMENTS = ("spec.md", "plan.md", "research.md", "data-model.md", "quickstart.md", "contracts")
-_ID = re.compile(r"[*_`~]{0,3}(T[0-9]{3,}[a-z]?)\b")
+# T012, T012a for one that was put in later, and T012-A or T012.1 for a part of one.
+_PART = r"(?:[A-Za-z]|[-.][0-9A-Za-z]{1,2})?(?![0-9A-Za-z])"
+_ID = re.compile(rf"[*_`~]{{0,3}}(T[0-9]{{3,}}{_PART})")
 # A number behind tags (`[P] T012`) or signs (`✅ T009`), or in brackets (`[T003]`).
 _BEHIND = re.compile(
     r"(?P<tags>(?:\[(?!T[0-9]{3})[^\[\]]{1,20}\]\s*|[^\x00-\x7f\w\s]{1,4}\s*){0,4})"
-    r"(?P<wrap>[*_`~]{0,3})(?:\[(?P<boxed>T[0-9]{3,}[a-z]?)\]|(?P<bare>T[0-9]{3,}[a-z]?)\b)"
+    rf"(?P<wrap>[*_`~]{{0,3}})(?:\[(?P<boxed>T[0-9]{{3,}}{_PART})\]|(?P<bare>T[0-9]{{3,}}{_PART}))"
     r"(?P<close>[.:)]?[*_`~]{0,3}[.:)]?)\s*"
 )
-_UNBOXED = re.compile(r"\s*(?:[-*+]\s+)?[*_`~]{0,3}T[0-9]{3,}[a-z]?\b")
+_UNBOXED = re.compile(rf"\s*(?:[-*+]\s+)?[*_`~]{{0,3}}T[0-9]{{3,}}{_PART}")
 _PHASE = re.compile(r"Phase\s+([0-9]+(?:\.[0-9]+)*[a-z]?)\b", re.IGNORECASE)
 _PRIORITY = re.compile(r"\bPriority:\s*P([0-9]{1,3})\b", re.IGNORECASE)
 _PARALLEL = re.compile(r"[^\[]{0,12}\[P\]")
 _OF_STORY = re.compile(r"\[US[0-9]+\]")
-_TO = r"(?:(?: ?[-\u2013\u2014] ?| (?:to|thru|through) )T|[-\u2013])([0-9]{3,}[a-z]?)"
+_NUMBER = rf"[0-9]{{3,}}{_PART}"
+_TO = rf"(?:(?: ?[-\u2013\u2014] ?| (?:to|thru|through) )T|[-\u2013])({_NUMBER})"
 _DEPENDS = re.compile(
-    rf"depends on ((?:T[0-9]{{3,}}[a-z]?(?:{_TO})?(?:,? and |, ?|/| ?[&+] ?)?)+)", re.IGNORECASE
+    rf"depends on ((?:T{_NUMBER}(?:{_TO})?(?:,? and |, ?|/| ?[&+] ?)?)+)", re.IGNORECASE
 )
-_NAMED = re.compile(rf"T([0-9]{{3,}}[a-z]?)(?:{_TO})?", re.IGNORECASE)
+_NAMED = re.compile(rf"T({_NUMBER})(?:{_TO})?", re.IGNORECASE)
 _MUST_HOLD = re.compile(
     r"\*\*(Independent Test|Checkpoint)(?:[ \t]*\([^()]*\))?(?:\*\*:?|:[ \t]*\*\*)[ \t]*(.+)",
     re.IGNORECASE,
@@ -190,16 +193,18 @@ def _stories_of_earlier_phases(
 def _named(text: str, known: Collection[str]) -> Iterator[str]:
     """The tasks that the text says it depends on; of `T001-T003` all that are there."""
     for listed in _DEPENDS.finditer(text):
-        for first, last in _NAMED.findall(listed[1].lower()):
+        written = {name.casefold(): name for name in known}
+        for first, last in _NAMED.findall(listed[1].casefold()):
             edges = sorted((_place(first), _place(last or first)))
             between = [n for n in known if edges[0] <= _place(n[1:]) <= edges[1]] if last else []
-            yield from between or [f"T{first}", *([f"T{last}"] if last else [])]
+            ends = [f"t{first}", *([f"t{last}"] if last else [])]
+            yield from between or [written.get(name, name.replace("t", "T", 1)) for name in ends]
 
 
 def _place(number: str) -> tuple[int, str]:
     """What orders numbers of any length: 012, 012a, 013, 1000."""
-    plain = number.lstrip("0")
-    return sum(map(str.isdigit, plain)), plain
+    plain = number.lstrip("0").casefold()
+    return len(plain) - len(plain.lstrip("0123456789")), plain
 
 
 def _waiting(story: Story, names: Sequence[str]) -> Story:

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, partial
+from math import inf
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.documents import fields
@@ -22,6 +25,8 @@ _DONE = ("done", "completed")
 _OPEN = ("pending", "in-progress")
 _HELD = ("blocked", "deferred", "review")
 _DROPPED = "cancelled"
+_MEDIUM = 2  # the priority of a task that has none
+_LONG = 16
 _USED = frozenset(
     ("id", "title", "status", "dependencies", "priority", "subtasks", "updatedAt", "parentId")
 )
@@ -37,7 +42,6 @@ class TaskMaster(StatefulSource):
         self._file = StoryFile(root, path, change)
 
     def open(self) -> "TaskDocument":
-        """Read the file as it is now."""
         return read(self._file, self._file.read(), current_tag(self._root))
 
 
@@ -54,6 +58,8 @@ class TaskDocument:
         tag, tasks = self._tasks(root, current)
         self._over = _finished_parts(tasks.value) if tasks else frozenset()
         stories = tuple(self._stories(tasks)) if tasks else ()
+        if tasks:
+            stories = _in_order(stories, tasks.value, self._over)
         if not stories:
             line = self._text.line(tasks.start if tasks else root.start)
             self._problems.append(Remark(line, f"No task was found under the tag: {tag}"))
@@ -72,7 +78,6 @@ class TaskDocument:
         return self._text.edited(self._edits(states))
 
     def write(self, states: Sequence[NewState]) -> None:
-        """Write these states and nothing else."""
         read.cache_clear()
         self._file.write(self.edited(states))
 
@@ -118,9 +123,11 @@ class TaskDocument:
         key = (name, " ".join(title.split()))
         self._places.setdefault((key, name), place)
         for sub in self._text.elements(inner) if inner and isinstance(inner.value, list) else ():
-            if not isinstance(sub.value, dict):
-                continue
             where = self._text.line(sub.start)
+            if not isinstance(sub.value, dict):
+                why = f"An entry of task {name} that is no object is not a subtask."
+                self._ignored.append(Remark(where, why, unfinished=not own.done))
+                continue
             number = _part(name, fields.text(sub.value.get("id")) or str(len(tasks)))
             heading = fields.title(fields.first(sub.value, ("title", "description")))
             self._places.setdefault((key, number), sub)
@@ -181,7 +188,6 @@ def tags_of(root: Mapping[str, Json]) -> dict[str, Mapping[str, Json]]:
 
 
 def current_tag(root: Path) -> str:
-    """The tag that Task Master works on."""
     try:
         state = JsonText(read_bytes(root / STATE)).root().value
     except (OSError, StoriesError):
@@ -218,6 +224,43 @@ def make(root: Path, change: str, options: Options) -> TaskMaster:
 
 def _path(root: Path) -> str:
     return next((path for path in FILES if (root / path).is_file()), "")
+
+
+def _in_order(stories: Sequence[Story], tasks: Json, over: Set[str]) -> tuple[Story, ...]:
+    """The stories with the rank that Task Master's own `next` gives them.
+
+    A task that was begun comes first if one of its subtasks can be worked on; then it goes by
+    priority, by the number of dependencies and by the id.
+    """
+    done = over | {story.id for story in stories if story.done}
+    keys = [_turn(task, fields.text(task.get("id")), done) for task in _objects(tasks)]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    rank = {at: float(n) for n, at in enumerate(order)}
+    return tuple(replace(story, rank=rank[at]) for at, story in enumerate(stories))
+
+
+def _turn(task: Mapping[str, Json], name: str, done: Set[str]) -> tuple[bool, float, int, float]:
+    place = int(name) if name.isdecimal() and len(name) < _LONG else inf
+    urgency = _urgency(task, _MEDIUM)
+    begun = fields.text(task.get("status")) == _OPEN[1]
+    ready = [
+        (False, _urgency(part, urgency), len(fields.ids(part.get("dependencies"))), place)
+        for part in (_objects(task.get("subtasks")) if begun else ())
+        if (fields.text(part.get("status")) or _OPEN[0]) in _OPEN
+        and all(other in done for other in _siblings(name, part))
+    ]
+    return min(ready, default=(True, urgency, len(fields.ids(task.get("dependencies"))), place))
+
+
+def _urgency(value: Mapping[str, Json], usual: float) -> float:
+    found = fields.priority(value.get("priority"))
+    return usual if found is None else found
+
+
+def _siblings(task: str, part: Mapping[str, Json]) -> Iterator[str]:
+    """What a subtask waits for; a bare number is one of the same task."""
+    for name in fields.ids(part.get("dependencies")):
+        yield name if "." in name else _part(task, name)
 
 
 def _parents(value: Json, over: Set[str], *, dotted: bool = False) -> Iterator[str]:

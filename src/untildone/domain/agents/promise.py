@@ -119,7 +119,6 @@ class PromiseScanner:
         self._tail = b""
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes of the message."""
         last_bytes = chunk[-_QUESTION_BYTES:]
         self._tail = (self._tail + last_bytes)[-_QUESTION_BYTES:]
         first = chunk.find(b"\n")

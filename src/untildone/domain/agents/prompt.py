@@ -225,6 +225,6 @@ def _line(tried: Tried) -> str:
     if len(essence) > LINE_LIMIT:
         half = LINE_LIMIT // 2
         essence = f"{essence[:half]} … {essence[-half:]}"
-    what = "a check failed" if tried.outcome == "verify_failed" else "gave up"
+    what = "not accepted" if tried.outcome == "verify_failed" else "gave up"
     where = f" (`git show {tried.saved_ref}`)" if tried.saved_ref else ""
     return f"- Attempt {tried.attempt}, {what}: {essence}{where}"

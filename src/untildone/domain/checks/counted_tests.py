@@ -17,12 +17,10 @@ class Counts(Struct, frozen=True):
 
     @property
     def collected(self) -> int:
-        """All of them."""
         return self.passed + self.failed + self.skipped
 
     @property
     def said(self) -> str:
-        """In words."""
         more = f", {self.failed} failed" if self.failed else ""
         return f"{self.passed} passed{more}, {self.skipped} skipped"
 
@@ -87,7 +85,6 @@ def count(output: str) -> Counts | None:
 
 
 def count_junit(text: str) -> Counts | None:
-    """The tests of a JUnit file."""
     cases, failed = len(_CASE.findall(text)), len(_FAILED.findall(text))
     skipped = len(_SKIPPED.findall(text))
     return Counts(max(0, cases - failed - skipped), failed, skipped) if cases else None

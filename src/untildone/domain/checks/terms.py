@@ -54,7 +54,6 @@ class Terms(Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> StoryKey:
-        """The story's."""
         return self.id, self.title
 
 

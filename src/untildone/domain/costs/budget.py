@@ -97,7 +97,6 @@ def parsed(text: str) -> tuple[Budget, ...]:
 
 
 def read(texts: Iterable[str]) -> tuple[Budget, ...]:
-    """All budgets of several texts."""
     return tuple(budget for text in texts for budget in parsed(text))
 
 

@@ -64,7 +64,6 @@ class Ledger(Struct, frozen=True):
     lanes: dict[int, datetime] = field(default_factory=dict)
 
     def story(self, key: StoryKey) -> Account:
-        """What this story has cost so far."""
         return self.stories.get(key, Account())
 
     def passed(self, at: datetime) -> float:
@@ -102,7 +101,6 @@ class Ledger(Struct, frozen=True):
         return replace(self, total=total).with_story(key, story)
 
     def with_story(self, key: StoryKey, account: Account) -> "Ledger":
-        """One story's account replaced."""
         return replace(self, stories=self.stories | {key: account})
 
     def without_story(self, key: StoryKey) -> "Ledger":

@@ -146,7 +146,6 @@ class Account(Struct, frozen=True):
     remarks: tuple[Remarked, ...] = ()
 
     def of_state(self, *states: str) -> tuple[StoryAccount, ...]:
-        """The stories of these states."""
         return tuple(story for story in self.stories if story.state in states)
 
 
@@ -209,7 +208,6 @@ class _Ledger:
         return tuple(self._pauses)
 
     def add(self, what: f.Fact | Event, at: datetime) -> None:
-        """One more thing that happened."""
         self.last = max(self.last, at)
         if isinstance(what, Event):
             self._event(what, at)

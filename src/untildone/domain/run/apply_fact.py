@@ -30,7 +30,6 @@ from untildone.domain.stories.story import StoryKey
 
 
 def opened(run: Run, fact: f.Opened) -> Run:
-    """The workspace stands."""
     lanes = tuple(Lane(k, fact.checkpoint) for k in range(run.plan.lanes))
     run = replace(run, origin=fact.origin, backup_ref=fact.backup_ref, status=Status.RUNNING)
     return run_endings.stop_now(replace(run, lanes=lanes, tip=fact.checkpoint))
@@ -81,12 +80,10 @@ def checks_tried(run: Run, fact: f.ChecksTried) -> Run:
 
 
 def slot_ready(run: Run, fact: f.SlotReady) -> Run:
-    """A lane has its workspace."""
     return run.with_lane(fact.lane, slot=fact.path)
 
 
 def attempt_started(run: Run, fact: f.AttemptStarted, at: datetime) -> Run:
-    """An iteration is open."""
     tally = run.tally(fact.story_key)
     allowed = 1 if run.plan.plain else tally.calls + 1 + run.plan.limits.max_retries - tally.spent
     iteration = Iteration(
@@ -215,6 +212,7 @@ def saved(run: Run, fact: f.Saved) -> Run:
 
 
 def _more_history(run: Run, tree: str, kept: tuple[str, ...]) -> Run:
+    # An agent that does and undoes the same thing in turn commits every time and gets nowhere.
     back_and_forth = bool(tree) and len(run.trees) > 1 and run.trees[-2] == tree
     commitless = 0 if kept and not back_and_forth else run.commitless + 1
     return replace(run, commitless=commitless, trees=(*run.trees[-1:], tree))
@@ -232,7 +230,6 @@ def _story_finished(run: Run, key: StoryKey) -> Run:
 
 
 def wait_started(run: Run, fact: f.WaitStarted) -> Run:
-    """A limit is being waited out."""
     limit_hits = run.lanes[fact.lane].limit_hits + 1
     waiting = Waiting(fact.until, fact.why, fact.kind)
     return run.with_lane(fact.lane, waiting=waiting, limit=None, limited="", limit_hits=limit_hits)
@@ -245,7 +242,6 @@ def stepped_in(run: Run, fact: f.SteppedIn) -> Run:
 
 
 def wait_over(run: Run, fact: f.WaitOver) -> Run:
-    """On with the story."""
     return run.with_lane(fact.lane, waiting=None)
 
 
@@ -292,7 +288,6 @@ def _waits(run: Run) -> bool:
 
 
 def choice_made(run: Run, fact: f.ChoiceMade) -> Run:
-    """The choice is to be carried out."""
     return replace(run, choice=fact.choice, closed=False, refused=False, stop=None)
 
 
@@ -305,7 +300,6 @@ def archived(run: Run, fact: f.Archived) -> Run:
 
 
 def closed(run: Run, fact: f.Closed) -> Run:
-    """The choice is carried out."""
     return replace(run, closed=True, choice=fact.choice)
 
 
@@ -374,7 +368,6 @@ def adopted(run: Run, fact: f.Adopted) -> Run:
 
 
 def abandoned(run: Run, fact: f.Abandoned) -> Run:
-    """The run will not go on."""
     status = run.status if run.ended else Status.STOPPED
     return replace(run, abandoned=True, status=status, error=fact.why)
 

@@ -13,9 +13,11 @@ FIRST_WAIT_S = 5
 LONGEST_WAIT_S = 15 * 60
 JITTER = 0.25
 AFTER_RESET_S = 1
+# In a row: an agent that always hangs must use up attempts in the end.
 HANGS_NOT_COUNTED = 2
 REASON_BYTES = 4000
 QUESTION_CHARS = 4000
+ASKS = "the agent asks"
 # Tools that only look or ask: without one of them the work may be done all the same.
 LOOKING = (
     *("Glob", "Grep", "LS", "Read", "WebFetch", "WebSearch", "web_fetch", "web_search"),
@@ -101,7 +103,7 @@ def _completed(reading: Reading) -> Verdict:
 
 def _asks(question: str) -> Verdict:
     asked = cut(question, QUESTION_CHARS)
-    return Verdict(Outcome.NO_PROMISE, f"the agent asks: {asked}", question=asked)
+    return Verdict(Outcome.NO_PROMISE, f"{ASKS}: {asked}", question=asked)
 
 
 def wake_at(limit: Trouble, limit_hits: int, now: datetime) -> datetime:

@@ -14,7 +14,6 @@ MOST_REQUEUES = 2
 
 
 def attempt(run: Run, lane: int, story: Story) -> s.RunAttempt:
-    """The next call for a story."""
     tally = run.tally(story.key)
     allowed = tally.calls + 1 + run.plan.limits.max_retries - tally.spent
     last = tally.calls + 1 == allowed

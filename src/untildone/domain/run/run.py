@@ -96,6 +96,7 @@ class Stage(StrEnum):
 
 
 MOST_LANES = 64
+RESTORED = "restored"  # how the reason of an abandoned run begins that was taken back as a whole
 
 
 def label(agent: str, model: str) -> str:
@@ -315,7 +316,6 @@ class Iteration(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long the call took."""
         return (self.ended - self.started).total_seconds() if self.ended else 0.0
 
     @property
@@ -440,6 +440,11 @@ class Run(Struct, frozen=True):
         return not (self.abandoned or over)
 
     @property
+    def restored(self) -> bool:
+        """Whether everything was put back as it was before it."""
+        return self.abandoned and self.error.startswith(RESTORED)
+
+    @property
     def current_iteration(self) -> int:
         """The running iteration, or the last one."""
         open_n = max((lane.iteration.n for lane in self.lanes if lane.iteration), default=0)
@@ -463,7 +468,6 @@ class Run(Struct, frozen=True):
         return iteration
 
     def with_lane(self, lane: int, **changes: object) -> "Run":
-        """The run with one lane changed."""
         lanes = tuple(replace(one, **changes) if one.id == lane else one for one in self.lanes)
         return replace(self, lanes=lanes)
 
@@ -476,7 +480,6 @@ class Run(Struct, frozen=True):
         return replace(self, iterations=(*self.iterations, iteration))
 
     def tally(self, key: StoryKey) -> Tally:
-        """Calls and spent attempts of a story."""
         return self.tallies.get(key, Tally())
 
     def conversation(self, key: StoryKey, agent: str, rung: int = 0) -> Session | None:

@@ -14,7 +14,6 @@ from untildone.domain.run.run import (
 
 
 def after_plain_iteration(run: Run, iteration: Iteration) -> Run:
-    """What follows an iteration of the plain loop."""
     promised = run.plan.done is Done.PROMISE and iteration.outcome is Outcome.COMPLETE
     if promised:
         last = replace(run.iterations[-1], done_check=True)
@@ -33,7 +32,6 @@ def after_plain_iteration(run: Run, iteration: Iteration) -> Run:
 
 
 def must_stop_now(run: Run) -> bool:
-    """Whether a stop wants the run to end at once."""
     return run.stop is not None and run.stop.how is StopHow.NOW
 
 

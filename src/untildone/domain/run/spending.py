@@ -195,7 +195,7 @@ def forecast(run: Run) -> Forecast | None:
         return None
     total, each = run.ledger.total, left / finished
     cost = total.cost_usd
-    pays_for = [
+    pays_for = [  # 1e-9: in binary 0.3 / 0.1 is a little less than 3
         (math.floor((budget.limit - used) / (used / finished) + 1e-9), budget.name)
         for budget in run.plan.budgets
         if not budget.name.startswith(OF_A_STORY) and (used := spent(run, budget.name))

@@ -1,4 +1,7 @@
-"""Steps: what the loop does next, one class each."""
+"""Steps: what the loop does next, one class each.
+
+The first line of a class is shown to people: a dry run says with it what comes next.
+"""
 
 from datetime import datetime
 

@@ -8,12 +8,11 @@ from msgspec.structs import replace
 from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings
 from untildone.domain.run.run import Reason, Run, Status
-from untildone.domain.stories.parking import Guidance, Parked, Why
-from untildone.domain.stories.story import StoryKey
+from untildone.domain.stories.parking import Aside, Guidance, Parked, Why
+from untildone.domain.stories.story import StoryBook, StoryKey
 
 
 def apply_user_request(run: Run, fact: f.UserRequest, at: datetime) -> Run:
-    """The run with what the person wants of it."""
     after = _applied(run, fact, at)
     key = after.undecided
     set_aside = isinstance(fact, f.StoryParked) and fact.key == key
@@ -144,6 +143,23 @@ def release(run: Run, key: StoryKey) -> Run:
 def forgiven(run: Run) -> dict[StoryKey, Parked]:
     """What stays parked when a run goes on: what only the person can decide."""
     return {key: parked for key, parked in run.parked.items() if not parked.tried}
+
+
+def waits_for_person(run: Run, book: StoryBook | None) -> dict[StoryKey, Why]:
+    """Why no open story can go on before the person says more; empty if one can.
+
+    Without a look at the stories the end of the run tells it.
+    """
+    parked = forgiven(run)
+    why = {key: entry.why for key, entry in parked.items()}
+    if book is None:
+        return why if run.reason is Reason.PARKED and len(parked) == len(run.parked) else {}
+    todo = book.open_stories(run.finished)
+    aside = Aside.of(todo, parked, run.answered)
+    if not todo or book.next_story(run.finished, aside.keys):
+        return {}
+    why |= {key: Why.MARKED for key, _ in aside.marked}
+    return {key: reason for key, reason in why.items() if key in aside.keys}
 
 
 def _to_look_again(run: Run) -> Run:

@@ -34,7 +34,6 @@ class Parked(Struct, frozen=True):
 
     @property
     def asks(self) -> bool:
-        """Whether it waits for an answer."""
         return self.why in (Why.QUESTION, Why.MARKED)
 
     @property

@@ -1,7 +1,7 @@
 """Which story comes next, and what is wrong with the dependencies between stories."""
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import Generic, Protocol, TypeVar
 
 _NEAREST_FOR = 10  # the nearest name among thousands takes long, and nobody reads more of them
@@ -146,7 +146,7 @@ def ordered(stories: Sequence[U]) -> Sequence[U]:
 
 
 def wrong(stories: Sequence[U]) -> Iterator[tuple[U, str]]:
-    """Equal ids, unknown dependencies, and stories that wait for each other in a circle.
+    """Equal ids, and stories that wait for each other in a circle.
 
     What a finished story depended on does not matter any more.
     """
@@ -159,29 +159,37 @@ def wrong(stories: Sequence[U]) -> Iterator[tuple[U, str]]:
             yield story, text
     dependent = [story for story in stories if story.depends_on and not story.done]
     if dependent:
-        yield from _unknown(dependent, first)
         yield from _circles(dependent)
 
 
-def _unknown(dependent: Sequence[U], known: Mapping[str, U]) -> Iterator[tuple[U, str]]:
-    found = 0
-    for story in dependent:
-        for name in dict.fromkeys(story.depends_on):
-            if name in known:
-                continue
-            found += 1
-            near = _nearest(name, story.id, known) if found <= _NEAREST_FOR else ""
-            yield story, f"Story {story.id} depends on one that does not exist: {name}{near}"
+def missing(stories: Sequence[U]) -> dict[int, str]:
+    """The places of open stories that depend on what is not there, with what that is.
+
+    One such story is held back and not the whole book: programs that have dependencies do so too.
+    """
+    known = {story.id for story in stories}
+    lacking = {
+        at: unknown
+        for at, story in enumerate(stories)
+        if story.depends_on
+        and (unknown := [n for n in dict.fromkeys(story.depends_on) if n not in known])
+        and not story.done
+    }
+    found: dict[int, str] = {}
+    for at, names in lacking.items():
+        own = stories[at].id
+        near = [_nearest(n, own, known) for n in names] if len(found) < _NEAREST_FOR else names
+        found[at] = f"It depends on what is not in this change: {', '.join(near)}"
+    return found
 
 
 def _nearest(name: str, own: str, known: Collection[str]) -> str:
+    """The name, with the one that was most likely meant."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
-    others = [other for other in known if other != own]
-    if close := get_close_matches(name, others, n=1, cutoff=0.3):
-        return f"; did you mean `{close[0]}`?"
-    far = get_close_matches(name, others, n=1, cutoff=0.0)
-    return f"; the nearest is `{far[0]}`" if far else ""
+    others = sorted(other for other in known if other != own)
+    close = get_close_matches(name, others, n=1, cutoff=0.3)
+    return f"{name} (did you mean `{close[0]}`?)" if close else name
 
 
 def _unordered(dependent: Sequence[U]) -> dict[str, U]:

@@ -9,7 +9,7 @@ from msgspec.structs import force_setattr, replace
 from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import count_of
 from untildone.domain.stories import story_text
-from untildone.domain.stories.schedule import Schedule, wrong
+from untildone.domain.stories.schedule import Schedule, missing, wrong
 
 StoryKey = tuple[str, str]
 # Of what cannot be run, so many entries are named.
@@ -116,10 +116,12 @@ class StoryBook(Struct, frozen=True):
     """All stories of a change as the source has them now, in file order.
 
     `problems` are loud errors: a book that has any cannot be run. A source gives those of its
-    format (no tasks, a broken file); equal ids, unknown dependencies and circles are found here,
-    for every source. `boxes`: the agent may tick; without boxes only the loop writes the state.
-    While a remark is `unfinished`, the change is not done, whatever its stories are. `records` are
-    kept by a tracker for itself: listed beside the stories, never run and never waited for.
+    format (no tasks, a broken file); equal ids and circles are found here, for every source, and a
+    story that depends on what is not there is held back. `boxes`: the agent may tick; without boxes
+    only the loop writes the state. While a remark is `unfinished`, the change is not done, whatever
+    its stories are. `records` are kept by a tracker for itself: listed, never run, and no part of
+    the story they tell of.
+    `parents` are tasks of no story: each is as done as the stories of the tasks below it.
     """
 
     change: str
@@ -130,10 +132,11 @@ class StoryBook(Struct, frozen=True):
     problems: tuple[Remark, ...] = ()
     boxes: bool = True
     records: tuple[Story, ...] = ()
+    parents: tuple[Task, ...] = ()
     _schedule: list[Schedule[Story]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        force_setattr(self, "stories", _as_told(self.stories))
+        force_setattr(self, "stories", _held_back(_as_told(self.stories)))
         found = (Remark(story.line, why, story.path) for story, why in wrong(self.stories))
         added = tuple(remark for remark in found if remark not in self.problems)
         force_setattr(self, "problems", (*self.problems, *added))
@@ -150,7 +153,7 @@ class StoryBook(Struct, frozen=True):
 
     def _content(self) -> tuple[object, ...]:
         head = (self.change, self.source, self.path, self.boxes)
-        return (*head, self.stories, self.ignored, self.problems, self.records)
+        return (*head, self.stories, self.ignored, self.problems, self.records, self.parents)
 
     @property
     def unfinished(self) -> str:
@@ -166,12 +169,12 @@ class StoryBook(Struct, frozen=True):
     @property
     def total(self) -> int:
         """How many tasks there are."""
-        return self.schedule.total
+        return self.schedule.total + len(self.parents)
 
     @property
     def complete(self) -> int:
         """How many of them are done."""
-        return self.schedule.complete
+        return self.schedule.complete + [task.done for task in self.parents].count(True)
 
     @property
     def schedule(self) -> Schedule[Story]:
@@ -206,7 +209,6 @@ class StoryBook(Struct, frozen=True):
 
     @property
     def files(self) -> set[str]:
-        """The files that hold the stories."""
         paths = {self.path, *[story.path for story in self.stories]}
         paths |= {task.path for story in self.stories for task in story.tasks}
         return paths - {""}
@@ -258,17 +260,25 @@ def _owners(stories: Iterable[Story]) -> dict[str, str]:
 
 def _with_words(story: Story, said: story_text.Said, owners: Mapping[str, str]) -> Story:
     """A field of the format itself comes before a line of the text."""
-    named = [(name, owners.get(name, "")) for name in said.depends]
-    unknown = [name for name, owner in named if not owner]
-    held = f"It depends on what is not in this change: {', '.join(unknown)}" if unknown else ""
-    needed = [owner for _, owner in named if owner and owner != story.id]
+    named = [owners.get(name, name) for name in said.depends]
+    needed = [name for name in named if name != story.id]
     return replace(
         story,
         depends_on=tuple(dict.fromkeys([*story.depends_on, *needed])),
-        held=story.held or held,
         agent=story.agent or said.agent,
         model=story.model or said.model,
         touches=story.touches or said.touches,
+    )
+
+
+def _held_back(stories: tuple[Story, ...]) -> tuple[Story, ...]:
+    """The stories, with the reason for each that cannot start: what it depends on is not there."""
+    lacking = missing(stories)
+    if not lacking:
+        return stories
+    return tuple(
+        replace(story, held=story.held or lacking[at]) if at in lacking else story
+        for at, story in enumerate(stories)
     )
 
 

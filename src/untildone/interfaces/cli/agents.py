@@ -48,10 +48,13 @@ def agents(as_json: bool, permissions: str | None) -> int:  # noqa: FBT001 - cli
 def _show(row: found.Found) -> None:
     mark = "→" if row.chosen else " "
     if not row.path:
-        echo(f"{mark} {row.name:<10} not installed: {row.install}")
+        untested = ", and UNTESTED" if row.untested else ""
+        echo(f"{mark} {row.name:<10} not installed{untested}: {row.install}")
         return
     how = WORDS[row.logged_in]
     echo(f"{mark} {row.name:<10} {row.version or row.why}, {how} ({row.path})")
+    if row.untested:
+        echo(f"{'':13}UNTESTED: written from its documentation; tell us what it really does")
     if row.login:
         echo(f"{'':13}to log in{' again' if row.logged_in else ''}: {row.login}")
     if row.call:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from untildone.app.wording import outcome_words
+from untildone.app.wording import call_words
 from untildone.commands import attempts as saved_attempts
 from untildone.domain.plain_text import amount, count_of
 from untildone.interfaces.cli.completion import change_names
@@ -100,8 +100,8 @@ def _list_run(run_id: str, rows: list[dict[str, Any]]) -> None:
     started = rows[0]["run_started"]
     echo(f"run {run_id}" + (f", started {_local(started)}:" if started else ":"))
     for row in rows:
-        reason = f"  {row['reason']}" if row["reason"] else ""
-        what = f"{outcome_words(row['outcome'])}  {count_of(row['files'], 'file')}{reason}"
+        how, why = call_words(row["outcome"], row["reason"])
+        what = f"{how}  {count_of(row['files'], 'file')}" + (f"  {why}" if why else "")
         echo(f"  {row['attempt']}  {_local(row['at'])}  {what}")
         for kept in row["kept"]:
             echo(f"    kept beside git: {_kept(kept)}")
@@ -116,8 +116,9 @@ def _show(found: dict[str, Any], change: str, *, as_json: bool) -> None:
         echo_json(found)
         return
     name = found["attempt"]
-    rows = [f"attempt {name} of {change}: {outcome_words(found['outcome'])}"]
-    reason = found["reason"].replace("\n", "\n    ")
+    how, why = call_words(found["outcome"], found["reason"])
+    rows = [f"attempt {name} of {change}: {how}"]
+    reason = why.replace("\n", "\n    ")
     rows += [f"  reason: {reason}"] if reason else []
     rows.append(f"  story: {found['story_id']}")
     rows.append(f"  saved: {found['at']} as {found['ref']}")

@@ -1,9 +1,13 @@
 """`completion`: the script of a shell, and what it completes."""
 
+import os
+
 import click
 
 from untildone.domain.errors import UntildoneError
 from untildone.interfaces.output import echo
+from untildone.settings.load import load
+from untildone.settings.settings import AGENTS, SOURCES
 from untildone.wiring.repository import here
 
 
@@ -38,3 +42,26 @@ def change_names(ctx: click.Context, param: click.Parameter, typed: str) -> list
     except UntildoneError:
         return []
     return [name for name in names if name.startswith(typed)]
+
+
+def open_story_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """The open stories of the change that was typed before."""
+    from untildone.commands import status
+    from untildone.wiring.sources import options_of
+
+    # Behind an option that has no value yet, the arguments before it are not read.
+    change = ctx.params.get("change") or next(iter(ctx.args), "")
+    try:
+        repository = here()
+        settings = load(repository.place.top, os.environ, {})
+        book = status.stories(repository, change, settings.source, options_of(settings))
+    except UntildoneError:
+        return []
+    return [s.id for s in book.stories if not s.done and s.id.startswith(typed)]
+
+
+def setting_words(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """The words that a setting may be, where its help does not list them: agents, story sources."""
+    known = {"agent": AGENTS, "agents": AGENTS, "source": ("auto", *SOURCES)}[param.name or ""]
+    before, comma, last = typed.rpartition(",")
+    return [f"{before}{comma}{word}" for word in known if word.startswith(last)]

@@ -28,7 +28,6 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"untildone.interfaces.cli.{COMMANDS[cmd_name][0]}")

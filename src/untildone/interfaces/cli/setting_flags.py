@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
+from untildone.interfaces.cli.completion import setting_words
 from untildone.settings.setting import Setting
 from untildone.settings.settings import SETTINGS
 
@@ -55,12 +56,12 @@ def options(setting: Setting) -> Iterator[Callable[[F], F]]:
             metavar=f"[{setting.metavar}]" if setting.bare else setting.metavar or None,
             callback=_absolute if setting.from_cwd else None,
             help=help_text(setting),
+            shell_complete=setting_words if setting.key in ("agent", "agents", "source") else None,
             **more,
         )
 
 
 def help_text(setting: Setting) -> str:
-    """What `--help` says."""
     if isinstance(setting.default, tuple):
         return f"{setting.help}  [repeatable]"
     shown = _shown_default(setting)

@@ -8,7 +8,7 @@ from untildone.commands import steer
 from untildone.commands.steer import Heard
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Run
-from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli.completion import change_names, open_story_ids
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.render import first_line
 from untildone.wiring.repository import here
@@ -21,7 +21,11 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable
 @click.command()
 @click.argument("words", nargs=-1, metavar="[CHANGE] TEXT", shell_complete=change_names)
 @click.option(
-    "--story", "story_ids", multiple=True, metavar="ID", help="Only for this story; repeatable."
+    *("--story", "story_ids"),
+    multiple=True,
+    metavar="ID",
+    shell_complete=open_story_ids,
+    help="Only for this story; repeatable.",
 )
 @click.option("--list", "listed", is_flag=True, help="Only show the guidance that is in force.")
 @click.option("--clear", is_flag=True, help="Take it back: all of it, or that of --story.")
@@ -67,7 +71,7 @@ def _change_and_text(words: tuple[str, ...], *, takes_text: bool) -> tuple[str, 
 
 @click.command()
 @CHANGE
-@click.argument("story")
+@click.argument("story", shell_complete=open_story_ids)
 @click.option("--why", default="", metavar="TEXT", help="The reason, for the record.")
 @AS_JSON
 def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT001 - click
@@ -82,7 +86,7 @@ def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT0
 
 @click.command()
 @CHANGE
-@click.argument("story")
+@click.argument("story", shell_complete=open_story_ids)
 @AS_JSON
 def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Retry STORY, with all its retries: parked, skipped or failed."""

@@ -84,23 +84,30 @@ def _table(book: StoryBook) -> str:
         f"{book.change} ({book.source}): {book.complete} of {count_of(book.total, 'task')} done"
     ]
     width = max((len(story.id) for story in book.stories), default=0)
-    for story in book.stories:
-        ticked = sum(task.done for task in story.tasks)
-        mark = "✓" if story.done else "○"
-        title = f"{plain(story.title)}{_about(story)}"
-        rows.append(f"{mark} {story.id:<{width}}  {ticked}/{len(story.tasks)}  {title}")
+    rows += [_row(story, width) for story in book.stories]
+    if book.records:
+        count = count_of(len(book.records), "record")
+        rows.append(f"  not stories: {count} that the tracker keeps for itself")
     for remark in book.ignored:
         where = f"{remark.path}, line" if remark.path else "line"
         rows.append(f"  not counted, {where} {remark.line}: {remark.why}")
     return "\n".join(rows)
 
 
-def _about(story: Story) -> str:
+def _row(story: Story, width: int) -> str:
     about = [f"priority {story.priority}"] if story.priority is not None else []
     about += ["parallel"] if story.parallel else []
     about += [f"after {', '.join(story.depends_on)}"] if story.depends_on else []
+    about += _by(story)
+    if story.held and not story.done:
+        about.append(f"waits for your answer: {plain(story.held)}")
+    note = f"  ({'; '.join(about)})" if about else ""
+    mark = "✓" if story.done else "○"
+    counts = f"{story.complete}/{len(story.tasks)}"
+    return f"{mark} {story.id:<{width}}  {counts}  {plain(story.title)}{note}"
+
+
+def _by(story: Story) -> list[str]:
     if story.agent:
-        about.append(f"by {label(story.agent, story.model)}")
-    elif story.model:
-        about.append(f"model {story.model}")
-    return f"  ({'; '.join(about)})" if about else ""
+        return [f"by {label(story.agent, story.model)}"]
+    return [f"model {story.model}"] if story.model else []

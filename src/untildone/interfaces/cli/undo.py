@@ -3,6 +3,7 @@
 import click
 from msgspec import to_builtins
 
+from untildone.app.wording import restored_hint
 from untildone.commands import finish
 from untildone.commands.undo import operations
 from untildone.commands.undo import undo as take_back
@@ -25,10 +26,12 @@ def restore(change: str) -> int:
     repository = here_for(change)
     process = process_for(repository, View(), may_ask=False)
     with process.corrects_error_state():
-        stored = finish.restore(process, repository.needed(change))
+        run = repository.needed(change)
+        stored = finish.restore(process, run)
     echo("Everything is as it was before the run. What was there is stored as:")
     for ref in stored:
         echo(f"  {ref}")
+    echo(f"Next: {restored_hint(run)}.", wrap=True)
     return 0
 
 

@@ -18,11 +18,11 @@ Examples:
   untildone usage --by model --since 2026-01-31T08:00 --until 2026-01-31T18:00
   untildone usage --by change                   what each change has cost here
 
-Read are the session files and databases of claude, codex, copilot, gemini, goose, opencode, pi
-and qwen on this machine, each message once, and runs of this repository whose agent has left no
-such record. Tokens are input plus output; what was read from or written to a cache stands apart.
-The cost is the agent's own figure, else by the price list of this release, else unknown: a cost
-with a + is at least so much.
+Read are the session files and databases of claude, codex, copilot, gemini, goose, kimi,
+opencode, pi and qwen on this machine, each message once, and runs of this repository whose agent
+has left no such record. Tokens are input plus output; what was read from or written to a cache
+stands apart. The cost is the agent's own figure, else by the price list of this release, else
+unknown: a cost with a + is at least so much.
 """
 
 

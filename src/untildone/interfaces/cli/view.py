@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 
 from untildone.app.bus import Observer
+from untildone.app.wording import how_to_go_on
 from untildone.commands.run import Ended, LoopProcess
 from untildone.domain.run.run import Run
 from untildone.interfaces.output import echo
@@ -33,7 +34,6 @@ class View(Struct, frozen=True):
 
 
 def view_flags(command: F) -> F:
-    """Add the flags of a view to a command."""
     for option in (
         click.option("--no-color", is_flag=True, help="No colours; NO_COLOR works too."),
         click.option("--quiet", "-q", is_flag=True, help="Only warnings and errors."),
@@ -102,5 +102,4 @@ def _next_command(run: Run, exit_code: int) -> str:
         return "Your branch is checked out, all changes are uncommitted edits: `git status`"
     if run.status == "done":
         return f"The work is on ralph/{change}: `git log`. Later: {later}"
-    more = f" --budget {run.held_up.enough}" if run.held_up else ""
-    return f"Next: `untildone resume {change}{more}` goes on, {later} (or keep) ends it."
+    return f"Next: {how_to_go_on(run)}; {later} (or keep) ends it."

@@ -62,7 +62,6 @@ class Bar(Struct, frozen=True):
 
     @property
     def value(self) -> float:
-        """The whole bar."""
         return sum(segment.value for segment in self.segments)
 
 

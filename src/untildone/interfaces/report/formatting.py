@@ -1,6 +1,6 @@
 """Numbers of a report as text, and its first sentence."""
 
-from untildone.app.wording import last_sign
+from untildone.app.wording import how_to_go_on, last_sign, restored_hint
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of
@@ -59,7 +59,6 @@ def all_tokens(totals: Totals) -> str:
 
 
 def size(found: Size | None) -> str:
-    """How much was changed."""
     if found is None:
         return UNKNOWN
     return f"{count_of(found.files, 'file')}, +{found.added} −{found.deleted}"  # noqa: RUF001 - a minus
@@ -101,16 +100,17 @@ def _counts(run: Run, found: Account) -> str:
 
 def _why(summary: RunAccount) -> str:
     run = summary.run
-    change = run.plan.change_id
     if run.died:
         said = f" The loop is gone without a word ({last_sign(run.died)})."
     elif run.error:
-        said = f" {render.first_line(run.error)}."
+        said = f" {render.first_line(run.error).rstrip('.')}."
     else:
         said = _WHY.get(str(run.reason), "")
+    if run.restored:
+        return f" It was {run.error}. Next: {restored_hint(run)}."
     choice = f" The choice was {run.choice}." if run.choice and run.closed else ""
     if not summary.live and run.resumable and run.status is not Status.DONE:
-        choice += f" `untildone resume {change}` goes on."
+        choice += f" Next: {how_to_go_on(run)}."
     return f"{said}{choice}"
 
 

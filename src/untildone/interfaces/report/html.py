@@ -55,7 +55,6 @@ LEGEND_MARKS = {"kept": "■", "failed": "▨", "limit": "⬚", "open": "□"}
 
 
 def html(page: Page) -> str:
-    """The page as a file."""
     body = "\n".join(_block(block) for block in page.blocks)
     title = svg.text(page.title)
     return (

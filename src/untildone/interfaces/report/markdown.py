@@ -28,7 +28,6 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def markdown(page: Page) -> str:
-    """The page as text."""
     parts = [f"# {inline(page.title)}", *(_block(block) for block in page.blocks)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

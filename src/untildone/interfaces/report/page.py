@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from untildone.app.wording import STATE_OF, next_command, outcome_words
+from untildone.app.wording import STATE_OF, call_words, next_command
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of
@@ -175,7 +175,7 @@ def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
         str(call.n),
         call.key[0],
         str(call.attempt) if call.attempt else "none used" if call.limit else "",
-        outcome_words(call.outcome) if call.outcome else "running",
+        call_words(call.outcome, call.reason)[0] if call.outcome else "running",
         formatting.span(call.seconds) if call.ended else "",
         formatting.tokens(call.usage) if call.ended else "",
         formatting.money(call.usage.cost_usd if call.usage else None) if call.ended else "",

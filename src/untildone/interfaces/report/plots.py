@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from untildone.app.wording import outcome_words
+from untildone.app.wording import call_words
 from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.account import Account, Call, StoryAccount
 from untildone.interfaces import render
@@ -117,7 +117,7 @@ def _bar(
         Segment(
             value(call),
             kind_of(call),
-            f"iteration {call.n}, {outcome_words(call.outcome or 'running')}: {shown(value(call))}",
+            f"iteration {call.n}, {_how(call)}: {shown(value(call))}",
         )
         for call in calls
     )
@@ -135,3 +135,7 @@ def _merged(
             title = f"{count_of(len(mine), 'call')} {name}: {shown(sum(mine))}"
             segments.append(Segment(sum(mine), kind, title))
     return tuple(segments)
+
+
+def _how(call: Call) -> str:
+    return call_words(call.outcome or "running", call.reason)[0]

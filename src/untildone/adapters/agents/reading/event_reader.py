@@ -83,7 +83,6 @@ def stderr_text(tail: bytes) -> str:
 
 
 def tool(name: object, arguments: object) -> AgentTool:
-    """The notice of a tool call."""
     mark = f"{name} {crc32(repr(arguments).encode('utf-8', 'replace')):08x}"
     return AgentTool(short(name), detail(arguments), mark)
 

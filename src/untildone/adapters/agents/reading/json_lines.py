@@ -56,7 +56,7 @@ def parsed(line: bytes) -> Mapping[str, object]:
         return {}
     try:
         event: object = json.loads(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # a line of brackets is too deep for the parser
         return {}
     return table(event)
 

@@ -43,11 +43,16 @@ class RefsAndSettings:
         self._submodules = Submodules(git, place, folder)
         self._note = folder / "before.json"
         self._written: object = None
+        self._spared = ""
         self._refs: dict[str, Ref] | None = None
         self._settings = GitSettings(place, folder)
         self._log = place.common_dir / STASH_LOG
         self._known_log: bytes | None = None
         self._read_note()
+
+    def spare(self, ref: str) -> None:
+        """This ref moves while attempts go on: not by them, and so it is never put back."""
+        self._spared = ref
 
     def note(self, refs: dict[str, Ref], own: str) -> None:
         """Remember refs, settings and submodules as they are before the agent starts.
@@ -197,6 +202,8 @@ class RefsAndSettings:
         return (f"refs/ralph/moved/{self._change}/{commit[:16]}", commit, None)
 
     def _is_watched(self, name: str) -> bool:
+        if name == self._spared:
+            return False
         if name.startswith("refs/ralph/"):
             return name.startswith(KEPT)  # the others are for some loop to drop
         tracking = name.startswith("refs/remotes/") and name.endswith("/HEAD")

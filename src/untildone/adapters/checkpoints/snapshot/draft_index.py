@@ -64,6 +64,11 @@ class DraftIndex:
         """Forget everything that was drafted."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def is_index_of(self, commit: str) -> bool:
+        """Whether the index in its place is that of this checkpoint, as we had installed it."""
+        known = self._installed is not None and commit == self._base
+        return known and stamp(self._git.index_of(self._place)) == self._installed
+
     def started_from(self, commit: str) -> bool:
         """Whether the draft began with the index of this checkpoint, as we had installed it."""
         return self._untouched and commit == self._base

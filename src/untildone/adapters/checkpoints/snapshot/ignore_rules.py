@@ -61,6 +61,19 @@ class IgnoreRules:
         self._copies = run_folder / "rules"
         self.at_start = IgnoredAtStart(run_folder)
 
+    def freeze(self, nested: Sequence[str] = (), *, none_ignored: bool = False) -> None:
+        """What is ignored now, and these repositories, stay so, whatever an attempt does.
+
+        `none_ignored` spares the look of who knows that there is nothing.
+        """
+        own = self._git.config("core.excludesfile")
+        xdg = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+        text = content(Path(own).expanduser() if own else Path(xdg) / "git" / "ignore")
+        found = () if none_ignored else ignored_entries(self._git)
+        frozen = [*found, *(f"{path}/" for path in nested)]
+        self.at_start.begin(text, frozen)
+        self._git.use_excludes(self.at_start.excludes)
+
     def ignored_changes(self, base: str, changes: Sequence[Change]) -> tuple[str, ...]:
         """New files that the base ignores: an attempt may have edited an ignore file."""
         added = [change.path for change in changes if change.status == "A"]

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
@@ -88,8 +89,8 @@ class Snapshots:
         self._as_is: list[str] = []
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
-    @staticmethod
-    def of_run(git: Git, place: Place, folder: Path, guard: Guard = DEFAULT) -> "Snapshots":
+    @classmethod
+    def of_run(cls, git: Git, place: Place, folder: Path, guard: Guard = DEFAULT) -> Self:
         """With the rules and the identity that hold for a whole run."""
         git.use_disk(place)
         git.hold_objects(folder)
@@ -101,7 +102,7 @@ class Snapshots:
         if (folder / "excludes").exists():
             git.use_excludes(folder / "excludes")
         git.use_fallback_identity_if_none()
-        return Snapshots(git, place, folder, guard, state_tracked=tracked)
+        return cls(git, place, folder, guard, state_tracked=tracked)
 
     def opened(self, commit: str) -> None:
         """This first checkpoint is in the index, and its files were looked at."""

@@ -6,7 +6,7 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.stories.checklists import grouping, naming, task_lines
+from untildone.adapters.stories.checklists import grouping, headings, naming, task_lines
 from untildone.adapters.stories.checklists.task_lines import TaskLine
 from untildone.domain.regex import regex
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
@@ -157,16 +157,32 @@ def _parsed(
     if rules.annotate:
         stories, remarks = rules.annotate(lines, groups, stories)
         ignored += remarks
-    return StoryBook(change, source, path, stories, tuple(ignored), tuple(problems))
+    own = {task.line for story in stories for task in story.tasks} if stories is not groups else ()
+    parents = [task for group in groups for task in group.tasks if own and task.line not in own]
+    found = (change, source, path, stories, tuple(ignored), tuple(problems))
+    return StoryBook(*found, parents=tuple(parents))
 
 
 def _scanned(lines: Sequence[str], rules: Rules) -> tuple[list[TaskLine], list[Remark]]:
     """The tasks, and the lines that look like one and are none."""
     tasks, ignored = _visible(lines, rules.hidden(lines) if rules.hidden else ())
+    ignored = _with_work(lines, ignored)
     if rules.select is None:
         return tasks, ignored
     tasks, refused = rules.select(lines, tasks)
     return tasks, sorted([*ignored, *refused], key=attrgetter("line"))
+
+
+def _with_work(lines: Sequence[str], ignored: list[Remark]) -> list[Remark]:
+    """The remarks; those about what is clearly to be done, and no example, as `unfinished`."""
+    work = {r.line for r in ignored if task_lines.is_open_work(lines[r.line - 1])}
+    if not work:
+        return ignored
+    hidden = headings.hidden(lines)
+    return [
+        replace(r, unfinished=True) if r.line in work and not hidden[r.line - 1] else r
+        for r in ignored
+    ]
 
 
 def _visible(lines: Sequence[str], hidden: Sequence[bool]) -> tuple[list[TaskLine], list[Remark]]:

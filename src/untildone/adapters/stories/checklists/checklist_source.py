@@ -35,7 +35,6 @@ class ChecklistFile(Struct, frozen=True):
     files: Callable[[], Sequence[str]] | None = None
 
     def load(self) -> StoryBook:
-        """Read the stories as they are now."""
         return self._now()[0]
 
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:
@@ -47,7 +46,10 @@ class ChecklistFile(Struct, frozen=True):
         ticked = changes.ticked_in_others(current)
         unticked = changes.unticked_in_others(current)
         boxes = [(current, task) for task in changed_tasks.to_finish(current, before)]
-        self._flip(data, [*boxes, *((each.story, each.task) for each in unticked)], ticked)
+        new = self._flipped(data, [*boxes, *((t.story, t.task) for t in unticked)], ticked)
+        if now.parents:
+            new = {path: self._with_parents(path, text) for path, text in new.items()}
+        self._write(data, new)
         renamed = changed_tasks.renamed_message(story, current)
         return (*renamed, *changes.messages(current, [*ticked, *unticked]))
 
@@ -55,19 +57,29 @@ class ChecklistFile(Struct, frozen=True):
         """Untick every box that was open in `before`; matters for a file that git ignores."""
         now, data = self._now()
         taken = BookChanges(before, now).ticked()
-        self._flip(data, [], taken)
+        self._write(data, self._flipped(data, [], taken))
         return changed_tasks.taken_back_message(taken)
 
-    def _flip(
+    def _flipped(
         self, data: dict[str, bytes], opened: list[Box], taken: Sequence[ChangedTask]
-    ) -> None:
+    ) -> dict[str, bytes]:
+        found = {}
         for path, old in data.items():
-            new = task_lines.tick(old, self._lines(path, opened))
+            found[path] = task_lines.tick(old, self._lines(path, opened))
             for mark in dict.fromkeys(each.was.mark for each in taken):
                 back = [(each.story, each.task) for each in taken if each.was.mark == mark]
-                new = task_lines.untick(new, self._lines(path, back), mark or " ")
-            if new != old:
-                StoryFile(self.root, path, self.change).write(new)
+                found[path] = task_lines.untick(found[path], self._lines(path, back), mark or " ")
+        return found
+
+    def _with_parents(self, path: str, data: bytes) -> bytes:
+        """The text with the boxes ticked whose tasks below are all done: no story has them."""
+        parents = self._parse(path, data, self.granularity).parents
+        return task_lines.tick(data, [task.line for task in parents if task.done])
+
+    def _write(self, old: dict[str, bytes], new: dict[str, bytes]) -> None:
+        for path, data in new.items():
+            if data != old[path]:
+                StoryFile(self.root, path, self.change).write(data)
 
     def _lines(self, path: str, boxes: list[Box]) -> list[int]:
         return [t.line for story, t in boxes if (t.path or story.path or self.path) == path]
@@ -116,7 +128,6 @@ class ChecklistSource:
 
     @property
     def name(self) -> str:
-        """The name that `--source` takes."""
         return self._list.source
 
     def _file(self) -> ChecklistFile:
@@ -124,7 +135,6 @@ class ChecklistSource:
         return self._list
 
     def load(self) -> StoryBook:
-        """Read the stories as they are now."""
         return self._file().load()
 
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:

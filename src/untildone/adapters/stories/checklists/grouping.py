@@ -337,8 +337,15 @@ def _attach(region: Sequence[str], parents: list[TaskLine], below: dict[int, lis
 
 def _bounded(lines: Sequence[str], limit: int) -> str:
     """The text without blank edges, cut at a line end when it is too long."""
-    text = "\n".join(line.rstrip(BLANKS) for line in lines).strip("\n")
+    return bounded("\n".join(line.rstrip(BLANKS) for line in lines).strip("\n"), limit)
+
+
+def bounded(text: str, limit: int) -> str:
+    """The text, cut at a line end when it is too long; a setting behind the cut comes first."""
     if len(text) <= limit:
         return text
     kept = text[:limit].rpartition("\n")[0] or text[:limit]
-    return f"{kept}\n(The rest is left out here; it is in the file.)"
+    told = set(kept.split("\n"))
+    rows = (row for row in story_text.rows([text]) if row not in told)
+    settings = "".join(f"{row}\n" for row in rows if checks.is_setting(row))
+    return f"{settings}{kept}\n(The rest is left out here; it is in the file.)"

@@ -7,11 +7,12 @@ from untildone.domain.regex import regex
 _WRAP = r"[*_`~]{0,3}"
 _DOTTED = r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,7}"
 _END = r"(?=\s|$)"
+_PART = r"(?:[A-Za-z]|[-.][0-9A-Za-z]{1,2})?"
 # A lone integer needs its dot: "3 ways to fail" has no number. The code points are the full-width
 # colon, comma and full stop, which stand without a blank behind them.
 _NUMBER = regex(
     rf"(?:\*\s+)?(?P<wrap>{_WRAP})"
-    rf"(?:(?P<number>{_DOTTED}|[0-9]{{1,9}}(?={_WRAP}[.):\uff1a\u3001\uff0e])|(?P<letter>T[0-9]{{1,6}}[a-z]?))"
+    rf"(?:(?P<number>{_DOTTED}|[0-9]{{1,9}}(?={_WRAP}[.):\uff1a\u3001\uff0e])|(?P<letter>T[0-9]{{1,6}}{_PART}))"
     rf"(?P<close>{_WRAP}(?:[.):]?{_WRAP}{_END}|[\uff1a\u3001\uff0e]{_WRAP})))"
 )
 # What most numbers look like, found without the long way round.
@@ -71,7 +72,6 @@ def slug(text: str) -> str:
 
 
 def digest(text: str) -> str:
-    """A short fingerprint of the text."""
     import hashlib  # noqa: PLC0415 - loads OpenSSL, and few names need it
 
     return hashlib.sha256(normal(text).encode()).hexdigest()[:_DIGEST]

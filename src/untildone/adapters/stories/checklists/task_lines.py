@@ -69,6 +69,14 @@ _LOOKS_LIKE_TASK = regex(
 )
 
 
+# An empty box or its sign at the start of a line, behind whatever stands for a list marker; what
+# goes on with `=` or a dash is a legend.
+_OPEN_BOX = re.compile(
+    rf"\s*+(?:#{{1,6}}\s*+)?(?:(?:{_ITEM}|[^\w\s|>#\[☐⬜□]{{1,3}}|\(?\w{{1,9}}[.):]|[0-9][0-9.]{{0,15}})\s*+)"
+    r"{0,2}(?:\[[ ]?\]|[☐⬜□])\s++(?![-=:\u2013\u2014\u2192])\S"
+)
+
+
 class TaskLine(Struct, frozen=True, gc=False):
     """A counted checkbox: where it stands and what it says.
 
@@ -123,6 +131,11 @@ def why_not_counted(line: str) -> str:
     if _LOOKS_LIKE_TASK.search(line) is None:
         return ""
     return next((why for pattern, why in _NOT_COUNTED if pattern.match(line)), "")
+
+
+def is_open_work(line: str) -> bool:
+    """Whether somebody wrote down here what is to be done, in a way that does not count."""
+    return bool(_OPEN_BOX.match(line))
 
 
 def second_task(text: str) -> bool:

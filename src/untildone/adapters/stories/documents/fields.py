@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 
-from untildone.adapters.stories.checklists import naming
+from untildone.adapters.stories.checklists import grouping, naming
 from untildone.adapters.stories.documents.json_text import Json, plain
+from untildone.domain.checks import checks
 
 BODY_LIMIT = 8000
 TITLE_LIMIT = 200
@@ -93,10 +94,7 @@ def body(thing: Object, used: Set[str]) -> str:
 
 def bounded(long: str) -> str:
     """The text, cut at a line end when it is too long."""
-    if len(long) <= BODY_LIMIT:
-        return long
-    kept = long[:BODY_LIMIT].rpartition("\n")[0] or long[:BODY_LIMIT]
-    return f"{kept}\n(The rest is left out here; it is in the file.)"
+    return grouping.bounded(long, BODY_LIMIT)
 
 
 def _section(key: str, value: Json) -> Iterator[str]:
@@ -110,7 +108,9 @@ def _section(key: str, value: Json) -> Iterator[str]:
         if listed:
             yield "\n".join([f"{_label(key)}:", *(f"- {line}" for line in listed)])
     elif found := text(value):
-        yield f"{_label(key)}: {found}"
+        # A setting begins its own line.
+        between = "\n" if "\n" in found or checks.is_setting(found) else " "
+        yield f"{_label(key)}:{between}{found}"
 
 
 @lru_cache(maxsize=64)  # every story of a file has the same fields

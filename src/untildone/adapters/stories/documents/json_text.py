@@ -108,11 +108,9 @@ class JsonText(PlacedText):
         return found
 
     def value_at(self, start: int) -> Place:
-        """The value that begins here."""
         return self._value(start)
 
     def replaced(self, found: Place, value: Json) -> Edit:
-        """The edit that puts this value in the place of the other."""
         return Edit(found.start, found.end, _written(value))
 
     def inserted(self, thing: Place, key: str, value: Json) -> Edit:

@@ -1,7 +1,7 @@
 """A source whose stories are objects of one file: found by its name, edited in place."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -10,15 +10,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import naming
-from untildone.adapters.stories.documents.json_text import Edit, JsonText, NotJson
+from untildone.adapters.stories.documents import fields
+from untildone.adapters.stories.documents.json_text import Edit, JsonText, NotJson, Place
 from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
 from untildone.adapters.stories.documents.story_objects import State, StoryObjects
 from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
-from untildone.domain.stories.story import Story, StoryBook
+from untildone.domain.stories.story import Remark, Story, StoryBook
 from untildone.plain_files import read_bytes
+
+_BRANCH = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
+)  # such that a shell takes it for one word
 
 
 class Format(Struct, frozen=True):
@@ -76,7 +81,6 @@ class Format(Struct, frozen=True):
         return ObjectFile(self, root, change, path)
 
     def kind(self) -> Kind:
-        """What the loop has to know of the format."""
         return Kind(
             name=self.name,
             title=self.title,
@@ -96,11 +100,9 @@ class ObjectFile(StatefulSource):
 
     @property
     def name(self) -> str:
-        """The name that `--source` takes."""
         return self._form.name
 
     def open(self) -> "ObjectDocument":
-        """Read the file as it is now."""
         return read(self._form, self._file, self._file.read())
 
 
@@ -123,17 +125,28 @@ class ObjectDocument:
             source=form.name,
             path=file.path,
             stories=self._objects.stories,
-            ignored=tuple(self._objects.ignored),
+            ignored=(*self._objects.ignored, *self._branch(root)),
             problems=tuple(self._objects.problems),
             boxes=False,
         )
+
+    def _branch(self, root: Place) -> Iterator[Remark]:
+        """A branch that the file asks for: the run has one of its own, and it is said which."""
+        named = self._text.members(root).get("branchName") if isinstance(root.value, dict) else None
+        name = fields.text(named.value) if named else ""
+        own = f"ralph/{self._file.change}"
+        if named and name != own and _BRANCH.fullmatch(name):
+            why = (
+                f"`branchName` is not used: the run works on the branch {own}. "
+                f"After `keep`, `git branch -m {own} {name}` gives it that name."
+            )
+            yield Remark(self._text.line(named.start), why)
 
     def edited(self, states: Iterable[NewState]) -> bytes:
         """The file with these states and every other byte as it was."""
         return self._text.edited(self._objects.edits(list(states)))
 
     def write(self, states: Sequence[NewState]) -> None:
-        """Write these states and nothing else."""
         forget()
         edits = list(self._objects.edits(states))
         data = self._text.edited(edits)

@@ -45,7 +45,6 @@ class StatefulSource(ABC):
 
     @property
     def name(self) -> str:
-        """The name that `--source` takes."""
         return self.NAME
 
     @abstractmethod
@@ -53,7 +52,6 @@ class StatefulSource(ABC):
         """Read everything as it is now."""
 
     def load(self) -> StoryBook:
-        """Read the stories as they are now."""
         return self.open().book
 
     def settle(self, story: Story, before: StoryBook) -> tuple[str, ...]:

@@ -15,8 +15,11 @@ from untildone.adapters.stories.documents.json_text import Edit, Json, JsonText,
 from untildone.adapters.stories.documents.stateful_source import NewState
 from untildone.domain.stories.story import Remark, Story, StoryKey, Task
 
-LISTS = ("userStories", "user_stories", "stories", "units", "features", "tasks", "items", "phases")
-PHASES = "phases"
+PHASES = ("phases", "epics")
+LISTS = (
+    *("userStories", "user_stories", "stories", "units", "features", "tasks", "items"),
+    *PHASES,
+)
 IDS = ("id", "storyId", "story_id", "key")
 TITLES = ("title", "name", "story", "summary", "task", "feature", "description")
 ACCEPTANCE = ("acceptanceCriteria", "acceptance_criteria", "acceptance", "criteria")
@@ -39,7 +42,7 @@ _OPEN = {
 _HELD = {"blocked", "deferred", "on_hold", "waiting", "needs_human"}
 _USED = {
     *(*STATE_FIELDS, *IDS, *ACCEPTANCE, *DEPENDENCIES, GROUP),
-    *("priority", "inProgress", "completionNotes", "createdAt", "updatedAt", "parallel"),
+    *("priority", "inProgress", "completionNotes", "createdAt", "updatedAt", "parallel", "blocked"),
 }
 
 
@@ -221,7 +224,6 @@ class StoryObjects:
             )
 
     def edits(self, states: Sequence[NewState]) -> Iterator[Edit]:
-        """What has to be written for these states."""
         for new in states:
             at = self._index[new.story.key]
             state = self._states.all[at]
@@ -288,8 +290,8 @@ class StoryObjects:
             line = self._tree.line(members[key].start)
             why = f"`{filled[0]}` holds the stories; not `{key}`."
             self.ignored.append(Remark(line, why, unfinished=_holds_open_work(members[key].value)))
-        if filled[:1] == [PHASES]:
-            yield from self._phased(members[PHASES])
+        if filled and filled[0] in PHASES:
+            yield from self._phased(members[filled[0]])
         elif filled:
             yield from self._listed(members[filled[0]])
 
@@ -370,7 +372,8 @@ class StoryObjects:
         if state.remarks or state.problems:
             self.ignored += [Remark(entry.line, f"Story {name}: {why}") for why in state.remarks]
             self.problems += [Remark(entry.line, f"Story {name}: {why}") for why in state.problems]
-        task = Task(name, title, state.done, entry.line, mark=state.mark, asks=state.asks)
+        asks = state.asks or (value.get("blocked") is True and not state.done)
+        task = Task(name, title, state.done, entry.line, mark=state.mark, asks=asks)
         group = fields.priority(value.get(GROUP)) or 0
         return Story(
             id=name,

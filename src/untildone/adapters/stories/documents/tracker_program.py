@@ -89,7 +89,6 @@ class Listing:
         self._write_state = write_state
 
     def write(self, states: Sequence[NewState]) -> None:
-        """Write these states and nothing else."""
         for new in states:
             self._write_state(new)
 

@@ -24,6 +24,7 @@ from untildone.adapters.stories.documents.json_text import (
 if TYPE_CHECKING:
     from yaml import YAMLError
 
+# We read level by level in calls of our own: a line of brackets must not use up the stack.
 _DEEPEST = 40
 _INT = re.compile(r"[-+]?[0-9]{1,15}")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,15}\.[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][-+]?[0-9]{1,3})?")
@@ -106,12 +107,10 @@ class YamlText(PlacedText):
             raise self._refused(error) from None
 
     def elements(self, array: Place) -> list[Place]:
-        """The places of a list's values."""
         found = self._inner.get(array.start, [])
         return found if isinstance(found, list) else []
 
     def members(self, thing: Place) -> dict[str, Place]:
-        """The places of an object's values by key."""
         found = self._inner.get(thing.start, {})
         return found if isinstance(found, dict) else {}
 
