@@ -200,6 +200,7 @@ def _in_bare_layout(bench: Bench, layout: str) -> Path:
         bench.git("config", "--unset", "core.bare", cwd=bare)
         bench.git("config", "--worktree", "core.bare", "true", cwd=bare)
     bench.git("worktree", "add", "-q", str(bench.repo), "feature/x", cwd=bare)
+    bench.git("config", "--global", "safe.bareRepository", "explicit")
     return bare
 
 
@@ -220,7 +221,7 @@ def test_a_worktree_of_a_bare_repository(bench: Bench, variant: str, layout: str
     assert bench.contents() == after
     bench.run("restore", "demo").ok()
     assert (bench.branch(), bench.sha(), bench.contents()) == ("feature/x", start, before)
-    assert bench.git("rev-parse", "--is-bare-repository", cwd=bare) == "true"
+    assert bench.git(f"--git-dir={bare}", "rev-parse", "--is-bare-repository") == "true"
 
 
 def test_keep_and_restore_in_a_worktree_of_a_bare_repository(bench: Bench) -> None:
@@ -236,7 +237,7 @@ def test_keep_and_restore_in_a_worktree_of_a_bare_repository(bench: Bench) -> No
 def test_a_branch_that_a_bare_repository_stands_on_comes_back(bench: Bench) -> None:
     bare = _in_bare_layout(bench, "plain")
     bench.git("branch", "main")
-    bench.git("symbolic-ref", "HEAD", "refs/heads/main", cwd=bare)
+    bench.git(f"--git-dir={bare}", "symbolic-ref", "HEAD", "refs/heads/main")
     there = bench.sha("main")
     bench.plan({1: [["commit", "own"], ["git", "update-ref", "refs/heads/main", "HEAD"], *fails()]})
     bench.loop().ok()

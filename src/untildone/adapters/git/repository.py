@@ -160,7 +160,8 @@ def is_elsewhere(git: Git, place: Place, worktree: str) -> bool:
         return False
     if Path(worktree).resolve() != place.common_dir.resolve():
         return True
-    return git.line("-C", worktree, "rev-parse", "--is-bare-repository") != "true"
+    # By its name: `safe.bareRepository` may forbid git to find one by itself.
+    return git.line(f"--git-dir={worktree}", "rev-parse", "--is-bare-repository") != "true"
 
 
 def head_ref(place: Place) -> str:
