@@ -381,3 +381,16 @@ def test_hazard_50_the_output_of_the_command_goes_into_the_repository(bench: Ben
     assert '"event": "run_started"' in said
     assert '"event": "finished"' in said
     assert "run [1].log" not in bench.git("status", "--porcelain", "-uall")
+
+
+def test_hazard_51_loop_that_died_where_nothing_can_be_written(bench: Bench) -> None:
+    bench.plan({}, default=[["sleep", 600]])
+    live = bench.begin()
+    bench.wait_call(1)
+    live.kill_unguarded()
+    folder = bench.path(".claude")
+    folder.chmod(0o555)
+    (loop,) = ordinary(bench, "status", "--json").ok().json()["loops"]
+    folder.chmod(0o755)
+    assert (loop["status"], loop["phase"], loop["alive"]) == ("stopped", "died", False)
+    assert bench.state()["status"] == "running"
