@@ -431,7 +431,7 @@ def test_in_a_clean_checkout_protected_tests_must_pass_as_they_were() -> None:
     run = loop.drive()
     assert outcomes(loop)[:2] == [Outcome.VERIFY_FAILED, Outcome.COMPLETE]
     reason = run.iterations[0].reason
-    assert "as they were before they do not pass:\n- tests/test_a.py\n" in reason
+    assert "the tests that were there do not pass:\n- tests/test_a.py\n" in reason
     assert run.iterations[1].proof is Proof.VERIFIED
     made = [call for call in loop.clean_checkout.calls if call != "removed"]
     assert made[:3] == [("tree", "c0", *OWN), ("tree", "c0", *OWN), ("tree", "c0")]

@@ -8,6 +8,7 @@ from tests.fakes.plans import PLAN, began, ended, loaded, measured, told
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.domain.agents.agent import AgentReport
+from untildone.domain.checks.checks import Proof
 from untildone.domain.checks.terms import Terms
 from untildone.domain.run.run import Status
 from untildone.ports import Notify
@@ -118,3 +119,10 @@ def test_after_a_crash_the_work_is_kept_and_the_terms_hold() -> None:
     opened = replace(run, origin=loop.driver().origin, status=Status.RUNNING)
     assert loop.drive(opened).status is Status.DONE
     assert [command for command, _ in loop.verifier.calls] == ["two"]
+
+
+def test_a_story_whose_own_check_is_not_run_is_not_verified() -> None:
+    later = TEXT + "\n## 3. Third\nVerify: `three`\n- [ ] 3.1 c\n"
+    loop = FakeLoop((COMPLETE,) * 3, plan=replace(KEPT, verify=("test",)), source=FakeSource(later))
+    run = loop.drive()
+    assert [it.proof for it in run.iterations] == [Proof.VERIFIED, Proof.VERIFIED, Proof.NONE]

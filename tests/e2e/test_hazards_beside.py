@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -363,3 +364,33 @@ def test_hazard_36_announced_secret_stays_out_of_a_cleanup_into_the_users_tree(
     assert bench.read("work-1.txt") == "work 1\n"
     assert " A conf/.env.local" in bench.status()
     assert digest(b"PASSWORD=hunter2\n") not in kept_bytes(bench)
+
+
+def test_hazard_50_the_output_of_the_command_goes_into_the_repository(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan({1: FAILS})
+    log = bench.path("run [1].log")
+    args = [str(COMMAND), *bench.loop_args("--max-retries", "0", "--on-complete", "cleanup")]
+    with log.open("wb") as out:
+        process = subprocess.run(
+            args, cwd=bench.repo, env=bench.env(), stdout=out, stderr=out, timeout=60, check=False
+        )
+    assert process.returncode == 3
+    said = log.read_text()
+    assert "goes to run [1].log in the repository" in said
+    assert '"event": "run_started"' in said
+    assert '"event": "finished"' in said
+    assert "run [1].log" not in bench.git("status", "--porcelain", "-uall")
+
+
+def test_hazard_51_loop_that_died_where_nothing_can_be_written(bench: Bench) -> None:
+    bench.plan({}, default=[["sleep", 600]])
+    live = bench.begin()
+    bench.wait_call(1)
+    live.kill_unguarded()
+    folder = bench.path(".claude")
+    folder.chmod(0o555)
+    (loop,) = ordinary(bench, "status", "--json").ok().json()["loops"]
+    folder.chmod(0o755)
+    assert (loop["status"], loop["phase"], loop["alive"]) == ("stopped", "died", False)
+    assert bench.state()["status"] == "running"

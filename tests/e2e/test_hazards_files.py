@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -679,3 +681,58 @@ def test_hazard_33_file_changes_between_snapshot_and_put_back(bench: Bench, time
     for text in ("attempt", *(f"late {n}" for n in range(1, times + 1))):
         assert f"+{text}" in saved
     assert_nothing_lost(bench, users)
+
+
+# -- paths that no program can name ----------------------------------------------------------------
+
+STEPS = {
+    "far beyond": "for _ in range(3000):\n  os.mkdir('a'); os.chdir('a')",
+    "long names": "for _ in range(40):\n  os.mkdir('a' * 200); os.chdir('a' * 200)",
+    "just beyond": (
+        "for _ in range(19):\n  os.mkdir('a' * 200); os.chdir('a' * 200)\n"
+        "os.mkdir('b' * 150); os.chdir('b' * 150); open('c' * 200, 'w').write('just')"
+    ),
+}
+
+
+def _deep(steps: str) -> list[Any]:
+    text = f"import os\nos.mkdir('x'); os.chdir('x')\n{steps}\nopen('deep', 'w').write('deep')"
+    return ["sh", f"{sys.executable} -c {shlex.quote(text)}"]
+
+
+@pytest.mark.parametrize("variant", ["branch", "worktree", "stash"])
+@pytest.mark.parametrize("steps", STEPS)
+def test_paths_that_are_too_long_go_with_the_attempt(
+    bench: Bench, steps: str, variant: str
+) -> None:
+    bench.only_stories(1)
+    before = bench.contents()
+    bench.plan({1: [_deep(STEPS[steps]), *fails()]})
+    result = bench.loop("--checkpoint", variant).ok()
+    assert "paths that are too long" in result.stderr
+    assert "x" not in bench.calls()[1].files
+    assert "deep" in bench.run("attempts", "demo", "--show", "1/1").ok().stdout
+    bench.run("finish", "demo", "cleanup").ok()
+    assert not bench.path("x").exists()
+    bench.run("attempts", "demo", "--restore", "1/1").ok()
+    assert [path.read_text() for path in bench.path("x").glob("**/deep")] == ["deep"]
+    bench.run("restore", "demo").ok()
+    assert bench.contents() == before
+    bench.run("gc", "--all", "--yes").ok()
+
+
+@pytest.mark.parametrize("steps", ["long names", "just beyond"])
+def test_paths_that_are_too_long_are_named_when_a_story_is_done(bench: Bench, steps: str) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [_deep(STEPS[steps]), *DONE]})
+    result = bench.loop("--on-complete", "cleanup").ok()
+    assert "paths that are too long" in result.stderr
+    assert bench.path("x").is_dir()
+
+
+def test_a_thousand_empty_folders_in_each_other_go_with_the_attempt(bench: Bench) -> None:
+    bench.only_stories(1)
+    steps = "for _ in range(1500):\n  os.mkdir('a'); os.chdir('a')\nos.chdir(os.environ['TMPDIR'])"
+    bench.plan({1: [_deep(steps), *fails()]})
+    bench.loop("--on-complete", "cleanup").ok()
+    assert not bench.path("x").exists()

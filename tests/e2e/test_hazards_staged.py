@@ -150,6 +150,38 @@ def test_hazard_34_staged_by_a_failed_attempt(
     )
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_hazard_34_staged_by_a_story_that_is_done(bench: Bench, variant: str) -> None:
+    bench.only_stories(1)
+    users = users_bytes(bench)
+    steps = (
+        "echo only staged > README.md; echo staged and deleted > gone.txt; git add -A;"
+        "echo in the file > README.md; rm gone.txt"
+    )
+    bench.plan({1: [["sh", steps], *DONE]})
+    bench.loop("--checkpoint", variant, "--on-complete", "cleanup").ok()
+    assert_stored(bench)
+    assert_nothing_lost(bench, users)
+    assert bench.read("README.md") == "in the file\n"
+
+
+@pytest.mark.parametrize("variant", ["branch", "worktree"])
+def test_hazard_34_a_story_that_stages_what_it_saves_leaves_no_ref(
+    bench: Bench, variant: str
+) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [*DONE[:1], ["git", "add", "-A"], *DONE[1:]]})
+    bench.loop("--checkpoint", variant).ok()
+    assert not bench.refs("refs/ralph/moved/")
+
+
+def test_hazard_34_staged_secret_of_a_story_that_is_done_stays_out(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["sh", "echo a > a.pem; git add -Af"], *DONE]})
+    bench.loop("--on-complete", "cleanup").ok()
+    assert digest(b"a\n") not in kept_bytes(bench)
+
+
 def test_hazard_34_staged_secret_of_a_failed_attempt_stays_out_of_our_refs(bench: Bench) -> None:
     bench.only_stories(1)
     steps = "echo a > a.pem; echo b > b.pem; git add -Af; echo c > b.pem"

@@ -70,7 +70,7 @@ def test_without_a_name_it_is_the_newest_run(bench: Bench) -> None:
     bench.only_stories(1)
     bench.plan()
     bench.loop("--on-complete", "keep").ok()
-    assert "1 calls, the same state" in bench.run("replay").ok().stdout
+    assert "1 call, the same state" in bench.run("replay").ok().stdout
 
 
 def test_another_decision_is_told(bench: Bench) -> None:

@@ -69,6 +69,10 @@ RUNNER_HARM: dict[str, tuple[Actions, str]] = {
         "pyproject.toml (tool.pytest: can no longer be read)",
     ),
     "a module that is taken for pytest": (wrong(["write", "pytest.py", ""]), "pytest.py (new)"),
+    "a module that is taken for Python's": (
+        wrong(["write", "argparse.py", EXITS]),
+        "argparse.py (new)",
+    ),
 }
 
 
@@ -147,6 +151,15 @@ def test_a4_npm_test_the_script_cannot_be_rewritten_and_dependencies_can(bench: 
     reason = result.named("iteration_ended")[0]["reason"]
     assert "- package.json (scripts: changed)" in reason
     assert result.one("checkpoint_saved")["verified"]
+
+
+def test_a4_a_script_that_a_target_calls_cannot_be_rewritten(bench: Bench) -> None:
+    bench.write("Makefile", "test:\n\tsh scripts/check.sh\n")
+    bench.write("scripts/check.sh", "exit 1\n")
+    project(bench)
+    bench.plan({1: wrong(["write", "scripts/check.sh", "exit 0\n"])})
+    result = bench.loop("--verify", "make test", "--max-retries", "0").ok(3)
+    assert "- scripts/check.sh" in result.named("iteration_ended")[0]["reason"]
 
 
 def test_a4_make_test_the_target_and_what_it_needs_cannot_be_rewritten(bench: Bench) -> None:
@@ -258,9 +271,18 @@ def test_strict_runs_tests_that_were_there_as_they_were(bench: Bench) -> None:
     result = bench.loop("--strict", "--verify", PYTEST).ok()
     assert result.outcomes() == ["verify_failed", "complete"]
     reason = result.named("iteration_ended")[0]["reason"]
-    assert "as they were before they do not pass:\n- test_m.py" in reason
+    assert "the tests that were there do not pass:\n- test_m.py" in reason
     assert result.one("checkpoint_saved")["verified"]
     assert "tests that are there already" in bench.calls()[0].prompt
+
+
+def test_strict_a_new_test_that_disarms_the_old_ones_is_not_done(bench: Bench) -> None:
+    project(bench)
+    disarms = "import _pytest.python as P\nP.Function.runtest = lambda s: None\n"
+    harm: list[object] = ["write", "test_a.py", f"{disarms}\n\ndef test_x():\n    pass\n"]
+    bench.plan({1: wrong(harm)})
+    result = bench.loop("--strict", "--verify", PYTEST, "--max-retries", "0").ok(3)
+    assert "- test_a.py" in result.named("iteration_ended")[0]["reason"]
 
 
 def test_strict_wants_evidence_and_what_the_person_says_beside_it_wins(bench: Bench) -> None:

@@ -10,6 +10,8 @@ from tests.e2e.agent_calls import DONE, failed, fails
 from tests.e2e.change import TASKS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.e2e.agent_calls import Actions
     from tests.e2e.bench import Bench
 
@@ -180,3 +182,71 @@ def test_settings_that_describe_another_disk_lose_nothing(bench: Bench, checkpoi
     bench.run("restore", "demo").ok()
     assert (bench.contents(), bench.status()) == (before, status)
     assert bench.branch() == "feature/under-it"
+
+
+# -- a bare repository with worktrees --------------------------------------------------------------
+
+
+def _in_bare_layout(bench: Bench, layout: str) -> Path:
+    """The repository of the bench as a bare clone with a worktree in the old place."""
+    first, bare = bench.root / "first", bench.root / "all" / ".bare"
+    bench.repo.rename(first)
+    bare.parent.mkdir()
+    bench.git("clone", "-q", "--bare", str(first), str(bare), cwd=bench.root)
+    if layout == "hidden":
+        (bare.parent / ".git").write_text("gitdir: ./.bare\n")
+    if layout == "settings of each":
+        bench.git("config", "extensions.worktreeConfig", "true", cwd=bare)
+        bench.git("config", "--unset", "core.bare", cwd=bare)
+        bench.git("config", "--worktree", "core.bare", "true", cwd=bare)
+    bench.git("worktree", "add", "-q", str(bench.repo), "feature/x", cwd=bare)
+    bench.git("config", "--global", "safe.bareRepository", "explicit")
+    return bare
+
+
+@pytest.mark.parametrize("layout", ["plain", "hidden", "settings of each"])
+@pytest.mark.parametrize("variant", ["branch", "worktree", "stash"])
+def test_a_worktree_of_a_bare_repository(bench: Bench, variant: str, layout: str) -> None:
+    bare = _in_bare_layout(bench, layout)
+    bench.write("README.md", "edited\n")
+    start, before = bench.sha(), bench.contents()
+    bench.plan({1: fails()})
+    bench.loop("--checkpoint", variant).ok()
+    bench.run("finish", "demo", "cleanup").ok()
+    after = bench.contents()
+    assert {"work-2.txt", "work-3.txt", "work-4.txt"} <= after.keys()
+    assert (bench.branch(), bench.sha()) == ("feature/x", start)
+    bench.run("undo").ok()
+    bench.run("finish", "demo", "cleanup").ok()
+    assert bench.contents() == after
+    bench.run("restore", "demo").ok()
+    assert (bench.branch(), bench.sha(), bench.contents()) == ("feature/x", start, before)
+    assert bench.git(f"--git-dir={bare}", "rev-parse", "--is-bare-repository") == "true"
+
+
+def test_keep_and_restore_in_a_worktree_of_a_bare_repository(bench: Bench) -> None:
+    _in_bare_layout(bench, "plain")
+    before = bench.contents()
+    bench.plan()
+    bench.loop("--on-complete", "keep").ok()
+    assert bench.branch() == "ralph/demo"
+    bench.run("restore", "demo").ok()
+    assert (bench.branch(), bench.contents()) == ("feature/x", before)
+
+
+def test_a_branch_that_a_bare_repository_stands_on_comes_back(bench: Bench) -> None:
+    bare = _in_bare_layout(bench, "plain")
+    bench.git("branch", "main")
+    bench.git(f"--git-dir={bare}", "symbolic-ref", "HEAD", "refs/heads/main")
+    there = bench.sha("main")
+    bench.plan({1: [["commit", "own"], ["git", "update-ref", "refs/heads/main", "HEAD"], *fails()]})
+    bench.loop().ok()
+    assert bench.sha("main") == there
+
+
+def test_a_branch_of_another_worktree_is_in_the_way_of_cleanup(bench: Bench) -> None:
+    _in_bare_layout(bench, "plain")
+    bench.plan()
+    bench.loop().ok()
+    bench.git("worktree", "add", "-q", str(bench.root / "other"), "feature/x")
+    assert str(bench.root / "other") in bench.run("finish", "demo", "cleanup").ok(5).stderr

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
 from tests.e2e.change import TASKS
 from tests.e2e.users_tree import begin, finish, linked, loop, users_own
 
@@ -69,6 +69,71 @@ def test_games_of_the_agent_in_its_worktree(bench: Bench, game: str) -> None:
     finish(bench).ok()
     assert {f"work-{n}.txt" for n in (1, 3)} <= bench.contents().keys()
     assert bench.read(TASKS).count("[x]") == 6
+
+
+REMOVALS = {
+    "removed": "rm -rf $PWD",
+    "emptied": "rm -rf * .[a-z]*",
+    "renamed": "mv $PWD $PWD-elsewhere",
+    "a link to the user's": "rm -rf $PWD && ln -s {repo} $PWD",
+    "a file": "rm -rf $PWD && echo file > $PWD",
+    "staged, committed, removed": "git commit -q -m own --allow-empty; rm -rf $PWD",
+}
+
+
+@pytest.mark.parametrize("how", REMOVALS)
+def test_the_agent_removes_the_folder_of_the_run(bench: Bench, how: str) -> None:
+    bench.git("branch", "other")
+    before = users_own(bench)
+    made = [["write", "staged.txt", "staged\n"], ["git", "add", "staged.txt"]]
+    remove = [["sh", REMOVALS[how].replace("{repo}", str(bench.repo))]]
+    bench.plan({2: [*made, *remove, ["say", COMPLETE]]})
+    result = loop(bench).ok()
+    assert "The folder of the run was removed" in result.stderr
+    assert users_own(bench) == before
+    third = bench.calls()[2]
+    assert "The folder of the run was removed" in third.prompt
+    assert {"work-1.txt", TASKS} <= third.files.keys()
+    assert "staged.txt" not in third.files
+    saved = bench.git("log", "--format=%H", "-m", "-p", "refs/ralph/attempts/demo/2/1")
+    assert "staged.txt" in saved
+    bench.run("resume", "demo").ok()
+    finish(bench).ok()
+    assert {f"work-{n}.txt" for n in (1, 3, 4)} <= bench.contents().keys()
+    assert bench.read(TASKS).count("[x]") == 6
+
+
+def test_a_check_removes_the_folder_of_the_run(bench: Bench) -> None:
+    before = users_own(bench)
+    bench.plan()
+    once = f"{bench.root}/once"
+    check = f"test ! -e work-1.txt || test -e {once} || {{ touch {once}; rm -rf $PWD; }}"
+    result = loop(bench, "--verify", check).ok(3)
+    assert "The folder of the run was removed" in result.stderr
+    assert "untildone resume demo" in result.stderr
+    assert users_own(bench) == before
+    bench.run("resume", "demo").ok()
+    finish(bench).ok()
+    assert bench.read(TASKS).count("[x]") == 6
+
+
+def test_a_plain_loop_goes_on_when_the_agent_removes_the_folder(bench: Bench) -> None:
+    bench.plan({2: [["sh", "rm -rf $PWD"]]}, default=DONE[:1])
+    args = ("--task", "Work", "--max-iterations", "3", "--checkpoint", "worktree")
+    result = bench.run("run", "demo", "--json", "--agent-cmd", bench.agent, *args)
+    assert "The folder of the run was removed" in result.stderr
+    finish(bench)
+    assert {"README.md", "work-1.txt", "work-3.txt"} <= bench.contents().keys()
+
+
+def test_a_worktree_that_the_agent_takes_from_git_ends_the_run_honestly(bench: Bench) -> None:
+    before = users_own(bench)
+    bench.plan({2: [["sh", "git worktree remove -f -f $PWD"], ["say", COMPLETE]]})
+    said = loop(bench).stderr
+    assert "git branch --list 'ralph/*'" in said
+    assert users_own(bench) == before
+    bench.git("merge", "-q", "--squash", "ralph/demo")
+    assert bench.read("work-1.txt") == "work 1\n"
 
 
 def test_a_branch_that_the_agent_deletes_comes_back(bench: Bench) -> None:

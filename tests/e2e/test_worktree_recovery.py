@@ -189,7 +189,7 @@ CLOSING = [
 
 
 @pytest.mark.parametrize(("words", "when"), CLOSING)
-@pytest.mark.parametrize("command", ["run", "finish"])
+@pytest.mark.parametrize("command", ["run", "finish", "doctor"])
 def test_kill_9_during_cleanup(bench: Bench, words: str, when: str, command: str) -> None:
     bench.write("loose.txt", "loose\n")
     before = users_own(bench)
@@ -200,6 +200,8 @@ def test_kill_9_during_cleanup(bench: Bench, words: str, when: str, command: str
     (bench.bin / "git").unlink()
     if command == "run":
         loop(bench)  # carries the choice out first
+    elif command == "doctor":
+        assert "Finishing the cleanup" in _fix(bench)[0]
     else:
         finish(bench)
     assert bench.status() == [WORK[0], "?? loose.txt", *WORK[1:]]
@@ -265,6 +267,58 @@ def test_an_attempt_is_restored_into_the_runs_worktree(bench: Bench) -> None:
     assert users_own(bench) == before
 
 
+@pytest.mark.parametrize("choice", ["cleanup", "keep"])
+def test_finish_after_the_cleanup_was_undone(bench: Bench, choice: str) -> None:
+    if choice == "keep":
+        _let_git_make_it(bench)
+    before = users_own(bench)
+    bench.plan({1: [["write", "README.md", "loop\n"], *DONE]})
+    loop(bench, "--on-complete", "cleanup").ok()
+    made = bench.contents()
+    bench.run("undo").ok()
+    assert users_own(bench)["git"]["HEAD"] == before["git"]["HEAD"]
+    finish(bench, choice).ok()
+    if choice == "keep":
+        assert (linked(bench) / "README.md").read_text() == "loop\n"
+        assert bench.git("branch", "--show-current", cwd=linked(bench)) == "ralph/demo"
+        assert bench.git("status", "--porcelain", cwd=linked(bench)) == ""
+        finish(bench).ok()
+    assert bench.contents() == made
+    assert (_worktrees(bench), len(put_away(bench)), _doctor(bench)) == (1, 1, [])
+    bench.run("undo").ok()
+    assert bench.status() == []
+    bench.run("undo").ok()
+    assert bench.contents() == made
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_going_on_after_the_cleanup_was_undone(bench: Bench, command: str) -> None:
+    bench.plan({2: SLEEP})
+    live = begin(bench)
+    bench.wait_call(2)
+    bench.run("stop", "demo").ok()
+    live.wait().ok(6)
+    finish(bench).ok()
+    bench.run("undo").ok()
+    bench.plan()
+    bench.run(command, "demo", "--json").ok()
+    assert bench.branch() == "feature/x"
+    assert [call.cwd for call in bench.calls()] == [str(linked(bench))] * 4
+    finish(bench).ok()
+    assert bench.contents().keys() >= {"work-1.txt", "work-3.txt", "work-4.txt"}
+
+
+def test_a_folder_in_the_place_of_the_worktree_after_undo(bench: Bench) -> None:
+    bench.plan()
+    loop(bench, "--on-complete", "cleanup").ok()
+    bench.run("undo").ok()
+    linked(bench).mkdir()
+    assert str(linked(bench)) in finish(bench).ok(2).stderr
+    linked(bench).rmdir()
+    finish(bench).ok()
+    assert bench.status() == WORK
+
+
 # -- leftovers -----------------------------------------------------------------------------------
 
 
@@ -317,23 +371,60 @@ def test_stories_that_git_ignores_are_refused(bench: Bench) -> None:
     assert not linked(bench).exists()
 
 
-def test_a_folder_that_the_user_deleted(bench: Bench) -> None:
+def _killed_and_deleted(bench: Bench) -> None:
     bench.plan({2: SLEEP})
     live = begin(bench)
     bench.wait_call(2)
     _kill(live)
     shutil.rmtree(linked(bench))
-    tip = bench.sha("ralph/demo")
+    bench.plan()
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_a_folder_that_the_user_deleted_is_put_back(bench: Bench, command: str) -> None:
+    _killed_and_deleted(bench)
     bench.run("status").ok()
-    for command in (["run"], ["resume"], ["logs"], ["restore"]):
-        assert "untildone doctor --fix" in bench.run(*command, "demo").ok(2).stderr
-    assert "untildone doctor --fix" in finish(bench).ok(2).stderr
+    bench.run("logs", "demo").ok()
+    bench.run(command, "demo", "--json").ok()
+    assert len(bench.calls()) == 4
+    finish(bench).ok()
+    assert bench.contents().keys() >= {"work-1.txt", "work-3.txt", "work-4.txt"}
+    assert bench.read(TASKS).count("[x]") == 6
+
+
+def test_finish_and_undo_after_the_user_deleted_the_folder(bench: Bench) -> None:
+    _killed_and_deleted(bench)
+    finish(bench).ok()
+    assert bench.status() == WORK[:2]
+    assert bench.read(TASKS).count("[x]") == 2
+    bench.run("undo").ok()
+    assert bench.status() == []
+
+
+def test_restore_after_the_user_deleted_the_folder(bench: Bench) -> None:
+    before = users_own(bench)
+    _killed_and_deleted(bench)
+    tip = bench.sha("ralph/demo")
+    bench.run("restore", "demo").ok()
+    assert users_own(bench)["git"] == before["git"]
+    assert tip in bench.refs("refs/ralph/archive/demo/").values()
+
+
+def test_a_dry_run_leaves_a_deleted_folder_alone(bench: Bench) -> None:
+    _killed_and_deleted(bench)
+    assert "untildone resume demo" in bench.run("run", "demo", "--dry-run").ok(2).stderr
+    assert not linked(bench).exists()
+
+
+def test_doctor_ends_a_run_whose_folder_the_user_deleted(bench: Bench) -> None:
+    _killed_and_deleted(bench)
+    tip = bench.sha("ralph/demo")
     (text,) = _doctor(bench)
     assert str(linked(bench)) in text
+    assert "untildone resume demo" in text
     assert len(_fix(bench)) == 1
     assert (bench.sha("ralph/demo"), _worktrees(bench), _doctor(bench)) == (tip, 1, [])
     assert "half" not in "".join(bench.status())
-    bench.plan()
     loop(bench, "--on-complete", "cleanup").ok()
     archived = [at for name, at in bench.refs("refs/ralph/archive/demo/").items()]
     assert tip in archived

@@ -104,7 +104,7 @@ def files_of(top: Path) -> Iterable[Path]:
             yield from path.rglob("*") if path.is_dir() and not path.is_symlink() else (path,)
 
 
-def losses(scene: Scene, *, users_only: bool = False) -> list[Fact]:
+def losses(scene: Scene, *, users_only: bool = False, staged: tuple[str, ...] = ()) -> list[Fact]:
     """Bytes of the user's and of every ended agent call that are nowhere."""
     have = stored(scene)
     for name, path in {"env": ".env", "cache": "build/cache.bin"}.items():
@@ -112,7 +112,7 @@ def losses(scene: Scene, *, users_only: bool = False) -> list[Fact]:
             have.add(blob_id(USERS_FILES[path].encode()))  # ignored files are the agent's to remove
     wrong = [
         Fact(LOST, f"the user's {text!r}")
-        for text in USERS_BYTES
+        for text in (*USERS_BYTES, *staged)
         if blob_id(text.encode()) not in have
     ]
     for call in () if users_only else scene.calls():

@@ -11,6 +11,7 @@ from tests.torture import checks
 from tests.torture.checks import UNRECOVERED, Fact, Start
 from tests.torture.scene import Scene
 
+STAGED = ("staged since the run\n", "staged since and deleted\n")
 AGAIN, FIX, BACK = "the same again", "doctor --fix", "restore"
 
 
@@ -50,9 +51,12 @@ class Command:
     args: tuple[str, ...]
     before: Callable[[Scene, str], None]
     recoveries: tuple[str, ...] = (AGAIN, FIX, BACK)
-    # What undo takes back a second undo does again; gc and doctor remove what is stored.
+    # What undo takes back a second undo does again; doctor gives a run up; gc is told to remove
+    # all that is stored, the user's earlier versions included.
     toggles: bool = False
     removes: bool = False
+    forgets: bool = False
+    staged: tuple[str, ...] = ()  # before it, and in no file: still behind a ref or in the index
 
 
 def _done(*args: str) -> Callable[[Scene, str], None]:
@@ -64,6 +68,20 @@ def _done(*args: str) -> Callable[[Scene, str], None]:
         codes = [scene.command(*ran)]
         codes += [scene.command(*args[1:])] if args[1:] else []
         assert not any(codes), scene.said.read_text()
+
+    return prepared
+
+
+def _staged(*args: str) -> Callable[[Scene, str], None]:
+    """The same, then versions that are in the index only."""
+
+    def prepared(scene: Scene, variant: str) -> None:
+        _done(*args)(scene, variant)
+        for name, text in zip(("other.txt", "gone.txt"), STAGED, strict=True):
+            scene.write(name, text)
+            scene.git("add", name)
+        scene.write("other.txt", "in the file\n")
+        (scene.repo / "gone.txt").unlink()
 
     return prepared
 
@@ -83,8 +101,12 @@ COMMANDS = {
     "restore": Command(("restore", "x"), _done("keep")),
     "restore after cleanup": Command(("restore", "x"), _done("cleanup")),
     "attempts --restore": Command(("attempts", "x", "--restore", "2/1"), _done("cleanup")),
+    "restore of what is staged": Command(("restore", "x"), _staged("cleanup"), staged=STAGED),
+    "attempts --restore beside what is staged": Command(
+        ("attempts", "x", "--restore", "2/1"), _staged("cleanup"), staged=STAGED
+    ),
     "finish": Command(("finish", "x", "cleanup"), _done("keep")),
-    "gc": Command(("gc", "--all", "--yes"), _done("cleanup"), (AGAIN, FIX), removes=True),
+    "gc": Command(("gc", "--all", "--yes"), _done("cleanup"), (AGAIN, FIX), forgets=True),
     "doctor --fix": Command(("doctor", "--fix", "--abandon", "x"), _died, removes=True),
 }
 

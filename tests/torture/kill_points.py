@@ -13,14 +13,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.torture import checks
 from tests.torture.checks import UNRECOVERED, Fact, Start
-from tests.torture.commands import COMMANDS, Stand, recovered
+from tests.torture.commands import COMMANDS, Command, Stand, recovered
 from tests.torture.scene import KILLED, USERS_FILES, Fault, Scene
 
 VARIANTS = ("branch", "stash", "worktree")
@@ -97,13 +98,11 @@ def args_of(scene: Scene, variant: str, choice: str = "cleanup") -> tuple[str, .
 
 
 def effects(template: Scene, variant: str, root: Path) -> list[tuple[str, str]]:
-    """All that an undisturbed run does; nothing if the command does not know the variant."""
+    """All that an undisturbed run does."""
     scene = template.copied(root)
     start = Start.of(scene)
     log = root / "effects"
     code = scene.command(*args_of(scene, variant), log=log)
-    if code == 2:
-        return []
     wrong = final_state(scene, start) if code == 0 else [Fact(UNRECOVERED, f"exit {code}")]
     if wrong:
         raise SystemExit(f"{variant}, undisturbed: {wrong}\n{scene.said.read_text()}")
@@ -246,59 +245,81 @@ def torture_command(
 
 def _checked_command(scene: Scene, point: Point, stands: tuple[Stand, ...]) -> list[Fact]:
     command = COMMANDS[point.command]
-    wrong = checks.losses(scene, users_only=command.removes)
+    wrong = _lost(scene, command)
     status = scene.command("status", "--json")
     wrong += [Fact(UNRECOVERED, f"status exits {status}")] if status else []
     wrong += recovered(scene, command, point.recovery, stands)
     checks.expire_and_collect(scene)
-    wrong += checks.losses(scene, users_only=command.removes)
+    wrong += _lost(scene, command)
     return wrong + checks.usable(scene) + checks.state_is_valid(scene)
+
+
+def _lost(scene: Scene, command: Command) -> list[Fact]:
+    if command.forgets:
+        return []
+    return checks.losses(scene, users_only=command.removes, staged=command.staged)
 
 
 def torture(
     variant: str, every: int, jobs: int, *, all_ways: bool = False
 ) -> tuple[Counter[str], int]:
     """All points of a variant (or every n-th): counts, and how many are bad."""
-    counts: Counter[str] = Counter()
-    bad = 0
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         template = made(Path(folder) / "template")
         found = effects(template, variant, Path(folder) / "watched")
         chosen = list(points(variant, found, all_ways=all_ways))[::every]
         with ProcessPoolExecutor(jobs) as pool:
-            for outcome in pool.map(hit, [template.root] * len(chosen), chosen, chunksize=4):
-                counts["kills"] += outcome.killed
-                counts["not reached"] += not outcome.killed
-                if not outcome.killed:
-                    print(f"not reached: {outcome.point}")
-                counts.update({fact.kind for fact in outcome.wrong})
-                bad += bool(outcome.wrong)
-                if outcome.wrong:
-                    print(f"{outcome.point}:", *outcome.wrong, outcome.said, sep="\n  ", flush=True)
+            return counted(pool.map(hit, [template.root] * len(chosen), chosen, chunksize=4))
+
+
+def torture_commands(
+    variant: str, name: str, every: int, jobs: int, *, all_ways: bool = False
+) -> tuple[Counter[str], int]:
+    """The same for a command that comes after a run."""
+    play = partial(torture_command, variant, name, every, of=jobs, all_ways=all_ways)
+    with ProcessPoolExecutor(jobs) as pool:
+        parts = [pool.submit(play, part=part) for part in range(jobs)]
+        return counted(outcome for part in parts for outcome in part.result())
+
+
+def counted(outcomes: Iterable[Outcome]) -> tuple[Counter[str], int]:
+    """Counts, and how many are bad; these are shown."""
+    counts: Counter[str] = Counter()
+    bad = 0
+    for outcome in outcomes:
+        counts["kills"] += outcome.killed
+        counts["not reached"] += not outcome.killed
+        if not outcome.killed:
+            print(f"not reached: {outcome.point}")
+        counts.update({fact.kind for fact in outcome.wrong})
+        bad += bool(outcome.wrong)
+        if outcome.wrong:
+            print(f"{outcome.point}:", *outcome.wrong, outcome.said, sep="\n  ", flush=True)
     return counts, bad
 
 
 def main() -> int:
-    """Every kill point in every mode, for every checkpoint variant that the command knows."""
+    """Every kill point of the run and of every command after it, in every mode and variant."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--variant", choices=VARIANTS, action="append")
     parser.add_argument("--sample", type=int, default=1, help="take every N-th point")
+    parser.add_argument("--command", choices=("run", *COMMANDS), action="append")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--all-ways", action="store_true", help="recover in every way from each")
     options = parser.parse_args()
     bad = 0
+    how = options.sample, options.jobs
     for variant in options.variant or VARIANTS:
-        began = time.monotonic()
-        how = options.sample, options.jobs
-        counts, failed = torture(variant, *how, all_ways=options.all_ways)
-        bad += failed
-        if not counts:
-            print(f"{variant}: this command does not know `--checkpoint {variant}`, skipped")
-            continue
-        rows = [f"{counts[kind]} {kind}" for kind in ("kills", "not reached")]
-        rows += [f"{counts[kind]} {kind}" for kind in checks.KINDS]
-        print(f"{variant}: {', '.join(rows)} ({time.monotonic() - began:.0f} s)", flush=True)
-        bad += not counts["kills"]
+        for name in options.command or ("run", *COMMANDS):
+            began, ways = time.monotonic(), options.all_ways
+            if name == "run":
+                counts, failed = torture(variant, *how, all_ways=ways)
+            else:
+                counts, failed = torture_commands(variant, name, *how, all_ways=ways)
+            rows = [f"{counts[kind]} {kind}" for kind in ("kills", "not reached", *checks.KINDS)]
+            took = f"{time.monotonic() - began:.0f} s"
+            print(f"{variant}, {name}: {', '.join(rows)} ({took})", flush=True)
+            bad += failed + (not counts["kills"])
     return 1 if bad else 0
 
 

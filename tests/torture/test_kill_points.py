@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.torture import checks
-from tests.torture.kill_points import VARIANTS, args_of, effects, made, torture
+from tests.torture.kill_points import VARIANTS, args_of, effects, made, torture, torture_commands
 from tests.torture.scene import KILLED, Fault, Scene
 
 pytestmark = pytest.mark.e2e
@@ -18,6 +18,18 @@ pytestmark = pytest.mark.e2e
 def test_nothing_is_lost_at_some_kill_points(variant: str, every: int) -> None:
     counts, bad = torture(variant, every=every, jobs=1)
     assert counts["kills"] > 3
+    assert bad == 0
+
+
+OTHERS = [pytest.param(variant, marks=pytest.mark.full) for variant in VARIANTS[1:]]
+SOME = ("finish", "gc", "restore of what is staged", "attempts --restore beside what is staged")
+
+
+@pytest.mark.parametrize("command", SOME)
+@pytest.mark.parametrize("variant", [VARIANTS[0], *OTHERS])
+def test_a_command_that_is_killed_is_finished_or_taken_back(variant: str, command: str) -> None:
+    counts, bad = torture_commands(variant, command, every=41, jobs=1)
+    assert counts["kills"] > 0
     assert bad == 0
 
 

@@ -1,8 +1,10 @@
 """The person at the terminal: reads the completion choice while the inbox stays open."""
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from untildone.adapters.records.inbox import POLL_S, Inbox
@@ -35,6 +37,20 @@ DECIDE = "Please type retry, skip or stop, or what the agent should know: "
 YES_NO = {"y": True, "yes": True, "n": False, "no": False}
 
 T = TypeVar("T")
+
+
+def output_files(folder: Path) -> tuple[str, ...]:
+    """Files below a folder that our own output goes to (`> run.log`), as paths in it."""
+    found = []
+    for fd in (1, 2):
+        try:
+            inside = stat.S_ISREG(os.fstat(fd).st_mode)
+            path = Path(os.readlink(f"/proc/self/fd/{fd}")) if inside else None  # noqa: PTH115
+        except OSError:  # closed, or a system that does not tell
+            continue
+        if path and path.is_relative_to(folder.resolve()):
+            found.append(path.relative_to(folder.resolve()).as_posix())
+    return tuple(dict.fromkeys(name for name in found if not name.startswith(".git/")))
 
 
 class Person:

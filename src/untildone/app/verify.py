@@ -89,23 +89,29 @@ def _changed_tests(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> s
         return ""
     changed = tests_among(driver.ports.checkpoint.pending(checkpoint).paths)
     tests = own_tests(driver, lane, changed)
-    if not tests:
-        return ""
-    files = complaint(Violation(path, "changed or deleted") for path in tests)
     if not (plan.clean_room and checks):
-        return f"{files}\n{LEAVE_TESTS}"
-    with _place(driver, checkpoint, tests) as folder:
+        files = complaint(Violation(path, "changed or deleted") for path in tests)
+        return f"{files}\n{LEAVE_TESTS}" if tests else ""
+    # A new test file beside the old ones may disturb them as well.
+    touched = _not_freed(driver, lane, changed)
+    if not touched:
+        return ""
+    with _place(driver, checkpoint, touched) as folder:
         before = _run_all(driver, lane, checks, folder)
-    said = "Tests that were there were changed, and as they were before they do not pass"
-    rows = "\n".join(f"- {path}" for path in tests[:MOST_NAMED])
+    said = "Tests were changed or added, and without that the tests that were there do not pass"
+    rows = "\n".join(f"- {path}" for path in touched[:MOST_NAMED])
     return "" if before.passed else f"{said}:\n{rows}\n{LEAVE_TESTS}\n{before.reason}"
 
 
 def own_tests(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[str, ...]:
     """Which of these the checkpoint has, but for those that the person lets the story change."""
-    said = _terms(driver, lane)
-    kept = tuple(path for path in tests if not (said.frees_tests or said.frees(path)))
+    kept = _not_freed(driver, lane, tests)
     return driver.ports.checkpoint.had(driver.run.lanes[lane].checkpoint, kept) if kept else ()
+
+
+def _not_freed(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[str, ...]:
+    said = _terms(driver, lane)
+    return tuple(path for path in tests if not (said.frees_tests or said.frees(path)))
 
 
 def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
@@ -130,8 +136,14 @@ def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: st
         passed=True,
         still_failing=tuple(still),
         counted=tuple(counted),
-        checked=any(check.level is Level.REQUIRED for check in checks),
+        checked=any(check.level is Level.REQUIRED for check in checks) and _all_ran(driver, lane),
     )
+
+
+def _all_ran(driver: RunDriver, lane: int) -> bool:
+    """Whether no check that the story's text names was left out: then it is not verified."""
+    story = _story(driver, lane)
+    return story is None or not terms.left_out(story, driver.run.plan.terms)
 
 
 def _counted(check: Check, checked: Checked) -> Iterator[Counted]:

@@ -34,6 +34,7 @@ from untildone.commands.leftovers import (
     stash_leftovers,
     stray_processes,
 )
+from untildone.commands.start_checks import cut_short_closing
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, count_of
@@ -44,7 +45,7 @@ from untildone.wiring.agents import agent_options_of, agent_program, installed, 
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.sandbox import INSTALL
 from untildone.wiring.sources import changes, kind, looked_for
-from untildone.wiring.worktrees import worktree_running
+from untildone.wiring.worktrees import others, worktree_running
 
 OLDEST_GIT = (2, 38)
 MUCH = 1024**3
@@ -94,6 +95,7 @@ def fix_leftovers(repository: Repository, abandon: str) -> list[str]:
     said: list[str] = []
     try:
         finish_begun(repository, said.append)
+        _finish_closings(repository, said.append)
         holding = worktree_running(repository, abandon) if abandon else repository
         run = _resumable(holding, abandon) if abandon else None
         said += [
@@ -112,6 +114,23 @@ def fix_leftovers(repository: Repository, abandon: str) -> list[str]:
     finally:
         repository.lock.release()
     return said
+
+
+def _finish_closings(repository: Repository, tell: Callable[[str], None]) -> None:
+    """Carry out choices whose loop was killed over them, here and where a run has its worktree."""
+    for place in (repository, *others(repository)):
+        run = place.latest()
+        if not cut_short_closing(run) or (place is not repository and place.alive()):
+            continue
+        from untildone.commands.run import LoopProcess
+
+        if place is not repository:
+            place.lock.take("doctor")
+        try:
+            LoopProcess(place, warn=tell).finish_closing(run)
+        finally:
+            if place is not repository:
+                place.lock.release()
 
 
 def _git_version(git: Git) -> Row:

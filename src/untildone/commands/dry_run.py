@@ -74,7 +74,7 @@ def dry_run(
         idle = f"The {newest.choice} of `{newest.plan.change_id}` was cut short: it comes first."
         return DryRun(newest.plan, _origin(newest), going_on=True, idle=idle)
     branch = branch_of_run(repo, newest)
-    if goes_on(repo, branch, change):
+    if goes_on(repo, newest, branch, change):
         run = run_of_branch(repo, newest, change, wanted.task)
         if not refusal:
             refuse_spent(run, given_budgets(flags), repo.place.top)
@@ -99,7 +99,7 @@ def _starting(repo: Repository, settings: Settings, wanted: Wanted, change: str)
 
 
 def _going_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, object]) -> DryRun:
-    refuse_ended(repo, run)
+    refuse_ended(run)
     top, now = repo.place.top, repo.clock.now()
     env = agent_options_of(settings).env
     dry = DryRun(run.plan, _origin(run), going_on=True, agent_env=env)

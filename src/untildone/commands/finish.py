@@ -35,6 +35,7 @@ def finish(process: LoopProcess, run: Run, choice: Choice) -> Ended:
             hint=f"`untildone undo` takes its end back, `untildone restore {run.plan.change_id}` "
             "leads to before the run",
         )
+    process.go_to_worktree(run)
     loop = process.recovered(run)
     process.refuse_cut_short(loop.run)
     if not loop.run.ended:

@@ -43,7 +43,10 @@ def _why_left(repo: Repository, run: Run | None) -> str:
         return "no run was started in it"
     if has_ended(run):
         return f"the run of `{run.plan.change_id}` has ended"
-    return "" if repo.place.top.exists() else f"its folder was deleted: {repo.place.top}"
+    if repo.place.top.exists():
+        return ""
+    resume = f"`untildone resume {run.plan.change_id}` puts it back"
+    return f"its folder was deleted: {repo.place.top}; {resume}"
 
 
 def leftover_worktrees(repo: Repository) -> Iterator[tuple[str, str]]:

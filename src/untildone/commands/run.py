@@ -14,6 +14,7 @@ from untildone.adapters.checks.clean_checkout import NOTE, remove_noted
 from untildone.adapters.git.repository import (
     STATE_FILE,
     exclude_own_files,
+    ignore_line,
     move_stale_locks,
     preflight,
 )
@@ -22,7 +23,7 @@ from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
-from untildone.adapters.terminal import Person
+from untildone.adapters.terminal import Person, output_files
 from untildone.app import views
 from untildone.app.bus import Bus, Observer
 from untildone.app.orchestrator import drive
@@ -57,7 +58,13 @@ from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_ports
 from untildone.wiring.repository import Repository, at, read_state, this_process
 from untildone.wiring.sandbox import settled
-from untildone.wiring.worktrees import move_out, remove_worktree, user_place, worktree_running
+from untildone.wiring.worktrees import (
+    brought_back,
+    move_out,
+    remove_worktree,
+    user_place,
+    worktree_running,
+)
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 PAUSED = "waiting_budget"
@@ -119,6 +126,14 @@ class LoopProcess(Struct):
         """The same for a run that is known: as it is once nobody else can change it."""
         self.take_over(run.plan.change_id)
         return self.repository.replay(run.plan.run_id) or run
+
+    def go_to_worktree(self, run: Run) -> None:
+        """If the end of a run was undone: into its own worktree, which had been moved away."""
+        users = self.repository
+        self.repository = brought_back(users, run)
+        if self.repository is not users:
+            self.take_over(run.plan.change_id)
+            users.lock.release()
 
     def finish_closing(self, run: Run | None) -> Ended | None:
         """Carry out the rest of a choice whose loop was killed over it."""
@@ -271,7 +286,7 @@ def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted
     if process.finish_closing(newest):
         newest = repo.latest()
     branch = branch_of_run(repo, newest)
-    if goes_on(repo, branch, change):
+    if goes_on(repo, newest, branch, change):
         return _go_on(process, run_of_branch(repo, newest, change, wanted.task), settings, flags)
     refuse_unfinished(repo, newest, branch)
     process.end_leftovers(newest)
@@ -315,8 +330,10 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
     run = begin(started, repo.clock.now())
     try:
         repo.folder(plan.run_id).make()
-        exclude_own_files(repo.place, (*leftover_files(plan), EXCLUDE_LINE))
-        loop = process.loop(run, origin, remarks=prepared.warnings)
+        own = output_files(repo.place.top)
+        ignored = (*leftover_files(plan), EXCLUDE_LINE, *map(ignore_line, own))
+        exclude_own_files(repo.place, ignored)
+        loop = process.loop(run, origin, remarks=(*prepared.warnings, *map(_own_output, own)))
         loop.record(started)
     except OSError as error:
         raise UserError(
@@ -325,6 +342,13 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
             hint="Look at `df .` and `ls -ld .claude .git`, make room, then start again.",
         ) from error
     return process.drive(loop)
+
+
+def _own_output(path: str) -> str:
+    return (
+        f"The output of this command goes to {path} in the repository: git ignores it from now on "
+        "(.git/info/exclude), or a put-back would empty it"
+    )
 
 
 # -- resume ------------------------------------------------------------------------------------
@@ -348,8 +372,9 @@ def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) 
 
 def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> Ended:
     """What can be refused is refused before anything is built or written."""
+    refuse_ended(run)
+    process.go_to_worktree(run)
     repo, top = process.repository, process.repository.place.top
-    refuse_ended(repo, run)
     if run.status is Status.DONE and run.closed and nothing_open(run, top):
         return Ended(0, run, all_done(run.plan.change_id))
     settings, unchecked, detected = with_detected(settings, top)

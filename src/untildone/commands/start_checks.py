@@ -29,7 +29,7 @@ from untildone.domain.checks.checks import Level, parse
 from untildone.domain.checks.terms import all_written
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.errors import UserError
-from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
+from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.run.run_commands import CHECK, run_commands
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import waits_for_person
@@ -42,7 +42,7 @@ from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.sandbox import settled
 from untildone.wiring.sources import source_of
-from untildone.wiring.worktrees import refuse_ignored, user_place
+from untildone.wiring.worktrees import has_ended, lacks_worktree, refuse_ignored, user_place
 
 _LONGEST = 80
 
@@ -124,9 +124,10 @@ def branch_of_run(repo: Repository, run: Run | None) -> str:
     return head_of(repo.place.git_dir)[0]
 
 
-def goes_on(repo: Repository, branch: str, change: str) -> bool:
+def goes_on(repo: Repository, newest: Run | None, branch: str, change: str) -> bool:
     """Whether `run` goes on with the run of this branch instead of starting one."""
-    return branch == f"ralph/{change}" or bool(user_of(repo.place))
+    undone = newest is not None and newest.plan.change_id == change and lacks_worktree(repo, newest)
+    return branch == f"ralph/{change}" or undone or bool(user_of(repo.place))
 
 
 def run_of_branch(repo: Repository, newest: Run | None, change: str, task: str) -> Run:
@@ -174,16 +175,15 @@ def refuse_unfinished(repo: Repository, newest: Run | None, branch: str) -> None
         )
 
 
-def refuse_ended(repo: Repository, run: Run) -> None:
+def refuse_ended(run: Run) -> None:
     plan = run.plan
-    worktree_removed = plan.checkpoint == "worktree" and not user_of(repo.place)
     if run.restored:
         raise UserError(
             f"The run of `{plan.change_id}` was restored, it cannot go on",
             state="Nothing was changed.",
             hint=restored_hint(run),
         )
-    if run.abandoned or worktree_removed or (run.closed and run.choice is Choice.CLEANUP):
+    if has_ended(run):
         back = run.origin.label if run.origin else "your branch"
         raise UserError(
             f"The run of `{plan.change_id}` was ended, it cannot go on",

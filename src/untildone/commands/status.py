@@ -34,7 +34,12 @@ def loops(repository: Repository) -> list[dict[str, object]]:
     """Every state file of this repository, after repairing what a dead loop left open."""
     for worktree in (repository, *others(repository)):
         worktree.repair()
-    return look(os.fspath(repository.place.top)) or []
+    found = look(os.fspath(repository.place.top)) or []
+    for loop in found:
+        if not loop["alive"] and loop.get("status") in ("starting", "running"):
+            # It could not be repaired: the disk is full, or the file may not be written.
+            loop |= {"status": "stopped", "phase": "died", "died_at": loop["last_sign"]}
+    return found
 
 
 def weigh(repository: Repository, loops: list[dict[str, object]]) -> None:

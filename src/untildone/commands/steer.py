@@ -95,7 +95,7 @@ def reorder(repository: Repository, change: str, story_ids: tuple[str, ...]) -> 
 def _run(repository: Repository, change: str) -> Run:
     run = repository.needed(change)
     refuse_agent(run.plan.run_id)
-    refuse_ended(repository, run)
+    refuse_ended(run)
     return run
 
 

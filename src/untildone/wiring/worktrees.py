@@ -4,7 +4,14 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.git.own_worktree import make, note_user, retire, retiring, user_of
+from untildone.adapters.git.own_worktree import (
+    bring_back,
+    make,
+    note_user,
+    retire,
+    retiring,
+    user_of,
+)
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.domain.errors import UserError
@@ -61,13 +68,25 @@ def worktree_running(repo: Repository, change: str, *, tidy: bool = True) -> Rep
     own = repo.latest() if made and not change else None
     unclear = not change and (len(made) > 1 or (own and not has_ended(own)))
     found = repo if unclear or not made else made[0]
-    if found.place.top.exists():
-        return found
-    raise UserError(
-        f"The worktree of the run was deleted: {found.place.top}",
-        state="Its finished stories are on its branch `ralph/…`. Your files were not touched.",
-        hint="`untildone doctor --fix` ends the run, then `untildone run` starts anew",
-    )
+    if found is not repo:
+        _put_folder_back(found, change, tidy=tidy)
+    return found
+
+
+def _put_folder_back(linked: Repository, change: str, *, tidy: bool) -> None:
+    """The folder of a run that was deleted while no loop was there, or the loop with it."""
+    from untildone.adapters.checkpoints.worktree import is_gone, put_back
+
+    run = linked.latest(change)
+    if run is None or linked.alive() or not is_gone(linked.place):
+        return
+    if not tidy:
+        raise UserError(
+            f"The worktree of the run was deleted: {linked.place.top}",
+            state="Its finished stories are on its branch `ralph/…`. Your files were not touched.",
+            hint=f"`untildone resume {run.plan.change_id}` puts it back and goes on",
+        )
+    put_back(linked.git(), linked.place, linked.folder(run.plan.run_id).path)
 
 
 def _holds(other: Repository, change: str, user: Place | None) -> bool:
@@ -117,6 +136,25 @@ def move_out(repo: Repository, change: str, origin: Origin) -> Repository:
     linked = here(path)
     note_user(linked.place, repo.place)
     return linked
+
+
+def lacks_worktree(repo: Repository, run: Run) -> bool:
+    """Whether the end of a run was undone, so that its worktree, which was moved, is needed."""
+    return run.plan.checkpoint == "worktree" and not has_ended(run) and not user_of(repo.place)
+
+
+def brought_back(repo: Repository, run: Run) -> Repository:
+    """The worktree of a run whose end was undone, where it was; else the one that it is in."""
+    if not lacks_worktree(repo, run):
+        return repo
+    linked = bring_back(repo.place, run.plan.run_id, f"ralph/{run.plan.change_id}")
+    if linked is None:
+        raise UserError(
+            f"The worktree of the run of `{run.plan.change_id}` is gone",
+            state=f"Nothing was changed. Its work is on `ralph/{run.plan.change_id}`.",
+            hint=f"git merge --squash ralph/{run.plan.change_id}",
+        )
+    return at(linked)
 
 
 def user_place(linked: Place) -> Place | None:

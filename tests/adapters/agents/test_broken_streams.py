@@ -11,9 +11,9 @@ from untildone.domain.agents.agent import Reading
 from untildone.settings.settings import PROGRAMS
 from untildone.wiring.agents import known_program
 
-# goose's last event is the same after an error, of which there may be one sign only; aider has no
-# events in its text: into their streams nothing is put.
-UNMARKED = ("goose", "aider")
+# The last event of goose is the same after an error, and that of copilot after an abort, of which
+# there may be one sign only; aider has no events in its text: into their streams nothing is put.
+UNMARKED = ("goose", "copilot", "aider")
 READERS: dict[str, Reader] = {name: known_program(name).spec.reader for name in PROGRAMS}
 CAPTURES = [(agent, name) for agent in READERS for name in recorded(agent)]
 CORRUPTIONS = 100

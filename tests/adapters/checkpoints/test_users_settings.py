@@ -95,6 +95,23 @@ REST = [
     ("status.showUntrackedFiles", "no"),
     ("submodule.recurse", "true"),
     ("tag.gpgSign", "true"),
+    ("branch.autoSetupMerge", "always"),
+    ("checkout.guess", "false"),
+    ("core.commentChar", "auto"),
+    ("core.maxTreeDepth", "1000"),
+    ("diff.autoRefreshIndex", "false"),
+    ("diff.mnemonicPrefix", "true"),
+    ("diff.orderFile", "/dev/null"),
+    ("diff.relative", "true"),
+    ("index.skipHash", "true"),
+    ("log.showRoot", "false"),
+    ("merge.renameLimit", "1"),
+    ("rerere.enabled", "true", "rerere.autoUpdate", "true"),
+    ("safe.bareRepository", "explicit"),
+    ("status.branch", "true"),
+    ("status.relativePaths", "true"),
+    ("status.submoduleSummary", "true"),
+    ("worktree.useRelativePaths", "true"),
 ]
 
 

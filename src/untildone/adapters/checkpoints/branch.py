@@ -1,8 +1,9 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
 from untildone.adapters.checkpoints.finish import Closing
+from untildone.adapters.checkpoints.snapshot.compare import Snapshot
 from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace, trailer
-from untildone.adapters.git.git import Git, Ref
+from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, install_index
 from untildone.adapters.records.operations import RepoState
@@ -142,7 +143,8 @@ class BranchCheckpoint(Workspace):
         self._snapshots.unconverted.keep(tip, snapshot.disk_blobs)
         strays = [other for other in tips if other not in (checkpoint, parent)]
         back, moved = self._outside.refs_back(refs, strays, self._ref)
-        updates = [*back, (self._ref, tip, self._tip_in(refs))]
+        staged = self._staged_by_agent(checkpoint, snapshot)
+        updates = [*back, *staged, (self._ref, tip, self._tip_in(refs))]
         if commit:
             story = trailer(message, "Untildone-Story")
             self._note("checkpoint", self._state_at(checkpoint), self._state_at(commit), story)
@@ -152,6 +154,19 @@ class BranchCheckpoint(Workspace):
         self._snapshots.saved(commit)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
+
+    def _staged_by_agent(self, base: str, snapshot: Snapshot) -> list[RefUpdate]:
+        """The updates that keep what an agent staged and then wrote otherwise: it is in no file."""
+        beside = [flag.path for flag in snapshot.flagged]
+        ignored = self._snapshots.ignore_rules.ignored
+        commits = self._snapshots.staged.commits(base, snapshot.tree, beside, ignored)
+        saved = self._written(base, snapshot.tree) if commits else set()
+        only_staged = (commit for commit in commits if self._written(base, commit) - saved)
+        return [self._outside.store(commit) for commit in only_staged]
+
+    def _written(self, base: str, tree: str) -> set[tuple[str, str]]:
+        changes = self._git.diff_trees(base, tree)
+        return {(change.path, change.blob) for change in changes if change.status != "D"}
 
     def _newest_on(self, checkpoint: str, tips: list[str]) -> str:
         """The agent's own commit that builds on the checkpoint, or else the checkpoint."""

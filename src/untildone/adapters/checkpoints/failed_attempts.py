@@ -14,7 +14,11 @@ from untildone.adapters.checkpoints.snapshot.readonly_folders import (
 )
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
-from untildone.adapters.checkpoints.snapshot.unaddable_files import make_readable
+from untildone.adapters.checkpoints.snapshot.unaddable_files import (
+    folders_below,
+    is_folder,
+    make_readable,
+)
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.checkpoints.snapshot.withheld_files import keep, kept_folder
 from untildone.adapters.git.git import Git, RefUpdate, git_failed
@@ -165,10 +169,10 @@ class FailedAttempts:
         # Git tracks no folders: those that the attempt made and left empty are found by their age.
         for entry in left:
             top = self._place.top / entry
-            if not entry.endswith("/") or any(files for _, _, files in os.walk(top)):
+            folders = list(folders_below(top)) if entry.endswith("/") else []
+            if not all(is_folder(found) for folder in folders for found in _in(folder)):
                 continue
-            for folder, _, _ in os.walk(top, topdown=False):
-                path = Path(folder)
+            for path in reversed(folders):
                 if path.stat().st_ctime >= since:
                     if path.parent != self._place.top and path.parent.stat().st_ctime >= since:
                         make_writable(path.parent)
@@ -182,8 +186,14 @@ def _nested_git_folders(
     """Those that an attempt made, in folders of the checkpoint and in what it left untracked."""
     found = [top / folder / ".git" for folder in _folders(git, checkpoint)]
     for entry in untracked:
-        found += (Path(at) / ".git" for at, _, _ in os.walk(top / entry))
+        found += (folder / ".git" for folder in folders_below(top / entry))
     return [path for path in found if os.path.lexists(path) and _is_made_since(path, since)]
+
+
+def _in(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return list(folder.iterdir())
+    return []
 
 
 def _folders(git: Git, commit: str) -> Iterator[str]:

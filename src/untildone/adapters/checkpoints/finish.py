@@ -21,7 +21,7 @@ from untildone.adapters.checkpoints.undo import Undoing
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.git.index import overlay, reset_index
 from untildone.adapters.git.place import Place
-from untildone.adapters.git.repository import head_of, head_ref, home, install_index, is_here
+from untildone.adapters.git.repository import head_of, head_ref, home, install_index, is_elsewhere
 from untildone.adapters.records.operations import Begun, Operation, OperationLog, RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import CloseRefused, Interrupted, StepError, UserError
@@ -245,7 +245,7 @@ class Closing:
         """The other worktree that has this branch checked out."""
         found = self.git.refs(ref).get(ref)
         top = found.worktree if found else ""
-        return "" if not top or is_here(self._place, top) else top
+        return top if is_elsewhere(self.git, self._place, top) else ""
 
     def _check_origin(self, origin: Origin) -> None:
         state = f"Nothing was changed and `{self._branch}` is kept."

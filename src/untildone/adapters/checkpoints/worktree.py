@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path, PurePath
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
@@ -10,17 +11,20 @@ from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
 from untildone.adapters.checkpoints.start import Opening
-from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.index import copy_index
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
-from untildone.adapters.git.repository import head_of, head_ref, home
+from untildone.adapters.git.repository import STATE_FILE, head_of, head_ref, home
 from untildone.adapters.records.operations import Operation, OperationLog, RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import CloseRefused
 from untildone.domain.run.fact import Opened
 from untildone.domain.run.run import Choice, Origin
 from untildone.plain_files import read_text
+from untildone.ports import Pending
+
+REMOVED = "The folder of the run was removed during the attempt. Leave the folder where it is."
 
 
 class WorktreeCheckpoint(BranchCheckpoint):
@@ -31,6 +35,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
     ) -> None:
         super().__init__(git, place, change, closing)
         self._pointer = content(place.top / ".git")
+        self._removed = False
         self._users = users
         self._user = user
         self._users_files = Snapshots.of_run(
@@ -54,14 +59,47 @@ class WorktreeCheckpoint(BranchCheckpoint):
         self._snapshots.opened(stored.opened.checkpoint)
         return stored.opened
 
+    def adopt(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
+        """As on a branch; a folder that is gone says nothing about the work."""
+        self._put_folder_back()
+        return super().adopt(checkpoint)
+
+    def ensure_at(self, checkpoint: str, story_id: str) -> None:
+        """As on a branch, in a folder that is there."""
+        self._put_folder_back()
+        self._removed = False
+        super().ensure_at(checkpoint, story_id)
+
     def commits(self, checkpoint: str) -> tuple[str, ...]:
         """The agent's commits; git must find this very repository first, not one further up."""
+        self._put_folder_back()
+        return super().commits(checkpoint)
+
+    def pending(self, checkpoint: str) -> Pending:
+        """What a checkpoint would hold, also if a check has removed the folder."""
+        self._put_folder_back()
+        return super().pending(checkpoint)
+
+    def _diverged(self, checkpoint: str, head: str, refs: dict[str, Ref]) -> str:
+        return REMOVED if self._removed else super()._diverged(checkpoint, head, refs)
+
+    def _put_settings_back(self) -> tuple[str, ...]:
+        self._put_folder_back()
+        said = (
+            f"The folder of the run was removed; it was put back from `{self._branch}`, without "
+            f"the ignored files that were in it: {self._place.top}"
+        )
+        return (*((said,) if self._removed else ()), *super()._put_settings_back())
+
+    def _put_folder_back(self) -> None:
         pointer = self._place.top / ".git"
-        if self._pointer and content(pointer) != self._pointer:
+        if is_gone(self._place):
+            self._removed = True
+            put_back(self._git, self._place, self._folder)
+        elif self._pointer and content(pointer) != self._pointer:
             if os.path.lexists(pointer):
                 self._snapshots.obstacles.move_aside(pointer)
             pointer.write_bytes(self._pointer)
-        return super().commits(checkpoint)
 
     def close(self, choice: Choice, origin: Origin) -> tuple[str, ...]:
         """Cleanup brings the work into the user's tree; keep leaves it where it is."""
@@ -190,3 +228,29 @@ class WorktreeCheckpoint(BranchCheckpoint):
         copy = self._folder / "index.look"
         shutil.copy2(self._user.git_dir / "index", copy)
         return staged_tree(self._users, copy)
+
+
+def is_gone(place: Place) -> bool:
+    """Whether somebody removed the folder of a run with all its files, or put another thing there.
+
+    The state file, which the loop itself writes, may have come since.
+    """
+    if place.top.is_symlink() or not place.top.is_dir():
+        return True
+    return {path.name for path in place.top.iterdir()} <= {PurePath(STATE_FILE).parts[0]}
+
+
+def put_back(git: Git, place: Place, run_folder: Path) -> None:
+    """Make the folder anew, with the files of the last commit; git's folder for it is elsewhere."""
+    snapshots = Snapshots.of_run(git, place, run_folder)
+    if place.top.is_symlink() or place.top.is_file():
+        snapshots.obstacles.move_aside(place.top)
+    place.top.mkdir(exist_ok=True)
+    (place.top / ".git").write_bytes(b"gitdir: " + os.fsencode(place.git_dir) + b"\n")
+    if not head_of(place.git_dir)[0]:
+        return  # the start was cut short before it wrote any file
+    snapshots.staged.keep(place.git_dir / "index")
+    commit = git.resolve("HEAD")
+    git.do("read-tree", "--reset", "-u", commit)
+    write_skipped_files(git, place.top, run_folder)
+    snapshots.unconverted.put_back(commit, snapshots.unconverted.of(commit), {})

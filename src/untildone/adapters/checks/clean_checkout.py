@@ -46,9 +46,12 @@ class CleanCheckout:
         here = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(folder)}
         whole = ("-c", "core.sparseCheckout=false")
         self._git.do(*whole, "read-tree", "--reset", "-u", tree, index=own / "index", env=here)
-        if as_in_parent:
+        known = self._git.blobs_at(parent, as_in_parent) if as_in_parent else {}
+        for path in set(as_in_parent) - set(known):
+            (folder / path).unlink(missing_ok=True)
+        if known:
             literal = ("--literal-pathspecs", *whole)
-            words = ("checkout", "-q", "-f", parent, "--", *as_in_parent)
+            words = ("checkout", "-q", "-f", parent, "--", *known)
             self._git.do(*literal, *words, index=own / "index", env=here)
         return str(folder)
 

@@ -49,12 +49,11 @@ def _make_whole(place: Place, path: Path, commit: str, reason: str) -> None:
     every look at all refs fails.
     """
     worktrees, draft = place.common_dir / "worktrees", home(place) / "worktree.draft"
-    names = (path.name, *(f"{path.name}{k}" for k in range(1, 1000)))
     try:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         worktrees.mkdir(exist_ok=True)
-        git_dir = next(worktrees / name for name in names if not (worktrees / name).exists())
+        git_dir = _free_name(worktrees, path.name)
         (draft / "commondir").write_text("../..\n")
         (draft / "gitdir").write_bytes(os.fsencode(path / ".git") + b"\n")
         (draft / "HEAD").write_text(f"{commit}\n")
@@ -63,6 +62,11 @@ def _make_whole(place: Place, path: Path, commit: str, reason: str) -> None:
         _make_folder(path, git_dir, draft)
     except OSError as error:
         raise _cannot(str(error)) from error
+
+
+def _free_name(worktrees: Path, name: str) -> Path:
+    names = (name, *(f"{name}{k}" for k in range(1, 1000)))
+    return next(worktrees / name for name in names if not (worktrees / name).exists())
 
 
 def _make_folder(path: Path, git_dir: Path, draft: Path) -> None:
@@ -92,8 +96,7 @@ def _cannot(why: str) -> UserError:
 def note_user(linked: Place, user: Place) -> None:
     """Write down in a worktree of ours whose it is."""
     home(linked).mkdir(exist_ok=True)
-    note = home(linked) / NOTE
-    replace_file(note, [os.fsencode(user.top)], note.with_suffix(".draft"))
+    _write(home(linked) / NOTE, os.fsencode(user.top))
 
 
 def user_of(linked: Place) -> Path | None:
@@ -113,8 +116,7 @@ def retire(linked: Place, user: Place, run_id: str) -> str:
     own, runs = home(linked) / "runs", home(user) / "runs"
     for folder in (own / run_id, runs):
         folder.mkdir(parents=True, exist_ok=True)
-    note = home(linked) / RETIRING
-    replace_file(note, [run_id.encode()], note.with_suffix(".draft"))
+    _write(home(linked) / RETIRING, run_id.encode())
     moved = _move_files(linked.top, own / run_id / "worktree")
     for folder in sorted(own.iterdir()):
         if not (runs / folder.name).exists():
@@ -122,6 +124,43 @@ def retire(linked: Place, user: Place, run_id: str) -> str:
     linked.git_dir.rename(runs / run_id / "worktree.git")
     kept = runs / run_id / "worktree" if moved else linked.top
     return f"The worktree of the run was moved, with ignored files and all, to: {kept}"
+
+
+def bring_back(user: Place, run_id: str, branch: str) -> Place | None:
+    """The reverse: a worktree that was moved beside its run stands where it was, on the branch.
+
+    None if it is not there any more. If this is cut short, `retire` moves it again.
+    """
+    folder = home(user) / "runs" / run_id
+    moved = folder / "worktree.git"
+    if not moved.is_dir():
+        return None
+    worktrees, pointer = user.common_dir / "worktrees", os.fsdecode(read_bytes(moved / "gitdir"))
+    top = Path(os.path.normpath(worktrees / "any" / pointer.strip())).parent  # it may be relative
+    files = folder / "worktree"
+    if files.is_dir() and os.path.lexists(top):
+        raise UserError(
+            f"The folder for the run exists already: {top}",
+            state="Nothing was changed.",
+            hint="Move it away, then try again.",
+        )
+    git_dir = _free_name(worktrees, top.name)
+    linked = Place(top, git_dir, user.common_dir)
+    where = b"gitdir: " + os.fsencode(git_dir) + b"\n"
+    _write(moved / "HEAD", f"ref: refs/heads/{branch}\n".encode())
+    if files.is_dir():
+        (files / ".git").write_bytes(where)
+    worktrees.mkdir(exist_ok=True)
+    moved.rename(git_dir)
+    own = home(linked) / "runs"
+    own.mkdir(parents=True, exist_ok=True)
+    folder.rename(own / run_id)
+    if (own / run_id / files.name).is_dir():
+        (own / run_id / files.name).rename(top)
+    elif top.is_dir():  # on another disk the files had stayed
+        (top / ".git").write_bytes(where)
+    (home(linked) / RETIRING).unlink(missing_ok=True)
+    return linked
 
 
 def retiring(linked: Place) -> str:
@@ -142,3 +181,7 @@ def _move_files(top: Path, kept: Path) -> bool:
             moved = False
     ((kept if moved else top) / ".git").unlink(missing_ok=True)
     return moved
+
+
+def _write(path: Path, data: bytes) -> None:
+    replace_file(path, [data], path.with_suffix(".draft"))

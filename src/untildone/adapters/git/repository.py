@@ -106,6 +106,13 @@ def home(place: Place) -> Path:
 def git_folder_gone(git_dir: Path) -> StepError:
     """The error when somebody removed the git folder or ours, or made a new one in its place."""
     state = "The files of the worktree are as they were left; nothing was put back."
+    if git_dir.parent.name == "worktrees" and _has_backups(git_dir.parent.parent):
+        return StepError(
+            f"The git folder of the run's worktree is gone or damaged: {git_dir}",
+            state=f"{state} Finished stories are on the branch `ralph/…`.",
+            hint="`git branch --list 'ralph/*'` names it, `git merge --squash BRANCH` brings its "
+            "work to yours; `untildone run` starts anew with what is open there",
+        )
     if _has_backups(git_dir):
         return StepError(
             f"The git folder of the run is gone or damaged: {git_dir / 'untildone'}",
@@ -142,6 +149,19 @@ def is_here(place: Place, worktree: str) -> bool:
         # Of the main worktree git only knows the git folder, wherever its files are.
         paths.add(common.parent if common.name == ".git" else common)
     return Path(worktree).resolve() in paths
+
+
+def is_elsewhere(git: Git, place: Place, worktree: str) -> bool:
+    """Whether this path, as git gives it with a branch, is another worktree that has files.
+
+    Of a bare repository git gives its own folder: its HEAD only says what a clone begins with.
+    """
+    if not worktree or is_here(place, worktree):
+        return False
+    if Path(worktree).resolve() != place.common_dir.resolve():
+        return True
+    # By its name: `safe.bareRepository` may forbid git to find one by itself.
+    return git.line(f"--git-dir={worktree}", "rev-parse", "--is-bare-repository") != "true"
 
 
 def head_ref(place: Place) -> str:
@@ -265,6 +285,11 @@ def preflight(git: Git, place: Place, change: str) -> Origin:
     return Origin(branch, commit)
 
 
+def ignore_line(path: str) -> str:
+    """An ignore rule that means this file only."""
+    return "/" + re.sub(r"([\\*?\[\]!# ])", r"\\\1", path)
+
+
 def exclude_own_files(place: Place, leftover_files: Iterable[str] = ()) -> None:
     """Keep the state file, and what an agent drops, out of every commit.
 
@@ -359,7 +384,7 @@ def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
             hint=f"git branch -m {clash} {clash}-old",
         )
     elsewhere = refs[mine].worktree if mine in refs else ""
-    if elsewhere and not is_here(place, elsewhere):
+    if is_elsewhere(git, place, elsewhere):
         raise UserError(
             f"`ralph/{change}` is checked out in another worktree: {elsewhere}",
             hint=f"cd {elsewhere} && untildone status",

@@ -22,6 +22,15 @@ PREFIXES = frozenset(
         *("if", "elif", "while", "until", "then", "else", "do"),
     )
 )
+# Options of theirs whose value is a word of its own.
+VALUED = {
+    "nice": ("-n", "--adjustment"),
+    "timeout": ("-k", "--kill-after", "-s", "--signal"),
+    "env": ("-u", "--unset", "-C", "--chdir"),
+    "sudo": ("-u", "-g", "-p", "-C", "-h"),
+    "time": ("-f", "-o"),
+    "exec": ("-a",),
+}
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 BREAKS = frozenset(("fi", "done", "}", "esac", "in", "for", "case"))
 INLINE = ("-c", "-e", "--eval", "-m", "-k")
@@ -43,8 +52,12 @@ class SimpleCommand(Struct, frozen=True):
 def named_files(commands: Iterable[str]) -> tuple[str, ...]:
     """Relative paths that the commands seem to run; whether they are files is for others to see."""
     called = (one for command in commands for one in simple_commands(command))
-    found = (_path(one.folder, word) for one in called for word in _operands(one.words))
-    return tuple(dict.fromkeys(filter(None, found)))
+    return tuple(dict.fromkeys(path for one in called for path in files_of(one)))
+
+
+def files_of(call: SimpleCommand) -> Iterator[str]:
+    """Relative paths that one program call seems to run."""
+    return filter(None, (_path(call.folder, word) for word in _operands(call.words)))
 
 
 def simple_commands(command: str, folder: str = "") -> Iterator[SimpleCommand]:
@@ -110,7 +123,7 @@ def _meant(words: list[str]) -> list[str]:
     while words and (words[0] in PREFIXES or _is_assignment(words[0])):
         wrapper, words = words[0], words[1:]
         while words and words[0].startswith("-"):
-            words = words[1:]
+            words = words[2 if words[0] in VALUED.get(wrapper, ()) else 1 :]
         words = words[1:] if wrapper == "timeout" else words
     return [] if words and words[0] in BREAKS else words
 

@@ -6,12 +6,13 @@ Which files they are follows from a check's command, through scripts and targets
 import fnmatch
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from posixpath import normpath
 
 from msgspec import Struct
 
-from untildone.domain.checks.check_files import SimpleCommand, simple_commands
+from untildone.domain.checks.check_files import SimpleCommand, files_of, simple_commands
 from untildone.domain.checks.protection import is_protected
 from untildone.domain.regex import regex
 
@@ -19,6 +20,7 @@ from untildone.domain.regex import regex
 _DEEPEST = 8
 KEPT_TESTS = "tests that are there already; new ones beside them are welcome"
 BROKEN = "can no longer be read"
+OWN_MODULES = "modules that shadow those of Python"
 Read = Callable[[str], str]
 
 
@@ -110,6 +112,9 @@ RUNNERS: dict[str, tuple[RunnerSetting, ...]] = {
     "tsc": _whole("tsc", "tsconfig.json tsconfig.*.json"),
     "just": _whole("just", "justfile Justfile .justfile"),
 }
+PYTHONS = frozenset(("pytest", "py.test", "unittest"))
+IMPORTED = frozenset(("pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli"))
+USUAL_FOLDERS = frozenset(("test",))  # a module of Python, and where many projects have theirs
 _SCRIPTS = frozenset(("npm", "pnpm", "yarn", "bun"))
 _RUN = frozenset(("run", "run-script"))
 _MAKE = frozenset(("make", "gmake"))
@@ -129,8 +134,10 @@ def as_protected(settings: Iterable[RunnerSetting], *, tests: bool = False) -> t
     """One text for each runner, for people, and one for the tests if they are protected too."""
     groups: dict[str, list[str]] = {}
     for setting in settings:
-        groups.setdefault(setting.runner, []).append(setting.said)
-    rows = (f"settings of {runner}: {', '.join(said)}" for runner, said in groups.items())
+        said = groups.setdefault(setting.runner, [])
+        name = setting.path.partition("/")[0].removesuffix(".py")
+        said.append(OWN_MODULES if name in sys.stdlib_module_names | IMPORTED else setting.said)
+    rows = (f"settings of {n}: {', '.join(dict.fromkeys(said))}" for n, said in groups.items())
     return (*rows, KEPT_TESTS) if tests else tuple(rows)
 
 
@@ -141,7 +148,10 @@ def _of(
     if simple in seen or len(seen) > _DEEPEST:
         return
     for word in simple.words:
-        yield from RUNNERS.get(word.rpartition("/")[2], ())
+        name = word.rpartition("/")[2]
+        yield from RUNNERS.get(name, ())
+        if name in PYTHONS:
+            yield from _shadows(name, read)
     called: Iterable[str] = ()
     folder = simple.folder
     if simple.program in _SCRIPTS:
@@ -153,7 +163,17 @@ def _of(
         called, folder = makefile.commands, makefile.folder
     for command in called:
         for one in simple_commands(command, folder):
+            named = (path for path in files_of(one) if read(path))
+            yield from (RunnerSetting(simple.program, path) for path in named)
             yield from _of(one, read, seen | {simple})
+
+
+def _shadows(runner: str, read: Read) -> Iterator[RunnerSetting]:
+    """Modules that Python would take for its own, or the runner's, if they came into being."""
+    for name in sorted(sys.stdlib_module_names | IMPORTED):
+        paths = (f"{name}.py", f"{name}/__init__.py")
+        if name not in USUAL_FOLDERS and not any(map(read, paths)):
+            yield from (RunnerSetting(runner, path) for path in paths)
 
 
 def _scripts(simple: SimpleCommand, read: Read) -> tuple[list[str], str]:

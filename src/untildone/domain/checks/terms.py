@@ -93,6 +93,12 @@ def in_force(story: Story, known: Sequence[Terms] | None) -> Terms:
     return Terms(*story.key, checks=kept.checks, not_run=kept.not_run, **fields)
 
 
+def left_out(story: Story, known: Sequence[Terms] | None) -> tuple[str, ...]:
+    """Checks that the story's text names and that are not run."""
+    run = in_force(story, known).checks
+    return tuple(check for check in checks.written_checks(story) if check not in run)
+
+
 def named_agent(key: StoryKey, known: Sequence[Terms] | None) -> tuple[str, str]:
     """The agent and the model that the person wants for a story; empty where nothing is said.
 

@@ -28,7 +28,8 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
     """Check git, agents, story sources, configuration and leftovers.
 
     Exits 1 when something is bad. `--fix` removes only files and stash entries of this tool that
-    a dead loop left behind; runs that can be resumed, saved work and your own files stay.
+    a dead loop left behind, and finishes a command that was killed, cleanup included; runs that
+    can be resumed, saved work and your own files stay.
     """
     if abandon and not fix:
         raise click.UsageError(f"`--abandon` needs `--fix`: doctor --fix --abandon {abandon}")

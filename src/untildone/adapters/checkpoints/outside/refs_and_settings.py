@@ -16,7 +16,7 @@ from untildone.adapters.git.damaged import move_broken_index, note_head, repair_
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
-from untildone.adapters.git.repository import git_folder_gone, is_here, move_stale_locks
+from untildone.adapters.git.repository import git_folder_gone, is_elsewhere, move_stale_locks
 from untildone.adapters.records.durable import replace_file, shared_draft
 from untildone.plain_files import read_text
 
@@ -211,7 +211,7 @@ class RefsAndSettings:
 
     def _used_elsewhere(self, ref: Ref) -> bool:
         # Somebody may work on that branch in another worktree: theirs to move.
-        return bool(ref.worktree) and not is_here(self._place, ref.worktree)
+        return is_elsewhere(self._git, self._place, ref.worktree)
 
     def _came_from_elsewhere(self, commit: str) -> bool:
         # They may also have left the branch again since, or put their work on the stash list.

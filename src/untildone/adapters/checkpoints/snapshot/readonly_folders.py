@@ -41,8 +41,12 @@ def make_writable(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def modes_kept(top: Path, paths: Iterable[str]) -> Generator[None, None, None]:
-    """Files that git writes anew have the modes that they had; only the executable bit is git's."""
-    noted = {path: mode for path in paths if (mode := _file_mode(top / path)) is not None}
+    """Files that git writes anew have the modes that they had; only the executable bit is git's.
+
+    One that its owner may not read has not had that mode when it was stored.
+    """
+    modes = ((path, _file_mode(top / path)) for path in paths)
+    noted = {path: mode for path, mode in modes if mode is not None and mode & stat.S_IRUSR}
     try:
         yield
     finally:

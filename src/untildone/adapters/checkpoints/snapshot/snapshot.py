@@ -41,6 +41,7 @@ from untildone.adapters.git.index import (
     fill_index,
     forget_stat,
     has_path,
+    untracked_entries,
 )
 from untildone.adapters.git.object_store import ADVICE, ObjectsGone
 from untildone.adapters.git.place import Place
@@ -287,7 +288,8 @@ class Snapshots:
         while not (answer := self._add_but(draft, left_out)).ok:
             said = os.fsdecode(answer.stderr)
             full = len(left_out.paths) > MOST_LEFT_OUT
-            if not full and left_out.learn(self._place.top, said):
+            left_out.flags += (deep := self._too_long(draft, answer, left_out))
+            if not full and (left_out.learn(self._place.top, said) or deep):
                 continue
             tries -= 1
             if full or not tries:
@@ -299,9 +301,17 @@ class Snapshots:
                 raise git_failed(("add",), answer)
             again = self._add_all(draft, base, tuple(left_out.flags))
             return Added(again.orphans, again.left_out, answer.stdout + again.said)
+        left_out.flags += self._too_long(draft, answer, left_out)
         if left_out.as_is:
             add_as_is(draft, left_out.as_is, self._place.top)
         return Added(tuple(left_out.orphans), tuple(left_out.flags), answer.stdout)
+
+    def _too_long(
+        self, draft: Git, answer: Captured, left_out: unaddable_files.LeftOut
+    ) -> list[Flag]:
+        if not unaddable_files.is_too_long(answer.stderr):
+            return []
+        return unaddable_files.too_long(self._place.top, untracked_entries(draft), left_out.flags)
 
     def _repair(self, draft: Git, base: str, said: str, *, anew: bool) -> None:
         """Out of the way with what stopped git, so that it can try again."""

@@ -1,12 +1,13 @@
 """Files that `git add` cannot take, known by what it says: forbidden names, no permission, a broken
-conversion, pipes, nested repositories without a commit.
+conversion, pipes, nested repositories without a commit, paths that no program can name.
 """
 
 import contextlib
+import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -54,6 +55,9 @@ def not_encoded(said: str) -> list[str]:
 
 FORBIDDEN = "git forbids this name"
 UNREADABLE = "nobody may read it"
+TOO_LONG = "files in it have paths that are too long"
+LONGEST_NAMED = 255
+SUSPICIOUS = 2000
 UNCONVERTED = "git cannot convert it as `.gitattributes` wants"
 SHAPES = (
     (r"error: unable to add '(.+?)' to index", FORBIDDEN),
@@ -97,6 +101,55 @@ def refused_files(top: Path, said: str, known: Iterable[Flag] = ()) -> list[Flag
             if path not in passed and not readable and os.path.lexists(file):
                 found[path] = Flag(path, file.lstat().st_size, reason)
     return list(found.values())
+
+
+def is_too_long(said: bytes) -> bool:
+    """Whether git may have met such a path: it cuts off what it says about it."""
+    return any(len(line) > SUSPICIOUS for line in said.splitlines())
+
+
+def too_long(top: Path, folders: Iterable[str], known: Iterable[Flag]) -> list[Flag]:
+    """Of untracked folders what has files that are reached step by step only, as they were made."""
+    passed, found = {flag.path for flag in known}, dict[str, Flag]()
+    for folder in folders:
+        for path in folders_below(top / folder):
+            short = max(_short(str(path.relative_to(top))), folder.rstrip("/"), key=len)
+            if short not in passed and not _can_name_all(path):
+                found[short] = Flag(short, (top / short).lstat().st_size, TOO_LONG)
+    return list(found.values())
+
+
+def folders_below(top: Path) -> Iterator[Path]:
+    """A folder and all below it that can be named, parents first; deeper ones than `os.walk`."""
+    waiting = [top]
+    while waiting:
+        yield (folder := waiting.pop())
+        with contextlib.suppress(OSError):
+            waiting += filter(is_folder, folder.iterdir())
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is one itself, not a link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def _can_name_all(folder: Path) -> bool:
+    """Whether every name in it makes a path that programs can use, the folder's own included."""
+    room = os.pathconf("/", "PC_PATH_MAX") - len(os.fsencode(folder)) - len("/") - len("\0")
+    try:
+        return all(len(os.fsencode(name)) <= room for name in os.listdir(folder))  # noqa: PTH208
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+
+
+def _short(path: str) -> str:
+    """The folder to speak of, well above what cannot be named."""
+    first, *steps = path.rstrip("/").split("/")
+    for step in steps:
+        if len(os.fsencode(f"{first}/{step}")) > LONGEST_NAMED:
+            break
+        first = f"{first}/{step}"
+    return first
 
 
 def force_add(draft: Git, top: Path, paths: tuple[str, ...]) -> tuple[Flag, ...]:

@@ -9,6 +9,11 @@ from pathlib import Path
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag
 from untildone.adapters.checkpoints.snapshot.obstacles import Obstacles
+from untildone.adapters.checkpoints.snapshot.unaddable_files import (
+    LONGEST_NAMED,
+    TOO_LONG,
+    is_folder,
+)
 from untildone.adapters.records.durable import move_file
 
 Files = dict[str, str]
@@ -40,6 +45,24 @@ def keep(top: Path, flags: Iterable[Flag], folder: Path, obstacles: Obstacles) -
             obstacles.move_aside(folder / earlier)
         with contextlib.suppress(FileNotFoundError):
             move_file(top / flag.path, folder / flag.path)
+            if flag.reason == TOO_LONG:
+                _cut_in_pieces(folder / flag.path)
+
+
+def _cut_in_pieces(folder: Path) -> None:
+    """What lies too deep in a folder into folders beside it, so that every file can be named."""
+    pieces, count = [folder], 0
+    for piece in pieces:
+        inside = [piece]
+        while inside:
+            for path in [path for path in inside.pop().iterdir() if is_folder(path)]:
+                if len(os.fsencode(path.relative_to(piece))) <= LONGEST_NAMED:
+                    inside.append(path)
+                    continue
+                while os.path.lexists(rest := folder.with_name(f"rest-{count}")):
+                    count += 1
+                path.rename(rest)
+                pieces.append(rest)
 
 
 def put_beside(top: Path, runs: Path, before: Files, after: Files, obstacles: Obstacles) -> None:
