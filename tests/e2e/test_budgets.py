@@ -171,7 +171,7 @@ def test_the_records_of_codex_know_the_model_that_a_money_budget_needs(bench: Be
 def test_wrong_budgets_change_nothing(bench: Bench) -> None:
     before = bench.snapshot()
     for text, answer in (
-        ("token=5", "did you mean `tokens=2M`"),
+        ("token=5", "did you mean `tokens=5`"),
         ("tokens=lots", "write for example `tokens=2M`"),
     ):
         refused = bench.loop("--budget", text).ok(2)

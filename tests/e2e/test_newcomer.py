@@ -374,7 +374,9 @@ def test_what_follows_an_interrupt_at_the_question_has_its_own_line(bench: Bench
 
 def test_doctor_says_whether_there_is_a_configuration(bench: Bench) -> None:
     assert "There is no configuration file" in bench.run("doctor").stdout
-    bench.write("untildone.toml", "max_retries = 1\n")
+    bench.write("pyproject.toml", "[project]\n")
+    assert "There is no configuration file" in bench.run("doctor").stdout
+    bench.write("untildone.toml", "# max_retries = 1\n")
     said = bench.run("doctor").stdout
     assert f"Every key is known and its value fits: {bench.path('untildone.toml')}" in said
     assert not re.search(r"ok +source \w+: The source", said)

@@ -196,8 +196,8 @@ def user_file(environ: Mapping[str, str]) -> Path:
 
 
 def configuration_files(top: Path | None, environ: Mapping[str, str]) -> list[Path]:
-    """The files that have something to say."""
-    return [path for path, table in _files(top, environ) if _read(path, table)[1]]
+    """The files that are read; a pyproject.toml without a table of ours is none."""
+    return [path for path, table in _files(top, environ) if not table or _read(path, table)[1]]
 
 
 def _files(top: Path | None, environ: Mapping[str, str]) -> list[tuple[Path, str]]:
