@@ -304,7 +304,7 @@ def test_budgets_of_all_layers_add_up(top: Path, tmp_path: Path) -> None:
 
 def test_a_wrong_budget_is_named_with_its_place(top: Path) -> None:
     (top / "untildone.toml").write_text('\nbudget = ["tokens=2M", "costs=5"]\n')
-    with pytest.raises(UserError, match=r"untildone.toml:2: .* did you mean `cost=10`") as wrong:
+    with pytest.raises(UserError, match=r"untildone.toml:2: .* did you mean `cost=5`") as wrong:
         load(top, {}, {})
     assert "--budget tokens=2M" in wrong.value.hint
 

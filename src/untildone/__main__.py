@@ -10,7 +10,7 @@ def main(argv: list[str] | None = None) -> int:
     if args in (["--version"], ["-V"]):
         sys.stdout.write(f"untildone {__version__}\n")
         return 0
-    if args in (["--help"], ["-h"]):
+    if args in (["--help"], ["-h"]) and not _on_narrow_terminal():
         from untildone.interfaces.cli.command_table import overview
 
         sys.stdout.write(overview())
@@ -23,6 +23,14 @@ def main(argv: list[str] | None = None) -> int:
     from untildone.interfaces.cli.main import main as cli
 
     return cli(args)
+
+
+def _on_narrow_terminal() -> bool:
+    if not sys.stdout.isatty():
+        return False
+    import shutil
+
+    return shutil.get_terminal_size().columns < 80
 
 
 def _quick_status() -> bool:

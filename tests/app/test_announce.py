@@ -61,6 +61,10 @@ def stopped(reason: Reason = Reason.STOPPED) -> Event:
     return Event("complete", {**COMPLETE.data, "reason": reason})
 
 
+def left_to_person(reason: Reason) -> Event:
+    return Event("complete", {**COMPLETE.data, "reason": reason, "by": "person"})
+
+
 def no_retry_left(more: str = "") -> Event:
     data = {
         "message": f"Story 1: no retry is left after attempt 1{more}",
@@ -471,7 +475,7 @@ EVENTS: dict[str, Told] = {
         IDLE[-1],
         (
             stalled("2 iterations in a row left no commit"),
-            stopped(Reason.STALLED),
+            left_to_person(Reason.STALLED),
         ),
     ),
     "stalled after one": (
@@ -481,7 +485,7 @@ EVENTS: dict[str, Told] = {
         (
             PROMISED,
             stalled("The last iteration left no commit"),
-            stopped(Reason.STALLED),
+            left_to_person(Reason.STALLED),
         ),
     ),
     "stalled by going back and forth": (
@@ -491,7 +495,7 @@ EVENTS: dict[str, Told] = {
         (
             saved_event("iteration-1", "b"),
             stalled("2 iterations in a row only took earlier work back"),
-            stopped(Reason.STALLED),
+            left_to_person(Reason.STALLED),
         ),
     ),
     "stopped": (PLAN, (OPENED, loaded()), STOP, (stopped(), finished(None, Status.STOPPED))),
@@ -512,7 +516,12 @@ EVENTS: dict[str, Told] = {
     "a second signal": (PLAN, (*OVER, SIGNAL), SIGNAL, ()),
     "a soft request": (PLAN, ATTEMPT, f.StopRequested(Stop(StopHow.AFTER_STORY)), ()),
     "the person's word": (MANUAL, (OPENED, loaded(ALL_DONE)), f.PersonDone(), (COMPLETE,)),
-    "the person's word about a plain loop": (PLAIN, (OPENED,), f.PersonDone(), (COMPLETE,)),
+    "the person's word about a plain loop": (
+        PLAIN,
+        (OPENED,),
+        f.PersonDone(),
+        (left_to_person(Reason.SUCCESS),),
+    ),
     "the person's word too early": (MANUAL, (OPENED, loaded()), f.PersonDone(), ()),
     "the person's word about stories": (PLAN, (OPENED, loaded()), f.PersonDone(), ()),
     "chosen": (PLAN, OVER, f.ChoiceMade(Choice.KEEP), ()),

@@ -53,8 +53,9 @@ def test_a_wrong_amount_is_answered_with_an_example(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said_back"),
     [
-        ("token=5", "did you mean `tokens=2M`?"),
-        ("story-costs=5", "did you mean `story-cost=1.50`?"),
+        ("token=5", "did you mean `tokens=5`?"),
+        ("coste=lots", "did you mean `cost=10`?"),
+        ("story-costs=5", "did you mean `story-cost=5`?"),
         ("xyz=5", "write for example `tokens=2M`?"),
         ("", "write for example `tokens=2M`?"),
     ],

@@ -121,7 +121,7 @@ def test_finish_without_a_name_takes_the_only_run_that_can_go_on(bench: Bench) -
     for words in (("finish", "keep"), ("restore",), ("attempts",), ("guide", "Be brief.")):
         refused = bench.run(*words).ok(2)
         assert "Which run is meant? Several changes have one: one, two" in refused.stderr
-        assert "untildone status" in refused.stderr
+        assert "`untildone report one`, `untildone report two`" in refused.stderr
     assert bench.snapshot() == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ import pytest
 from tests.e2e.agent_calls import COMPLETE, DONE, failed
 from tests.e2e.change import TASKS, tasks_text
 from tests.e2e.command import COMMAND, Result
+from tests.e2e.waiting import PATIENCE, until
+from untildone.domain.plain_text import plain
 
 if TYPE_CHECKING:
     from tests.e2e.agent_calls import Actions
@@ -261,3 +264,117 @@ def test_only_the_person_can_go_on_with_stories_that_ask_or_were_skipped(bench: 
     bench.run("resume", "demo").ok(2)
     bench.run("skip", "demo", "1").ok()
     assert "next: untildone retry demo 1" in bench.run("status").ok().stdout
+
+
+WRONG = {
+    "a key": ("colour = 1\n", ()),
+    "a value": ("max_retries = -1\n", ()),
+    "a flag": ("", ("--timeout", "soon")),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_the_hint_of_a_wrong_setting_works_where_a_file_is(bench: Bench, case: str) -> None:
+    text, flags = WRONG[case]
+    bench.write("untildone.toml", text)
+    refused = bench.run("run", "demo", *flags).ok(2)
+    assert "hint: `untildone init --stdout` prints every key" in refused.stderr
+    assert "max_retries" in bench.run("init", "--stdout").ok().stdout
+
+
+def test_a_word_in_place_of_a_number_is_told_in_plain_words(bench: Bench) -> None:
+    for args in (("run", "demo", "--max-retries", "lots"), ("logs", "demo", "-n", "lots")):
+        assert "'lots' is not a valid whole number" in bench.run(*args).ok(2).stderr
+
+
+def test_strict_without_tests_says_that_it_looked(bench: Bench) -> None:
+    bench.write("untildone.toml", "strict = true\n")
+    bench.commit("strict")
+    bench.plan()
+    ended = bench.run("run", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep").ok()
+    said = ended.stdout + ended.stderr
+    assert "`--strict` (`--verify auto`) found no tests" in said
+    assert "the run goes by the agent's word alone. `--verify CMD` names a check" in said
+    assert "looks for one" not in said
+
+
+@pytest.mark.parametrize("strict", [(), ("--strict",)], ids=["usual", "strict"])
+def test_a_run_that_only_the_person_ends_says_one_thing(
+    bench: Bench, strict: tuple[str, ...]
+) -> None:
+    bench.plan()
+    task = ("--task", "Polish", "--max-iterations", "1", *strict)
+    ended = bench.run("run", "polish", "--agent-cmd", bench.agent, *task).ok(3)
+    said = ended.stdout + ended.stderr + bench.run("status").ok().stdout
+    assert "only you end this run" in said
+    assert "word alone" not in said
+    refused = bench.run("done", "polish").ok(2).stderr
+    assert "`untildone resume polish` goes on with it" in refused
+
+
+def test_a_missing_choice_is_answered_with_both_commands(bench: Bench) -> None:
+    bare = bench.run("finish").ok(2).stderr
+    assert "`untildone finish cleanup` or `untildone finish keep`" in bare
+    named = bench.run("finish", "demo").ok(2).stderr
+    assert "`untildone finish demo cleanup` or `untildone finish demo keep`" in named
+    wrong = bench.run("finish", "demo", "throw").ok(2).stderr
+    assert "`throw` is none: `untildone finish demo cleanup`" in wrong
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "worktree"])
+def test_cleanup_names_the_branch_and_offers_nothing_that_is_refused(
+    bench: Bench, checkpoint: str
+) -> None:
+    bench.plan({1: [["say", "<promise>ASK: which one?</promise>"]]})
+    bench.loop("--checkpoint", checkpoint).ok(3)
+    said = bench.run("finish", "demo", "cleanup").ok().stdout
+    assert "cleanup: done. `feature/x` is checked out, all changes are uncommitted edits" in said
+    status = bench.run("status").ok().stdout
+    assert "story 1 waits for an answer" in status
+    assert "untildone guide" not in status
+    assert "It was ended with `cleanup`." in bench.run("report", "demo").ok().stdout
+
+
+NARROW = [("--help",), ("run", "--help"), ("finish", "--help"), ("status",), ("doctor",)]
+
+
+@pytest.mark.parametrize("args", NARROW, ids=" ".join)
+def test_in_60_columns_lines_are_broken_at_words(bench: Bench, args: tuple[str, ...]) -> None:
+    terminal = bench.terminal(*args, env={"COLUMNS": "60"})
+    terminal.wait()
+    rows = terminal.raw.decode().replace("\r", "").split("\n")
+    too_long = [row for row in rows if len(plain(row)) > 60 and " " in plain(row).strip()]
+    assert too_long == []
+    whole = bench.run(*args, env={"COLUMNS": "60"})
+    assert set(whole.stdout.split()) <= set(plain(" ".join(rows)).split())
+
+
+def test_the_bar_is_seen_without_colours(bench: Bench) -> None:
+    bench.plan({2: [["wait", bench.gate("go")], *DONE]})
+    args = ("run", "demo", "--agent-cmd", bench.agent, "--on-complete", "keep")
+    terminal = bench.terminal(*args, env={"NO_COLOR": "1"})
+    bench.wait_call(2)
+    until(lambda: b"1 of 3 stories" in terminal.raw, PATIENCE, "the bar")
+    bench.open_gate("go")
+    assert terminal.wait() == 0
+    assert re.search(rb"\[#+-+\] +1 of 3 stories", terminal.raw)
+
+
+def test_what_follows_an_interrupt_at_the_question_has_its_own_line(bench: Bench) -> None:
+    bench.plan()
+    terminal = bench.terminal("run", "demo", "--agent-cmd", bench.agent)
+    terminal.wait_text("cleanup, keep or later?")
+    terminal.type("\x03")
+    terminal.wait()
+    rows = terminal.raw.decode().replace("\r", "").split("\n")
+    asked = next(row for row in rows if "cleanup, keep or later?" in row)
+    assert "finished" not in asked
+    assert not re.search(r"\d\d:\d\d:\d\d", asked.partition("?")[2])
+
+
+def test_doctor_says_whether_there_is_a_configuration(bench: Bench) -> None:
+    assert "There is no configuration file" in bench.run("doctor").stdout
+    bench.write("untildone.toml", "max_retries = 1\n")
+    said = bench.run("doctor").stdout
+    assert f"Every key is known and its value fits: {bench.path('untildone.toml')}" in said
+    assert not re.search(r"ok +source \w+: The source", said)

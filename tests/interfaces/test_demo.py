@@ -28,6 +28,7 @@ def prompts(folder: Path) -> list[str]:
 def test_demo_shows_a_pass_a_failure_a_lie_and_a_crash(bench: Bench) -> None:
     folder = bench.root / "kept"
     result = bench.run("demo", "--fast", "--keep", str(folder)).ok()
+    assert "check: sh check.sh (from the demo)" in result.stdout
     ended = [event for event in demo_events(folder) if event["event"] == "iteration_ended"]
     assert [event["outcome"] for event in ended] == [
         *("complete", "failed", "complete", "verify_failed", "complete", "agent_error", "complete")

@@ -116,6 +116,8 @@ class Person:
                     return meaning(line.decode(errors="replace").strip())
                 except ValueError as wrong:
                     _say(str(wrong))
+        if self._at_terminal:
+            _say("\n")  # nobody has pressed Enter: the question, or `^C`, is still on this line
         return None
 
     def wait_for_word(self) -> None:

@@ -22,7 +22,6 @@ from untildone.domain.reporting.event import Event, error, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
 from untildone.domain.run.run import (
-    Done,
     Iteration,
     Outcome,
     Reason,
@@ -279,7 +278,7 @@ def _saved(before: Run, fact: f.Saved, after: Run) -> Iterator[Event]:
 
 def _first_promise(run: Run, iteration: Iteration) -> bool:
     """Whether a plain run that only the person ends hears COMPLETE for the first time."""
-    ends = not run.plan.plain or run.plan.done is not Done.MANUAL or run.person_done
+    ends = not run.plan.person_ends or run.person_done
     if ends or iteration.outcome is not Outcome.COMPLETE:
         return False
     return all(earlier.outcome is not Outcome.COMPLETE for earlier in run.iterations)
@@ -361,8 +360,13 @@ def _ending(run: Run) -> Iterator[Event]:
 
 
 def _complete(run: Run) -> Event:
-    data = {"reason": run.reason, "options": ["cleanup", "keep"], "checked": is_checked(run.plan)}
-    return Event("complete", data | {"stories": proven(run)})
+    data: dict[str, object] = {
+        "reason": run.reason,
+        "options": ["cleanup", "keep"],
+        "checked": is_checked(run.plan),
+        "stories": proven(run),
+    }
+    return Event("complete", data | ({"by": "person"} if run.plan.person_ends else {}))
 
 
 def _stalled(run: Run) -> Event:

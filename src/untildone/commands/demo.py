@@ -64,7 +64,12 @@ def play(process: LoopProcess, on_complete: str) -> Ended:
         "on_complete": on_complete,
     }
     nobody = {"HOME": str(place.git_dir), "XDG_CONFIG_HOME": str(place.git_dir)}
-    return start(process, load(place.top, nobody, flags), flags, Wanted(CHANGE))
+    return start(
+        process,
+        load(place.top, nobody, flags),
+        flags,
+        Wanted(CHANGE, origins={"verify": "the demo"}),
+    )
 
 
 def summary(repository: Repository, run: Run) -> Summary:

@@ -39,7 +39,7 @@ from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, count_of
 from untildone.domain.run.run import Run, Status
-from untildone.settings.load import load
+from untildone.settings.load import configuration_files, load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings
 from untildone.wiring.agents import agent_options_of, agent_program, installed, known_program
 from untildone.wiring.repository import Repository, here, read_state
@@ -75,7 +75,10 @@ def examine(folder: Path, tell: Callable[[str], None] = lambda text: None) -> li
         rows.append(_complaint("repository", error))
     try:
         settings = load(top, os.environ, {})
-        rows.append(Row("configuration", OK, "Every key is known and its value fits."))
+        files = ", ".join(map(str, configuration_files(top, os.environ)))
+        said = f"Every key is known and its value fits: {files}"
+        text = said if files else "There is no configuration file; the defaults are used."
+        rows.append(Row("configuration", OK, text))
     except UserError as error:
         rows.append(_complaint("configuration", error))
     rows += _agents(settings, top or folder, tell)
@@ -218,7 +221,8 @@ def _stories(top: Path) -> Iterator[Row]:
         )
     for name in SOURCES:
         if why := kind(name).missing():
-            yield Row(f"source {name}", OK, f"The source `{name}` cannot be used: {why}")
+            text = f"Not needed unless you use the source `{name}`, which cannot be used now: {why}"
+            yield Row(f"source {name}", OK, text)
 
 
 def _changes(title: str, found: list[FoundChange]) -> Iterator[Row]:

@@ -49,9 +49,11 @@ def person_done(process: LoopProcess, run: Run) -> Ended:
     """The person's word for a run whose process is gone."""
     run = process.taken_over(run)
     if run.closed:
-        raise UserError(
-            f"The run of `{run.plan.change_id}` has already ended", hint="untildone status"
-        )
+        change = run.plan.change_id
+        more = f"`untildone resume {change}` goes on with it"
+        cleanup = f"`untildone finish {change} cleanup` brings its work to your branch"
+        hint = f"{more}, {cleanup}" if run.resumable else f"untildone run {change}"
+        raise UserError(f"The run of `{change}` has already ended", hint=hint)
     loop = process.recovered(run)
     if not loop.run.ended:
         loop.record(f.StopRequested(Stop(StopHow.NOW)))

@@ -49,8 +49,8 @@ NO_END = (
     "To let a COMPLETE end it, start it with `--done promise`"
 )
 NOTHING_FOUND = (
-    f"`--verify auto` found no tests at the top of this project (it looks for {LOOKED_FOR}), "
-    "so nothing is checked after COMPLETE"
+    f"{{asked}} found no tests at the top of this project (it looks for {LOOKED_FOR}): "
+    "the run goes by the agent's word alone. `--verify CMD` names a check"
 )
 
 
@@ -153,9 +153,11 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
     settings, remarks, detected = with_detected(settings, top)
     book = checked(source.load()) if source and not plain else None
     open_stories = _open_stories(book)
-    warnings = (*warnings, *_ignored(book), *remarks)
+    manual = plain and done is Done.MANUAL
+    # Of a run that no check can end the person hears only what does.
+    warnings = (*warnings, *_ignored(book), *remarks * (not manual))
     cap = iterations(settings.max_iterations, settings.max_retries, open_stories)
-    warnings = (*warnings, *_no_end(settings, change, cap, manual=plain and done is Done.MANUAL))
+    warnings = (*warnings, *_no_end(settings, change, cap, manual=manual))
     plan = Plan(
         change_id=change,
         run_id=run_id,
@@ -339,6 +341,7 @@ def with_detected(
     commands: list[str] = []
     remarks: tuple[str, ...] = ()
     origins: dict[str, str] = {}
+    asked = "`--strict` (`--verify auto`)" if settings.strict else "`--verify auto`"
     for text in settings.verify:
         check = parse(text)
         if check.command != AUTO:
@@ -346,7 +349,7 @@ def with_detected(
             continue
         prefix = "" if check.level is Level.REQUIRED else f"{check.level}: "
         found = detect(top, clean=settings.clean_room)
-        remarks = remarks if found else (NOTHING_FOUND,)
+        remarks = remarks if found else (NOTHING_FOUND.format(asked=asked),)
         commands += [f"{prefix}{command}" for command in found]
         origins |= {command: f"verify auto, found by {why}" for command, why in found.items()}
     return replace(settings, verify=tuple(commands)), remarks, origins

@@ -176,8 +176,17 @@ class LiveView:
         done = sum(story["state"] == "done" for story in self._stories.values())
         grid = Table.grid(padding=(0, 1))
         width = max(10, min(40, self._console.width // 2))
+        if self._console.no_color:  # the two halves of the other bar differ by colour alone
+            filled = "#" * (width * done // len(self._stories))
+            bar: RenderableType = Text(f"[{filled:-<{width}}]")
+        else:
+            bar = self._colored_bar(done, width)
+        grid.add_row(bar, Text(f"{done} of {count_of(len(self._stories), 'story', 'stories')}"))
+        return grid
+
+    def _colored_bar(self, done: int, width: int) -> ProgressBar:
         # Colours by name: the terminal's own theme makes them fit, on light and on dark.
-        bar = ProgressBar(
+        return ProgressBar(
             len(self._stories),
             done,
             width,
@@ -185,8 +194,6 @@ class LiveView:
             complete_style="green",
             finished_style="green",
         )
-        grid.add_row(bar, Text(f"{done} of {count_of(len(self._stories), 'story', 'stories')}"))
-        return grid
 
     def _stop(self) -> None:
         if self._live:

@@ -11,6 +11,7 @@ EventObject = Mapping[str, object]
 
 TEXT_WIDTH = 160
 UNCHECKED = "nothing is checked after COMPLETE: the agent's word alone counts"
+ONLY_YOU = "nothing is checked: the work of every call is kept, and only you end this run"
 
 
 def safe(event: EventObject) -> EventObject:
@@ -166,10 +167,17 @@ def _checks(event: EventObject) -> list[str]:
         listed = ", ".join(f"`{command}`" for command in found)
         rows.append(f"nothing is checked after COMPLETE; `--verify auto` would run: {listed}")
     elif event.get("checked") is False:
-        rows.append(f"{UNCHECKED}; `--verify CMD` names a check, `--strict` looks for one")
+        rows.append(unchecked(event))
     if event.get("protected"):
         rows.append(f"protected: {', '.join(_texts(event['protected']))}")
     return rows
+
+
+def unchecked(about: EventObject) -> str:
+    """What ends a run, or a story of it, where there is no check."""
+    if about.get("done_criteria") == "manual" and not about.get("source"):
+        return ONLY_YOU
+    return f"{UNCHECKED}; `--verify CMD` names a check"
 
 
 def command(row: EventObject) -> str:
@@ -271,7 +279,8 @@ def proof(about: EventObject) -> str:
     counts = about.get("stories")
     parts = []
     if about.get("checked") is False:
-        parts.append("no check ran: by the agent's word alone")
+        by_person = about.get("by") == "person"
+        parts.append("no check ran" + ("" if by_person else ": by the agent's word alone"))
     elif isinstance(counts, Mapping) and "verified" in counts:
         parts.append(f"{count_of(counts['verified'], 'story', 'stories')} verified by a check")
     if isinstance(counts, Mapping) and counts.get("unchanged"):

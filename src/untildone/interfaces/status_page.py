@@ -106,7 +106,7 @@ def _done(loop: Loop, told: Told) -> Iterator[str]:
     counts = loop.get("stories")
     if not isinstance(counts, dict):
         if loop.get("checked") is False:
-            yield render.UNCHECKED
+            yield render.unchecked(loop)
         return
     text = f"done: {counts['finished']} of {count_of(counts['total'], 'story', 'stories')}"
     if told:

@@ -195,6 +195,11 @@ def user_file(environ: Mapping[str, str]) -> Path:
     return Path(base) / "untildone" / "config.toml"
 
 
+def configuration_files(top: Path | None, environ: Mapping[str, str]) -> list[Path]:
+    """The files that have something to say."""
+    return [path for path, table in _files(top, environ) if _read(path, table)[1]]
+
+
 def _files(top: Path | None, environ: Mapping[str, str]) -> list[tuple[Path, str]]:
     found = [(user_file(environ), "")]
     if top:

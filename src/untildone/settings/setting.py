@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 PREFIX = "UNTILDONE_"
-INIT_HINT = "`untildone init` writes a file with every key and its meaning"
+INIT_HINT = "`untildone init --stdout` prints every key and its meaning"
 SAME = "the name of the setting"
 
 

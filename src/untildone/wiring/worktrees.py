@@ -49,10 +49,12 @@ def the_change(repo: Repository, *, only: bool = False) -> str:
         return going[0]
     if not runs:
         raise no_run(repo, "")
+    names = sorted(going or runs)
+    reports = ", ".join(f"`untildone report {name}`" for name in names)
     raise UserError(
-        f"Which run is meant? Several changes have one: {', '.join(sorted(going or runs))}",
+        f"Which run is meant? Several changes have one: {', '.join(names)}",
         state="Nothing was changed.",
-        hint="Name the change; `untildone status` shows where each stands.",
+        hint=f"Name the change; how each run went: {reports}",
     )
 
 

@@ -65,7 +65,7 @@ class CommandProgram:
             raise AgentMissing(
                 f"The agent's program was not found or is not executable: {program}",
                 hint="Give `--agent-cmd` a program on PATH or the path of an executable file; "
-                "wrap shell syntax as `sh -c '…'`. `untildone doctor` lists agents.",
+                "wrap shell syntax as `sh -c '…'`.",
             )
 
     def invocation(self, intent: Intent) -> Invocation:

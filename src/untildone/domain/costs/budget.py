@@ -134,7 +134,7 @@ def _one(text: str) -> Budget:
     name, sign, amount = (part.strip().lower() for part in text.partition("="))
     name = name.replace("_", "-").replace("calls", "iterations")
     if name not in EXAMPLES:
-        raise ValueError(_unknown(name))
+        raise ValueError(_unknown(name, amount))
     if amount in ("off", "none"):
         return Budget(name, 0.0)
     limit = _amount(kind(name), amount.replace("_", ""))
@@ -145,16 +145,16 @@ def _one(text: str) -> Budget:
     return Budget(name, limit)
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str, amount: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - costs start-up time
 
     near = get_close_matches(name, list(EXAMPLES), n=1, cutoff=0.5)
     names = ", ".join(EXAMPLES)
     meant = near[0] if near else "tokens"
-    return (
-        f"`{name}` is no budget ({names}); "
-        f"{'did you mean' if near else 'write for example'} `{meant}={EXAMPLES[meant]}`?"
-    )
+    fits = near and _amount(kind(meant), amount.replace("_", ""))
+    written = amount if fits else EXAMPLES[meant]
+    asked = "did you mean" if near else "write for example"
+    return f"`{name}` is no budget ({names}); {asked} `{meant}={written}`?"
 
 
 def _amount(what: str, text: str) -> float | None:

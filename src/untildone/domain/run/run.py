@@ -210,6 +210,11 @@ class Plan(Struct, frozen=True):
         return not self.plain or self.done is Done.PROMISE
 
     @property
+    def person_ends(self) -> bool:
+        """Whether nothing that the agent says ends it."""
+        return self.plain and self.done is Done.MANUAL
+
+    @property
     def protected(self) -> tuple[str, ...]:
         """What no attempt may change."""
         settings = as_protected(self.runner_settings, tests=self.protect_tests)

@@ -8,7 +8,7 @@ from untildone.commands.run import Ended
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice
 from untildone.interfaces.cli.completion import change_names
-from untildone.interfaces.cli.view import View, process_for, say_ended
+from untildone.interfaces.cli.view import View, process_for, say_ended, where_the_work_is
 from untildone.interfaces.output import echo
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for, the_change
@@ -67,8 +67,10 @@ def finish(words: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - clic
 
 def _change_and_choice(words: tuple[str, ...]) -> tuple[str, str]:
     if not words or words[-1] not in CHOICES:
-        given = f", not `{words[-1]}`" if words else ""
-        raise click.UsageError(f"The choice is missing: `cleanup` or `keep`{given}.")
+        change = f"{words[0]} " if words else ""
+        both = " or ".join(f"`untildone finish {change}{choice}`" for choice in CHOICES)
+        given = f", and `{words[-1]}` is none" if len(words) > 1 else ""
+        raise click.UsageError(f"The choice is missing{given}: {both}.")
     if len(words) > 2:
         raise click.UsageError(f"One change at a time, not {len(words) - 1}.")
     return (words[0] if len(words) == 2 else ""), words[-1]
@@ -100,8 +102,5 @@ def _finished(ended: Ended, choice: str) -> int:
     # The run may have ended stuck or stopped; carrying out the choice is a success of its own.
     if ended.run is None or ended.exit_code not in (0, 3, 4, 6):
         return ended.exit_code
-    plan = ended.run.plan
-    stays = choice == "cleanup" or plan.checkpoint == "stash"
-    where = "the original branch" if stays else f"ralph/{plan.change_id}"
-    echo(f"{choice}: done, the worktree is on {where}.")
+    echo(f"{choice}: done. {where_the_work_is(ended.run)}", wrap=True)
     return 0

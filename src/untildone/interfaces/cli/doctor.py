@@ -1,6 +1,7 @@
 """`doctor`: what would keep a loop from working."""
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -8,7 +9,7 @@ from msgspec import to_builtins
 
 from untildone.commands import doctor as checkup
 from untildone.interfaces.cli.completion import change_names
-from untildone.interfaces.output import echo, echo_json, progress
+from untildone.interfaces.output import echo, echo_json, fitted, progress
 from untildone.wiring.repository import here
 
 COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
@@ -40,7 +41,7 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
         echo_json(data)
         return int(not healthy)
     if fix:
-        echo("\n".join(f"fixed  {text}" for text in done) or "There was nothing to fix.")
+        echo("\n".join(f"fixed  {text}" for text in done) or "There was nothing to fix.", wrap=True)
     for row in rows:
         _show(row)
     return int(not healthy)
@@ -48,7 +49,9 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
 
 def _show(row: checkup.Row) -> None:
     color = "" if os.environ.get("NO_COLOR") else COLORS[row.level]
+    # Wrapped with the room of the level before it, which has a colour of its own.
+    text = fitted(f"{'':<7}{row.check}: {row.text}", sys.stdout)
     echo(f"{row.level:<5}", color=color, nl=False)
-    echo(f"  {row.check}: {row.text}")
+    echo(text[5:])
     if row.fix and row.level != "ok":
-        echo(f"       fix: {row.fix}")
+        echo(f"{'':<7}fix: {row.fix}", wrap=True)

@@ -13,11 +13,24 @@ import click
 from untildone import __version__
 from untildone.domain.errors import UntildoneError, UserError
 from untildone.interfaces.cli.command_table import COMMANDS, overview
-from untildone.interfaces.output import echo
+from untildone.interfaces.output import echo, fitted
 
 # The state of things at every UserError that does not say otherwise: see its class.
 NOTHING_CHANGED = "Nothing was changed."
 _FEWER_COLLECTIONS = 20_000
+
+
+class HelpFormatter(click.HelpFormatter):
+    """Breaks also what click leaves as it is written, such as examples, at words."""
+
+    def getvalue(self) -> str:
+        return fitted(super().getvalue(), sys.stdout)
+
+
+class HelpContext(click.Context):
+    """Makes that formatter for every command."""
+
+    formatter_class = HelpFormatter
 
 
 class LazyGroup(click.Group):
@@ -34,11 +47,12 @@ class LazyGroup(click.Group):
         _collect_from_now_on()
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
+        command.context_class = HelpContext
         return command
 
     def get_help(self, ctx: click.Context) -> str:
         """The overview, without importing a command."""
-        return overview().rstrip()
+        return fitted(overview().rstrip(), sys.stdout)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -15,6 +15,15 @@ OFF = "no_"
 UNITS = {"minutes": "m", "MiB": "M"}
 
 
+class WholeNumber(click.IntRange):
+    """A number that click does not call an integer range when somebody mistypes it."""
+
+    name = "whole number"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "NUMBER"
+
+
 def setting_flags(*keys: str) -> Callable[[F], F]:
     """Add the flags of these settings to a command, or of all that have one."""
 
@@ -89,7 +98,7 @@ def _type(setting: Setting) -> click.ParamType[Any] | None:
         case _ if setting.amount:
             return None  # `30m` is for `load`
         case int():
-            return click.IntRange(min=1 if no_zero else setting.least)
+            return WholeNumber(min=1 if no_zero else setting.least)
         case str() if setting.words and not setting.metavar:
             return click.Choice(setting.words)
         case _:

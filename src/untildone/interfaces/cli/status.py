@@ -7,6 +7,7 @@ import click
 from untildone.commands import status as loop_status
 from untildone.interfaces import render, status_page
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli.setting_flags import WholeNumber
 from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for
@@ -29,7 +30,7 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
         echo_json({"loops": loops})
         return 0
     if not loops:
-        echo("No loop has run in this repository yet. Start one: `untildone run`")
+        echo("No loop has run in this repository yet. Start one: `untildone run`", wrap=True)
         return 0
     now = repository.clock.now()
     pages = (status_page.page(loop, loop_status.told(loop), now) for loop in loops)
@@ -39,7 +40,7 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
 
 @click.command()
 @click.argument("change", required=False, default="", shell_complete=change_names)
-@click.option("--iteration", "-n", type=click.IntRange(1), help="Only this iteration.")
+@click.option("--iteration", "-n", type=WholeNumber(1), help="Only this iteration.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as the loop goes on.")
 @click.option("--raw", is_flag=True, help="The agent's raw output, escapes taken out.")
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")

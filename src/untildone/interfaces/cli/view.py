@@ -90,16 +90,28 @@ def say_ended(ended: Ended, view: View) -> int:
 
 
 def _next_command(run: Run, exit_code: int) -> str:
-    change = run.plan.change_id
-    later = f"`untildone finish {change} cleanup`"
+    later = _later(run)
     if exit_code == 5:
-        return f"Nothing was changed; the work is on ralph/{change}. Later: {later}"
+        return f"Nothing was changed; the work is on ralph/{run.plan.change_id}. Later: {later}"
+    in_worktree = run.plan.checkpoint == "worktree" and run.choice == "keep"
+    in_place = run.plan.checkpoint == "stash" and run.choice
+    if in_worktree or in_place or run.choice == "cleanup" or run.status == "done":
+        return where_the_work_is(run)
+    return f"Next: {how_to_go_on(run)}; {later} (or keep) ends it."
+
+
+def where_the_work_is(run: Run) -> str:
+    """After the choice was carried out."""
+    branch = f"ralph/{run.plan.change_id}"
     if run.plan.checkpoint == "stash" and run.choice:
         return "All changes are uncommitted edits in your working tree: `git status`"
-    if run.plan.checkpoint == "worktree" and run.choice == "keep":
-        return f"The work is on ralph/{change} in a worktree: `git worktree list`. Later: {later}"
     if run.choice == "cleanup":
-        return "Your branch is checked out, all changes are uncommitted edits: `git status`"
-    if run.status == "done":
-        return f"The work is on ralph/{change}: `git log`. Later: {later}"
-    return f"Next: {how_to_go_on(run)}; {later} (or keep) ends it."
+        own = f"`{run.origin.branch}`" if run.origin and run.origin.branch else "Your commit"
+        return f"{own} is checked out, all changes are uncommitted edits: `git status`"
+    if run.plan.checkpoint == "worktree":
+        return f"The work is on {branch} in a worktree: `git worktree list`. Later: {_later(run)}"
+    return f"The work is on {branch}: `git log`. Later: {_later(run)}"
+
+
+def _later(run: Run) -> str:
+    return f"`untildone finish {run.plan.change_id} cleanup`"

@@ -108,7 +108,7 @@ def _why(summary: RunAccount) -> str:
         said = _WHY.get(str(run.reason), "")
     if run.restored:
         return f" It was {run.error}. Next: {restored_hint(run)}."
-    choice = f" The choice was {run.choice}." if run.choice and run.closed else ""
+    choice = f" It was ended with `{run.choice}`." if run.choice and run.closed else ""
     if not summary.live and run.resumable and run.status is not Status.DONE:
         choice += f" Next: {how_to_go_on(run)}."
     return f"{said}{choice}"

@@ -207,7 +207,8 @@ def _checks(summary: RunAccount) -> Iterator[Block]:
             groups.setdefault((check.command, check.level), []).append(check)
     yield Heading("Checks")
     if not groups:
-        yield Text(("No check ran: what is done is done by the agent's word alone.",))
+        whose = "your" if summary.run.plan.person_ends else "the agent's"
+        yield Text((f"No check ran: what is done is done by {whose} word alone.",))
         return
     rows: list[tuple[Cell, ...]] = [
         (
