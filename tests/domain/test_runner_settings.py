@@ -64,7 +64,18 @@ def read(path: str) -> str:
 @pytest.mark.parametrize("command", RUNNERS_OF)
 def test_which_runner_a_command_calls(command: str) -> None:
     found = [setting.runner for setting in settings_of([command], read)]
-    assert list(dict.fromkeys(found)) == RUNNERS_OF[command]
+    wanted = RUNNERS_OF[command]
+    # Modules of its own are guarded where a runner is Python.
+    assert list(dict.fromkeys(found)) == [*wanted, *(["Python"] if "pytest" in wanted else [])]
+
+
+def test_modules_that_would_shadow_those_of_python_and_scripts_that_a_target_calls() -> None:
+    files = {"Makefile": "test:\n\tsh scripts/check.sh\n\tpytest\n", "scripts/check.sh": "exit 1"}
+    found = settings_of(["make test"], lambda path: {**files, "json.py": "x = 1"}.get(path, ""))
+    assert RunnerSetting("make", "scripts/check.sh") in found
+    assert RunnerSetting("Python", "argparse.py") in found
+    assert RunnerSetting("Python", "json.py") not in found, "it was there before"
+    assert as_protected(found)[-1] == "settings of Python: modules that shadow those of Python"
 
 
 def test_scripts_that_call_one_another_for_ever_end() -> None:

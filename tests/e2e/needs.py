@@ -18,3 +18,6 @@ needs_bwrap = pytest.mark.skipif(
     os.environ.get("CI") != "true" and not _bwrap_works(),
     reason="bubblewrap is not installed or cannot work here: `make packages` installs it",
 )
+needs_npm = pytest.mark.skipif(
+    os.environ.get("CI") != "true" and not shutil.which("npm"), reason="npm is not installed"
+)

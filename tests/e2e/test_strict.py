@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import pytest
 
 from tests.e2e.agent_calls import COMPLETE, DONE
 from tests.e2e.change import TASKS, tasks_text
+from tests.e2e.needs import needs_npm
 
 if TYPE_CHECKING:
     from tests.e2e.agent_calls import Actions
@@ -128,10 +128,7 @@ def test_a4_a_deleted_test_fails_the_story(bench: Bench) -> None:
     assert result.outcomes() == ["verify_failed", "complete"]
 
 
-NODE = shutil.which("npm") is not None
-
-
-@pytest.mark.skipif(not NODE, reason="npm is not installed")
+@needs_npm
 def test_a4_npm_test_the_script_cannot_be_rewritten_and_dependencies_can(bench: Bench) -> None:
     bench.only_stories(1)
     package = {"name": "m", "version": "1.0.0", "scripts": {"test": "node --test"}}

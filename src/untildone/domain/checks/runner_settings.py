@@ -6,7 +6,6 @@ Which files they are follows from a check's command, through scripts and targets
 import fnmatch
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from posixpath import normpath
 
@@ -112,9 +111,18 @@ RUNNERS: dict[str, tuple[RunnerSetting, ...]] = {
     "tsc": _whole("tsc", "tsconfig.json tsconfig.*.json"),
     "just": _whole("just", "justfile Justfile .justfile"),
 }
-PYTHONS = frozenset(("pytest", "py.test", "unittest"))
-IMPORTED = frozenset(("pluggy", "iniconfig", "packaging", "pygments", "exceptiongroup", "tomli"))
-USUAL_FOLDERS = frozenset(("test",))  # a module of Python, and where many projects have theirs
+PYTHON, PYTHONS = "Python", frozenset(("pytest", "unittest"))
+# What a runner of Python imports: `python -m pytest` looks for it in the top folder first.
+IMPORTED = tuple(
+    """
+    argparse ast bdb bisect cmd code configparser contextlib copy dataclasses datetime decimal
+    difflib dis doctest email enum fnmatch functools getpass gettext glob hashlib html importlib
+    inspect json linecache locale logging math numbers opcode operator pathlib pdb platform pprint
+    queue random re selectors shlex shutil signal socket string struct subprocess sysconfig
+    tempfile textwrap threading token tokenize tomllib traceback types typing unittest urllib uuid
+    warnings weakref xml zipfile pluggy iniconfig packaging pygments exceptiongroup tomli
+    """.split()  # noqa: SIM905 - a long list of words
+)
 _SCRIPTS = frozenset(("npm", "pnpm", "yarn", "bun"))
 _RUN = frozenset(("run", "run-script"))
 _MAKE = frozenset(("make", "gmake"))
@@ -127,6 +135,8 @@ def settings_of(commands: Iterable[str], read: Read) -> tuple[RunnerSetting, ...
     for command in commands:
         for simple in simple_commands(command):
             found |= dict.fromkeys(_of(simple, read, frozenset()))
+    if any(setting.runner in PYTHONS for setting in found):
+        found |= dict.fromkeys(_shadows(read))
     return tuple(found)
 
 
@@ -134,9 +144,8 @@ def as_protected(settings: Iterable[RunnerSetting], *, tests: bool = False) -> t
     """One text for each runner, for people, and one for the tests if they are protected too."""
     groups: dict[str, list[str]] = {}
     for setting in settings:
-        said = groups.setdefault(setting.runner, [])
-        name = setting.path.partition("/")[0].removesuffix(".py")
-        said.append(OWN_MODULES if name in sys.stdlib_module_names | IMPORTED else setting.said)
+        told = OWN_MODULES if setting.runner == PYTHON else setting.said
+        groups.setdefault(setting.runner, []).append(told)
     rows = (f"settings of {n}: {', '.join(dict.fromkeys(said))}" for n, said in groups.items())
     return (*rows, KEPT_TESTS) if tests else tuple(rows)
 
@@ -148,10 +157,7 @@ def _of(
     if simple in seen or len(seen) > _DEEPEST:
         return
     for word in simple.words:
-        name = word.rpartition("/")[2]
-        yield from RUNNERS.get(name, ())
-        if name in PYTHONS:
-            yield from _shadows(name, read)
+        yield from RUNNERS.get(word.rpartition("/")[2], ())
     called: Iterable[str] = ()
     folder = simple.folder
     if simple.program in _SCRIPTS:
@@ -168,12 +174,12 @@ def _of(
             yield from _of(one, read, seen | {simple})
 
 
-def _shadows(runner: str, read: Read) -> Iterator[RunnerSetting]:
-    """Modules that Python would take for its own, or the runner's, if they came into being."""
-    for name in sorted(sys.stdlib_module_names | IMPORTED):
+def _shadows(read: Read) -> Iterator[RunnerSetting]:
+    """Modules that Python would take for those of its own, or the runner's, if they came to be."""
+    for name in IMPORTED:
         paths = (f"{name}.py", f"{name}/__init__.py")
-        if name not in USUAL_FOLDERS and not any(map(read, paths)):
-            yield from (RunnerSetting(runner, path) for path in paths)
+        if not any(map(read, paths)):
+            yield from (RunnerSetting(PYTHON, path) for path in paths)
 
 
 def _scripts(simple: SimpleCommand, read: Read) -> tuple[list[str], str]:
