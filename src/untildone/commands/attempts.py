@@ -1,6 +1,8 @@
 """Saved attempts of a change: list, show, bring back."""
 
 import os
+from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard, sized
@@ -26,26 +28,26 @@ def attempts(repository: Repository, change: str) -> list[dict[str, object]]:
     trailer = f"%(trailers:key={TRAILER.partition(':')[0]},valueonly,separator=%x2C)"
     form = f"--format=%(refname)%00%(objectname)%00%(committerdate:iso-strict)%00{trailer}"
     out = os.fsdecode(git.do("for-each-ref", "--sort=committerdate", form, _folder(change)))
-    rows: list[dict[str, object]] = []
+    rows: list[tuple[datetime, dict[str, object]]] = []
     for line in out.splitlines():
         ref, commit, at, run_ids = line.split("\0")
         run_id = run_ids.rpartition(",")[2]
         run, iteration = runs.run(run_id), runs.iteration(run_id, ref)
-        rows.append(
-            {
-                "attempt": ref.removeprefix(_folder(change)),
-                "ref": ref,
-                "commit": commit,
-                "at": at,
-                "run_id": run_id,
-                "run_started": run.started_at.isoformat(timespec="seconds") if run else None,
-                "outcome": iteration.outcome if iteration and iteration.outcome else "saved",
-                "reason": _first(iteration.reason) if iteration else "",
-                "files": len(git.diff_trees(f"{commit}^1", commit)),
-                "kept": kept_rows(repository, change, ref),
-            }
-        )
-    return rows
+        row = {
+            "attempt": ref.removeprefix(_folder(change)),
+            "ref": ref,
+            "commit": commit,
+            "at": at,
+            "run_id": run_id,
+            "run_started": run.started_at.isoformat(timespec="seconds") if run else None,
+            "outcome": iteration.outcome if iteration and iteration.outcome else "saved",
+            "reason": _first(iteration.reason) if iteration else "",
+            "files": len(git.diff_trees(f"{commit}^1", commit)),
+            "kept": kept_rows(repository, change, ref),
+        }
+        rows.append((run.started_at if run else datetime.fromisoformat(at), row))
+    # Git's times are seconds, and two runs may begin in one.
+    return [row for _, row in sorted(rows, key=itemgetter(0))]
 
 
 class _Runs:

@@ -123,7 +123,10 @@ def folders_below(top: Path) -> Iterator[Path]:
     """A folder and all below it that can be named, parents first; deeper ones than `os.walk`."""
     waiting = [top]
     while waiting:
-        yield (folder := waiting.pop())
+        folder = waiting.pop()
+        if not os.path.lexists(folder):
+            continue  # it was moved meanwhile
+        yield folder
         with contextlib.suppress(OSError):
             waiting += filter(is_folder, folder.iterdir())
 
