@@ -33,7 +33,7 @@ def attempts(repository: Repository, change: str) -> list[dict[str, object]]:
         ref, commit, at, run_ids = line.split("\0")
         run_id = run_ids.rpartition(",")[2]
         run, iteration = runs.run(run_id), runs.iteration(run_id, ref)
-        row = {
+        row: dict[str, object] = {
             "attempt": ref.removeprefix(_folder(change)),
             "ref": ref,
             "commit": commit,
