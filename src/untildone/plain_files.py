@@ -4,11 +4,16 @@ Opening a pipe that nobody writes to would last for ever, deaf to every signal. 
 not a regular file is an OSError at once.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
-from collections.abc import Iterable
-from typing import IO
+
+TYPE_CHECKING = False  # `typing` would cost `status --json` a third of its own time
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import IO
 
 Name = str | bytes | os.PathLike[str]
 _PART = 1024 * 1024
