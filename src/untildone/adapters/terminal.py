@@ -69,12 +69,7 @@ class Person:
             if not self._at_terminal:
                 self._inbox.wake.wait(POLL_S)  # `untildone finish` will say it
                 continue
-            choice = self._typed(
-                _word(
-                    WORDS | {w[0]: c for w, c in WORDS.items()},
-                    "Please type cleanup, keep or later (or c, k, l): ",
-                )
-            )
+            choice = self._typed(_word(WORDS, "Please type cleanup, keep or later (or c, k, l): "))
             if choice:
                 return choice
         return None
