@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+from untildone.adapters.git.history import FileHistory
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
@@ -14,7 +15,8 @@ from untildone.commands.run_account import told_account
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.reporting.account import Account
-from untildone.domain.run.run import Run
+from untildone.domain.run.run import MOST_LANES, Run
+from untildone.domain.stories.predicted_files import Beside, beside
 from untildone.domain.stories.story import Remark, Story, StoryBook
 from untildone.glance import look
 from untildone.plain_files import opened
@@ -72,6 +74,40 @@ def stories(
             hint=f"`untildone run {change}` works on it as a plain loop",
         )
     return found.load()
+
+
+def may_run_beside(
+    repository: Repository, book: StoryBook, *, optimistic: bool = False
+) -> tuple[StoryBook, Beside]:
+    """The book with the files that each story will probably change, and what may run at once."""
+    book = FileHistory(repository.git(), book.change).predicted(book)
+    return book, beside(book, MOST_LANES, optimistic=optimistic)
+
+
+def beside_json(book: StoryBook, found: Beside) -> dict[str, object]:
+    """What may run at once as `stories --graph --json` prints it."""
+    return {
+        "change": book.change,
+        "source": book.source,
+        "stories": [
+            {
+                "id": story.id,
+                "title": story.title,
+                "state": "done" if story.done else "open",
+                "depends_on": list(story.depends_on),
+                "parallel": story.parallel,
+                "touches": list(story.touches),
+                "predicted": list(story.predicted),
+            }
+            for story in book.stories
+        ],
+        "rounds": [[story.id for story in stories] for stories in found.rounds],
+        "apart": [
+            {"stories": [pair.one.id, pair.other.id], "cause": pair.cause, "why": pair.why}
+            for pair in found.apart
+        ],
+        "unknown": [story.id for story in found.unknown],
+    }
 
 
 def changes_json(repository: Repository, source: str = "auto") -> list[dict[str, object]]:
