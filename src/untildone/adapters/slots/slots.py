@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -30,13 +30,13 @@ from untildone.adapters.slots.lane_environment import (
 from untildone.adapters.slots.setup import KEY_FILES, SetUp, SetUps, setup_key
 from untildone.adapters.slots.slot import (
     CLONE,
+    LOOKING,
     WORKTREE,
     Note,
     Slot,
     key_of,
     slot_of,
     slots_in,
-    weight,
 )
 from untildone.adapters.slots.workspace import (
     PINS,
@@ -56,16 +56,6 @@ class Prepared(Struct, frozen=True):
     place: Place
     workspace: SlotWorkspace
     rescued: tuple[str, ...] = ()
-
-
-class Listed(Struct, frozen=True):
-    """One slot on this machine, of any repository."""
-
-    lane: int
-    folder: Path
-    note: Note
-    weight: int
-    in_use: bool
 
 
 class Deletion(Struct, frozen=True):
@@ -296,20 +286,15 @@ class Slots:
 
     # -- list and delete -----------------------------------------------------------------------
 
-    def listed(self) -> Iterator[Listed]:
-        """All slots on this machine, with what they take from the disk."""
-        for slot in slots_in(self._root):
-            note = slot.note()
-            if note:
-                in_use = slot.lock.is_held()
-                yield Listed(slot.lane, slot.folder, note, weight(slot.folder), in_use)
+    def delete(self, lane: int, *, store: bool = False, only_look: bool = False) -> Deletion:
+        """Delete a slot if all that it holds is elsewhere; `store` puts it there first.
 
-    def delete(self, lane: int, *, store: bool = False) -> Deletion:
-        """Delete a slot if all that it holds is elsewhere; `store` puts it there first."""
+        `only_look` says where all is, and deletes nothing.
+        """
         slot = self.slot(lane)
         held = lane in self._locks
         try:
-            self._hold(slot, "delete")
+            self._hold(slot, LOOKING)
         except UserError as busy:
             return Deletion(slot.folder, deleted=False, reasons=(busy.message,))
         note = slot.note()
@@ -317,7 +302,7 @@ class Slots:
             proof, reasons = self._where_all_is(slot, note, store=store)
         else:
             proof, reasons = ("No agent has worked in it.",), ()
-        if reasons:
+        if reasons or only_look:
             if not held:
                 self.release(lane)
             return Deletion(slot.folder, deleted=False, proof=proof, reasons=reasons)
@@ -406,7 +391,8 @@ class Slots:
 
     def _users_repository(self, slot: Slot, note: Note) -> UsersRepository:
         folder = RunFolder(home(self._user), note.run_id).path
-        return UsersRepository(self._users, self._user, folder, self._place(slot, note))
+        place = self._place(slot, note)
+        return UsersRepository(self._users, self._user, folder, place, _head(slot, note))
 
     def _workspace(self, slot: Slot, note: Note, guard: Guard) -> SlotWorkspace:
         place = self._place(slot, note)
