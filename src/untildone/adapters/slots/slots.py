@@ -27,7 +27,14 @@ from untildone.adapters.slots.lane_environment import (
     free_ports,
     source_variables,
 )
-from untildone.adapters.slots.setup import KEY_FILES, SetUp, SetUps, setup_key
+from untildone.adapters.slots.setup import (
+    KEY_FILES,
+    SetUp,
+    SetUps,
+    copy_folder,
+    copy_included,
+    setup_key,
+)
 from untildone.adapters.slots.slot import (
     CLONE,
     LOOKING,
@@ -56,6 +63,13 @@ class Prepared(Struct, frozen=True):
     place: Place
     workspace: SlotWorkspace
     rescued: tuple[str, ...] = ()
+
+
+class Ready(Struct, frozen=True):
+    """A slot that an agent may work in, and the variables that its programs get."""
+
+    prepared: Prepared
+    variables: dict[str, str]
 
 
 class Deletion(Struct, frozen=True):
@@ -126,6 +140,22 @@ class Slots:
         _fresh_folder(slot.temporary)
         return Prepared(slot, self._place(slot, note), workspace, rescued)
 
+    def ready(
+        self,
+        lane: int,
+        change: str,
+        run_id: str,
+        base: str,
+        setup: SetUp,
+        guard: Guard = DEFAULT,
+    ) -> Ready:
+        """A slot at its base with its set-up done and its ports taken: all but the agent."""
+        prepared = self.prepare(lane, change, run_id, base, guard)
+        variables = self.environment(prepared.slot)
+        if setup.source:
+            self.set_up(prepared, setup, variables)
+        return Ready(prepared, variables)
+
     def workspace(self, lane: int, guard: Guard = DEFAULT) -> SlotWorkspace | None:
         """After a crash: a slot as it was left, to save or to put back what is in it."""
         slot = self.slot(lane)
@@ -162,7 +192,10 @@ class Slots:
         if note.set_up == key:
             return False
         slot.write(replace(note, set_up=""))
-        sources = source_variables(self._user.top, slot)
+        copy_included(setup.top, setup.files, slot.top)
+        for folder in setup.folders:
+            copy_folder(setup.top / folder, slot.top / folder)
+        sources = source_variables(setup.top if setup.top.name else self._user.top, slot)
         own = clean_environment(os.environ) | dict(variables) | dict(sources)
         SetUps(self._processes, self._interrupted).run(setup, slot.top, own)
         moved = f"refs/ralph/moved/{note.change}/lane-{slot.lane}-set-up"

@@ -31,6 +31,11 @@ class CheckRun(Struct, frozen=True):
     passed: bool | None = None
     reason: str = ""
 
+    @property
+    def seconds(self) -> float:
+        """How long it took; nothing while that is not known."""
+        return (self.ended - self.started).total_seconds() if self.ended else 0.0
+
 
 class Call(Struct, frozen=True):
     """One agent call and what became of its work.
