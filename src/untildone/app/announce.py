@@ -1,8 +1,10 @@
 """Which events a fact gives rise to: what happened, in the words of the public story."""
 
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from untildone.app.views import proven
 from untildone.app.wording import (
@@ -39,6 +41,8 @@ from untildone.domain.stories.parking import Why, blocked
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     """The events that this fact gives rise to, the run's ending included."""
     events = [*_of_fact(before, fact, after), *_of_wish(before, fact)]
+    if len(after.lanes) > 1 and (lane := getattr(fact, "lane", None)) is not None:
+        events = [Event(event.name, {**event.data, "lane": lane}) for event in events]
     if after.parked is not before.parked:
         events += _set_aside(before, after)
     if after.undecided and not before.undecided:
@@ -105,6 +109,8 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield from _judged(before, after, fact.lane)
         case f.Saved():
             yield from _saved(before, fact, after)
+        case f.SlotReady() | f.LandIntended() | f.Landed() | f.Requeued():
+            yield from _beside(before, fact, after)
         case f.Reverted():
             yield from _reverted(before, fact, after)
         case f.WaitStarted():
@@ -119,7 +125,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
         case f.Refused():
             yield error(fact.message, "refused", fact.hint)
         case f.StepFailed():
-            yield error(fact.message, fact.message, fact.hint, _story_id(before))
+            yield error(fact.message, fact.message, fact.hint, _story_id(before, fact.lane))
         case f.Adopted():
             yield from map(warning, fact.remarks)
         case _:
@@ -256,6 +262,32 @@ def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
                 "commits": iteration.commits,
             },
         )
+
+
+def _beside(before: Run, fact: f.Beside, after: Run) -> Iterator[Event]:
+    """What happens only where several stories are worked on at once."""
+    iteration = before.lanes[fact.lane].iteration
+    told: dict[str, object] = {"story_id": iteration.story_id if iteration else ""}
+    match fact:
+        case f.SlotReady():
+            yield Event("slot_ready", {"path": fact.path})
+            yield from map(warning, fact.remarks)
+        case f.LandIntended():
+            yield Event("landing", told | {"base": fact.tip, "candidate": fact.candidate})
+        case f.Landed():
+            yield Event("landed", told | {"commit": fact.commit})
+            for command in fact.flaky:
+                yield warning(f"A check failed once and passed on the very same files: `{command}`")
+            kept = f.Saved(fact.lane, fact.commit, fact.commit, fact.remarks)
+            kept = replace(kept, unchanged=fact.unchanged, own_tests=fact.own_tests)
+            yield from _saved(before, kept, after)
+        case f.Requeued():
+            yield from map(warning, fact.remarks)
+            count = before.tally(iteration.story_key).requeues + 1 if iteration else 0
+            more = {"files": fact.files, "requeues": count, "saved_ref": fact.saved_ref}
+            yield Event("requeued", told | {"why": fact.why} | more)
+        case _:
+            assert_never(fact)
 
 
 def _saved(before: Run, fact: f.Saved, after: Run) -> Iterator[Event]:
@@ -427,5 +459,6 @@ def _is_over(run: Run) -> bool:
     return run.closed or run.abandoned or left_open
 
 
-def _story_id(run: Run) -> str:
-    return next((lane.iteration.story_id for lane in run.lanes if lane.iteration), "")
+def _story_id(run: Run, lane: int) -> str:
+    iteration = run.lanes[lane].iteration
+    return iteration.story_id if iteration else ""

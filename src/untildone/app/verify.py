@@ -52,7 +52,7 @@ def try_checks(driver: RunDriver, step: s.TryChecks) -> f.ChecksTried | None:
     found: list[Failing] = []
     counted: list[Counted] = []
     cut_short = False
-    with _place(driver, checkpoint) as folder:
+    with place(driver, checkpoint) as folder:
         for check in checks:
             checked = _checked(driver, check, folder)
             cut_short = checked.interrupted
@@ -78,8 +78,8 @@ def verify(driver: RunDriver, lane: int) -> f.Verified:
         return f.Verified(lane, passed=False, reason=unproven)
     if not checks:
         return f.Verified(lane, passed=True)
-    with _place(driver, driver.run.lanes[lane].checkpoint) as folder:
-        return _run_all(driver, lane, checks, folder)
+    with place(driver, driver.run.lanes[lane].checkpoint) as folder:
+        return run_all(driver, lane, checks, folder)
 
 
 def _changed_tests(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> str:
@@ -96,8 +96,8 @@ def _changed_tests(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> s
     touched = _not_freed(driver, lane, changed)
     if not touched:
         return ""
-    with _place(driver, checkpoint, touched) as folder:
-        before = _run_all(driver, lane, checks, folder)
+    with place(driver, checkpoint, touched) as folder:
+        before = run_all(driver, lane, checks, folder)
     said = "Tests were changed or added, and without that the tests that were there do not pass"
     rows = "\n".join(f"- {path}" for path in touched[:MOST_NAMED])
     return "" if before.passed else f"{said}:\n{rows}\n{LEAVE_TESTS}\n{before.reason}"
@@ -114,7 +114,7 @@ def _not_freed(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[st
     return tuple(path for path in tests if not (said.frees_tests or said.frees(path)))
 
 
-def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
+def run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
     still: list[Failing] = []
     counted: list[Counted] = []
     for check in checks:
@@ -142,7 +142,7 @@ def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: st
 
 def _proven(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> bool:
     """Whether a check was required, and none that the story's text names was left out."""
-    story = _story(driver, lane)
+    story = story_of(driver, lane)
     left_out = terms.left_out(story, driver.run.plan.terms) if story else ()
     return not left_out and any(check.level is Level.REQUIRED for check in checks)
 
@@ -168,11 +168,11 @@ def _fewer_tests(driver: RunDriver, lane: int, check: Check, checked: Checked) -
 
 
 def _terms(driver: RunDriver, lane: int) -> terms.Terms:
-    story = _story(driver, lane)
+    story = story_of(driver, lane)
     return terms.in_force(story, driver.run.plan.terms) if story else terms.Terms("", "")
 
 
-def _story(driver: RunDriver, lane: int) -> Story | None:
+def story_of(driver: RunDriver, lane: int) -> Story | None:
     source = driver.ports.source
     if driver.run.plan.plain or not source:
         return None
@@ -181,7 +181,7 @@ def _story(driver: RunDriver, lane: int) -> Story | None:
 
 
 @contextlib.contextmanager
-def _place(driver: RunDriver, checkpoint: str, as_before: tuple[str, ...] = ()) -> Iterator[str]:
+def place(driver: RunDriver, checkpoint: str, as_before: tuple[str, ...] = ()) -> Iterator[str]:
     """Where the checks run: in the worktree, or where only committed files are."""
     ports = driver.ports
     if not driver.run.plan.clean_room:
