@@ -367,6 +367,61 @@ def test_without_memory_for_a_second_lane_one_works_at_a_time() -> None:
     assert calls == [f.AttemptStarted, f.AttemptEnded] * 2
 
 
+# -- the whole ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clean_room", [False, True])
+def test_the_first_story_that_makes_the_whole_red_is_named(*, clean_room: bool) -> None:
+    lanes = lanes_of(STORIES + "\n## 3. Third\n- [ ] 3.1 c\n")
+    verifier = FakeVerifier({"make test": ["red", "", "red"]})  # the tip, the middle, the last
+    plan = replace(CHECKED, clean_room=clean_room, verify=("make test", "warn: lint"))
+    loop = LaneLoop(lanes, plan, verifier=verifier)
+    run = loop.drive()
+    assert (run.status, run.reason) == (Status.STUCK, Reason.UNFINISHED)
+    named = run.iterations[2]
+    assert f"with story {named.story_id} ({named.commits[-1]}). red" in run.error
+    (error,) = loop.record.of("error")
+    assert "git revert" in str(error["hint"])
+    assert [kind for kind in verifier.folders if kind] == verifier.folders
+
+
+def test_failures_from_before_the_run_do_not_make_the_whole_red() -> None:
+    lanes = lanes_of()
+    lanes.verifier = FakeVerifier({"make test": ["old"] * 9})
+    loop = LaneLoop(
+        lanes, replace(CHECKED, baseline=True), verifier=FakeVerifier({"make test": ["old"]})
+    )
+    assert loop.drive().status is Status.DONE
+
+
+def test_a_stop_cuts_the_check_of_the_whole_short() -> None:
+    lanes = lanes_of()
+    loop = LaneLoop(lanes, CHECKED)
+
+    def stops() -> None:
+        loop.verifier.interrupted = True
+        loop.mail.drop(f.StopRequested(Stop(StopHow.NOW)))
+
+    loop.verifier = FakeVerifier({"make test": ["cut short"]}, stops)
+    assert loop.drive().status is Status.STOPPED
+
+
+def test_the_whole_is_checked_when_no_lane_is_at_work() -> None:
+    lanes = lanes_of("## 1. First\n- [ ] 1.1 a\n\n## 2. Second\n- [ ] 2.1 b\n", together=1)
+    loop = LaneLoop(lanes, replace(CHECKED, verify_start=False))
+    ready = lanes.ready
+
+    def slowly(lane: int, base: str) -> object:
+        # The second slot is ready when the first lane has done it all.
+        while lane == 1 and len(lanes.branch.landed) < 2:
+            pass
+        return ready(lane, base)
+
+    lanes.ready = slowly  # type: ignore[method-assign,assignment]
+    assert loop.drive().status is Status.DONE
+    assert len(loop.verifier.calls) == 1
+
+
 # -- after a crash -----------------------------------------------------------------------------
 
 

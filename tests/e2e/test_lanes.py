@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import time
@@ -14,6 +15,7 @@ from tests.e2e.users_tree import finish, linked, users_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tests.e2e.bench import Bench
     from tests.e2e.command import Live, Result
@@ -292,3 +294,83 @@ def test_a_git_that_cannot_merge_in_memory_is_refused(bench: Bench) -> None:
     refused = bench.loop("--lanes", "2").ok(2)
     assert "2.38 or newer" in refused.stderr
     assert "--lanes 1" in refused.stderr
+
+
+def test_a_dead_quota_is_asked_at_most_once_by_each_lane(bench: Bench) -> None:
+    lanes = Lanes(bench, 8)
+    bench.install_claude()
+    bench.plan(default=[["limit", 3600]])
+    live = bench.begin("--agent", "claude", "--lanes", "4")
+    live.wait_event("waiting")
+    time.sleep(1)
+    assert len(bench.calls()) <= 4
+    (state,) = bench.loops()
+    assert [lane["phase"] for lane in state["lanes"]].count("waiting_limit") == 1
+    live.signal(signal.SIGTERM)
+    live.wait().ok(143)
+    assert lanes.landed() == []
+
+
+def test_lanes_do_not_race_past_a_budget(bench: Bench) -> None:
+    lanes = Lanes(bench, 8, {"any": f"sleep 0.2; {WORK}"})
+    lanes.run(4, "--budget", "iterations=3").ok(6)
+    assert len(lanes.calls()) == 3
+    assert len(lanes.landed()) == 3
+
+
+def test_a_check_of_one_story_that_another_breaks_is_found_in_the_end(bench: Bench) -> None:
+    scripts = {"1": "echo yes > flag", "2": "sleep 0.5; echo no > flag", "any": WORK}
+    lanes = Lanes(bench, 3, scripts)
+    text = bench.read(TASKS).replace("## 2. Story 2\n", "## 2. Story 2\n\nDepends: 1\n")
+    bench.write(TASKS, text)
+    bench.commit("depends")
+    done = lanes.run(2, "--story-verify", "1=grep -q yes flag").ok(3)
+    error = done.named("error")[-1]
+    assert "for the first time with story 2" in error["message"]
+    assert len(lanes.landed()) == 3
+
+
+def test_status_and_the_live_view_have_a_row_for_each_lane(bench: Bench) -> None:
+    wait = f"while [ ! -f {bench.gate('go')} ]; do sleep 0.02; done; {WORK}"
+    lanes = Lanes(bench, 2, {"any": wait})
+    terminal = bench.terminal("run", "demo", *lanes.args(2), "--on-complete", "keep")
+    lanes.until_calls(2)
+    terminal.wait_text("[1] story 2 Story 2")
+    shown = bench.run("status").ok().stdout
+    assert "lane 0: story 1, attempt 1, the agent is at work" in shown
+    assert "lane 1: story 2, attempt 1, the agent is at work" in shown
+    (state,) = bench.loops()
+    assert (state["open_iteration"]["n"], state["phase"]) == (1, "agent")
+    assert all(lane["last_sign"] for lane in state["lanes"])
+    bench.open_gate("go")
+    assert terminal.wait() == 0
+    lanes.assert_whole(2)
+
+
+def test_processes_of_another_lane_outlive_a_call(bench: Bench) -> None:
+    # The first call leaves a stray behind; the second one needs its own until it ends.
+    stray = "setsid sh -c 'echo $$ > {0}; sleep 60' & while [ ! -s {0} ]; do sleep 0.02; done"
+    pids = [bench.root / f"stray-{n}" for n in (1, 2)]
+    gate = bench.gate("go")
+    scripts = {
+        "1": f"{stray.format(pids[0])}; {WORK}",
+        "2": f"{stray.format(pids[1])}; while [ ! -f {gate} ]; do sleep 0.02; done; "
+        f"kill -0 $(cat {pids[1]}) && {WORK}",
+    }
+    lanes = Lanes(bench, 2, scripts)
+    live = lanes.begin(2, "--evidence")
+    live.wait_event("landed", story_id="1")
+    assert not _lives(pids[0])
+    bench.open_gate("go")
+    live.wait().ok()
+    lanes.assert_whole(2)
+    assert lanes.shown("work-2.txt") == "2"
+    assert not _lives(pids[1])
+
+
+def _lives(note: Path) -> bool:
+    try:
+        os.kill(int(note.read_text()), 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 from untildone.app.views import proven
 from untildone.app.wording import (
     STATE_OF,
+    WHOLE_IS_RED,
     already_fails,
     check_hint,
     next_command,
     not_verified,
+    red_hint,
     unfinished_hint,
     unmeasured_budgets,
 )
@@ -40,9 +42,7 @@ from untildone.domain.stories.parking import Why, blocked
 
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     """The events that this fact gives rise to, the run's ending included."""
-    events = [*_of_fact(before, fact, after), *_of_wish(before, fact)]
-    if len(after.lanes) > 1 and (lane := getattr(fact, "lane", None)) is not None:
-        events = [Event(event.name, {**event.data, "lane": lane}) for event in events]
+    events = [*_with_lane(fact, after, _of_fact(before, fact, after)), *_of_wish(before, fact)]
     if after.parked is not before.parked:
         events += _set_aside(before, after)
     if after.undecided and not before.undecided:
@@ -54,6 +54,13 @@ def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
         data = {"choice": after.choice, "status": after.status, "notes": notes}
         events.append(Event("finished", data))
     return tuple(events)
+
+
+def _with_lane(fact: f.Fact, run: Run, events: Iterator[Event]) -> Iterator[Event]:
+    """Where there are several lanes, every event of one says which."""
+    lane = getattr(fact, "lane", None) if len(run.lanes) > 1 else None
+    for event in events:
+        yield event if lane is None else Event(event.name, {**event.data, "lane": lane})
 
 
 def _to_decide(story_id: str) -> Event:
@@ -386,7 +393,9 @@ def _ending(run: Run) -> Iterator[Event]:
     if run.reason is Reason.PARKED:
         yield from _still_parked(run)
     if run.reason is Reason.UNFINISHED:
-        yield error(run.error, run.error, unfinished_hint(run.plan.change_id, "resume"))
+        change, red = run.plan.change_id, run.error.startswith(WHOLE_IS_RED)
+        hint = red_hint(change) if red else unfinished_hint(change, "resume")
+        yield error(run.error, run.error, hint)
     if run.choice is None:
         yield _complete(run)
 

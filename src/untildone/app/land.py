@@ -8,10 +8,12 @@ from msgspec.structs import replace
 
 from untildone.app.keep_or_revert import looked_at, message_of
 from untildone.app.run_driver import RunDriver
-from untildone.app.verify import run_all
-from untildone.domain.checks.checks import in_force
+from untildone.app.verify import first_failure, run_all
+from untildone.app.wording import WHOLE_IS_RED
+from untildone.domain.checks.checks import Check, Checked, in_force
 from untildone.domain.errors import StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
+from untildone.domain.run.run import Iteration, Outcome
 from untildone.domain.stories.story import StoryKey
 from untildone.ports import Conflict, Lanes, RunBranch, Standing
 
@@ -93,6 +95,51 @@ def bring_in(driver: RunDriver, found: Landable) -> f.Landed | None:
         return None
     branch.forget_work(iteration.story_id, iteration.attempt)
     return found.landed
+
+
+def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | None:
+    """All checks once more, those of single stories too, on what all stories have come to.
+
+    In the main thread, while no lane is at work. None if it has to wait, or was cut short.
+    """
+    landed = [it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE]
+    own = dict.fromkeys(command for it in landed for command in it.checks)
+    checks = in_force(driver.run.plan.verify, tuple(own))
+    if not checks or not landed:
+        return fact
+    if driver.begun:
+        driver.ports.human.wait_for_word()
+        return None
+    found = _at(driver, driver.run.tip, checks)
+    if not found.reason or found.interrupted:
+        return None if found.interrupted else fact
+    first = _first_red(driver, landed, checks)
+    said = (
+        f"{WHOLE_IS_RED}, for the first time with story {first.story_id} "
+        f"({first.commits[-1][:12]}). {found.reason}"
+    )
+    return replace(fact, done=False, unfinished=said)
+
+
+def _first_red(driver: RunDriver, landed: list[Iteration], checks: tuple[Check, ...]) -> Iteration:
+    """The story with whose commit the whole became red, by bisection."""
+    low, high = 0, len(landed) - 1
+    while low < high:
+        middle = (low + high) // 2
+        red = _at(driver, landed[middle].commits[-1], checks).reason
+        low, high = (low, middle) if red else (middle + 1, high)
+    return landed[low]
+
+
+def _at(driver: RunDriver, commit: str, checks: tuple[Check, ...]) -> Checked:
+    """The checks on the files of a commit and no others."""
+    if not driver.run.plan.clean_room:
+        return first_failure(driver, checks, _lanes(driver).ready(0, commit).cwd)
+    room = driver.ports.clean_checkout
+    try:
+        return first_failure(driver, checks, room.make(f"{commit}^{{tree}}", commit))
+    finally:
+        room.remove()
 
 
 def attempt_ref(driver: RunDriver, lane: int) -> str:

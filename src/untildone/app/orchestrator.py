@@ -10,6 +10,7 @@ from untildone.app import story_terms
 from untildone.app.brief import stories_now
 from untildone.app.call_agent import measure, run_attempt
 from untildone.app.keep_or_revert import archive, revert, save
+from untildone.app.land import final_gate
 from untildone.app.lanes import InLane, begin, end_lanes, failed, free_step, hear_lanes
 from untildone.app.run_driver import RunDriver
 from untildone.app.verify import try_checks, verify
@@ -108,7 +109,7 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
             assert_never(step)
 
 
-def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded:
+def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded | None:
     source, plain = driver.ports.source, driver.run.plan.plain
     book = source.load() if source else None
     if book and driver.ports.predicted:
@@ -116,7 +117,7 @@ def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded:
     fact = stories_now(driver.run, book)
     if book and not plain:
         story_terms.look(driver, book)
-    return fact
+    return final_gate(driver, fact) if fact.done and driver.ports.lanes else fact
 
 
 def _decided(driver: RunDriver, key: StoryKey) -> f.UserRequest | None:

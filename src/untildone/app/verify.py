@@ -82,6 +82,20 @@ def verify(driver: RunDriver, lane: int) -> f.Verified:
         return run_all(driver, lane, checks, folder)
 
 
+def first_failure(driver: RunDriver, checks: tuple[Check, ...], folder: str) -> Checked:
+    """Run checks in a folder, of no attempt; the first that blocks, or one that passed."""
+    for check in checks:
+        driver.tell(Event("verify_started", _named(check)))
+        checked = _checked(driver, check, folder)
+        old: tuple[str, ...] = ()
+        if checked.reason and driver.run.plan.baseline and not check.own:
+            checked, old = _against_start(driver, baseline.failing(check, checked), checked)
+        _tell_end(driver, check, checked, old)
+        if checked.reason and check.level is Level.REQUIRED:
+            return checked
+    return Checked()
+
+
 def _changed_tests(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> str:
     """Why tests that were there were not to be changed; nothing if they pass as they were."""
     plan, checkpoint = driver.run.plan, driver.run.lanes[lane].checkpoint

@@ -147,7 +147,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
     task = wanted.task or _change_task(top, change, plain=plain)
     done, warnings = _done(settings, top, change, source, plain=plain)
     _refuse_promise(done, plain=plain)
-    settings = _for_lanes(settings, source.name if source else "", change, plain=plain)
+    settings = _for_lanes(settings, source, change, plain=plain)
     if plain:
         source = _criterion_source(top, change, source) if done is Done.TASKS else None
     split_command(settings.usage_cmd)
@@ -260,11 +260,13 @@ def _refuse_promise(done: Done, *, plain: bool) -> None:
         )
 
 
-def _for_lanes(settings: Settings, source: str, change: str, *, plain: bool) -> Settings:
+def _for_lanes(
+    settings: Settings, source: StorySource | None, change: str, *, plain: bool
+) -> Settings:
     """Several lanes need a worktree of the run's own, and stories to tell apart."""
     if settings.lanes == 1:
         return settings
-    if why := no_lanes(settings.checkpoint, source, plain=plain):
+    if why := no_lanes(settings.checkpoint, source.name if source else "", plain=plain):
         raise UserError(why, state="Nothing was changed.", hint=f"untildone run {change} --lanes 1")
     return replace(settings, checkpoint="worktree")
 
