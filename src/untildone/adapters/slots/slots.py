@@ -371,7 +371,7 @@ class Slots:
         folders = (slot.damaged, *runs.glob("*/kept"), *runs.glob("*/aside"))
         full = (folder for folder in folders if folder.is_dir() and any(folder.iterdir()))
         reasons += [f"Nothing else holds what was moved aside: {folder}" for folder in full]
-        # What a log names and git does not have any more is held by nothing, and nothing of it is left.
+        # What a log names and git does not have any more is held by nothing: it is gone already.
         held = ((tip, users.holder(tip)) for tip in sorted(workspace.tips() - stray))
         proof = [f"{tip[:12]} is held by {holder}" for tip, holder in held if holder]
         return tuple(proof), tuple(reasons)
