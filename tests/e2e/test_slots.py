@@ -141,3 +141,16 @@ def test_refs_of_slots_that_were_deleted_by_hand_go_if_something_else_holds_them
     bench.run("doctor", "--fix")
     assert list(bench.refs("refs/ralph/slots/").values()) == [lost]
     assert base in bench.refs("refs/heads/").values()
+
+
+def test_a_deletion_that_was_killed_is_finished_by_doctor(bench: Bench) -> None:
+    ended(bench)
+    lane = Lane(bench, "worktree")
+    lane.end()
+    folder = lane.prepared.slot.folder
+    folder.rename(folder.with_name("deleted-lane-0.0"))
+    said = bench.run("doctor", "--fix").stdout
+    assert "left of a slot that was being deleted" in said
+    assert not list(folder.parent.iterdir())
+    assert bench.git("worktree", "list").count("\n") == 0
+    assert bench.refs("refs/ralph/slots/") == {}
