@@ -62,7 +62,7 @@ def test_slots_are_listed_with_weight_owner_and_what_only_they_hold(bench: Bench
     assert row["bytes"] > 10_000
     lane.end()
     said = bench.run("slots").ok().stdout
-    assert "demo: all of it is elsewhere" in said
+    assert f"demo ({row['run_id']}): all of it is elsewhere" in said
     (lane.top / "new.txt").write_text("mine\n")
     said = bench.run("slots").ok().stdout
     assert "holds what is nowhere else" in said
@@ -86,7 +86,7 @@ def test_doctor_deletes_a_slot_with_the_proof_and_never_the_only_copy(
     said = " ".join(bench.run("doctor", "--fix").stdout.split())
     tip = bench.git("rev-parse", "HEAD")[:12]
     assert "fixed Deleted the slot of lane 0 of `demo`" in said
-    assert f"{tip} is held by refs/heads/ralph/demo" in said
+    assert f"all of it is elsewhere: {tip} is held by refs/heads/ralph/demo ok" in said
     assert not lane.prepared.slot.folder.exists()
     assert bench.refs("refs/ralph/slots/") == {}
     assert bench.git("worktree", "list").count("\n") == 0

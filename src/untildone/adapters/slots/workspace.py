@@ -303,9 +303,11 @@ class SlotWorkspace(BranchCheckpoint):
         return tuple(dict.fromkeys(found))
 
     def tips(self) -> set[str]:
-        """All commits that a ref or a log of the slot names."""
+        """All commits that a ref or a log of the slot names; of shared refs, its own branch."""
         refs = self._refs.now()
-        known = {ref.commit for ref in refs.values()} | {self._head_commit(refs)}
+        shared = self._users.shares_refs
+        own = [ref for name, ref in refs.items() if not shared or name == self._ref]
+        known = {ref.commit for ref in own} | {self._head_commit(refs)}
         logs = self._place.git_dir / "logs"
         for path in (Path(at, name) for at, _, names in os.walk(logs) for name in names):
             rows = (line.split(b" ", 2) for line in content(path).splitlines())
