@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import CONTENTS
+from untildone.adapters.checkpoints.guard import CONTENTS
 
 SHORTEST = 8
 HIDDEN = "(redacted)"

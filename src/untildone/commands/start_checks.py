@@ -6,8 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.checkpoints.guard.new_files import new_files, unfiltered
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
+from untildone.adapters.checkpoints.guard import Flag, Guard, new_files, unfiltered
 from untildone.adapters.checks.detect import missing_program
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import has_no_refs

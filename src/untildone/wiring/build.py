@@ -5,7 +5,7 @@ from collections.abc import Callable
 from untildone.adapters.agents.call import AgentCaller
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
+from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.checks.clean_checkout import CleanCheckout
 from untildone.adapters.checks.protected_files import ProtectedFiles
 from untildone.adapters.checks.shell import ShellChecks

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.adapters.worktree import Worktree
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import (
+from untildone.adapters.checkpoints.guard import (
     HEAD_BYTES,
     MIB,
     Flag,

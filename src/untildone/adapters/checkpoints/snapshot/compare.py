@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag
+from untildone.adapters.checkpoints.guard import Flag
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import DiskBlobs
 from untildone.adapters.git.git import FOLDER, GITLINK, Change, Git
 

@@ -9,8 +9,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.guard.new_files import NewFiles
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Flag, Guard
+from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard, NewFiles
 from untildone.adapters.checkpoints.snapshot import unaddable_files
 from untildone.adapters.checkpoints.snapshot.compare import DraftDiff, Snapshot, is_new_link
 from untildone.adapters.checkpoints.snapshot.draft_index import DraftIndex

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from untildone.adapters.checkpoints.guard.new_files import filtered
+from untildone.adapters.checkpoints.guard import filtered
 from untildone.adapters.git.git import Change, Git
 from untildone.adapters.git.index import entries
 from untildone.adapters.git.object_files import file_name, is_plain_file
