@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from untildone.adapters.checkpoints.snapshot.staged_content import ReplacedIndexes, link_or_copy
-from untildone.adapters.git.git import Git
+from untildone.adapters.git.git import FOLDER, GITLINK, Change, Git
 from untildone.adapters.git.object_files import (
     Stamp,
     entries_in_index,
@@ -143,6 +143,33 @@ class DraftIndex:
 
     def _store(self, name: str) -> None:
         self._git.store.take_in(f"{self._objects}/{name[:2]}/{name[2:]}", name)
+
+
+class DraftDiff:
+    """A draft's index as a tree, compared with the base."""
+
+    def __init__(self, draft: Git, base: str) -> None:
+        self._draft = draft
+        self.base = base
+        self.refreshed = 0
+        self._read()
+
+    def refresh(self) -> None:
+        """Read it again, after the index was changed."""
+        self.refreshed += 1
+        self._read()
+
+    def _read(self) -> None:
+        self.tree = self._draft.write_tree()
+        rows = self._draft.diff_trees(self.base, self.tree, folders=True)
+        self.changes = tuple(c for c in rows if FOLDER not in (c.old_mode, c.new_mode))
+        self.objects = [self.tree]
+        self.objects += [c.blob for c in rows if c.status != "D" and c.new_mode != GITLINK]
+
+
+def is_new_link(change: Change) -> bool:
+    """A repository inside this one, where there was none."""
+    return change.new_mode == GITLINK and change.old_mode != GITLINK
 
 
 _SAID = regex(rb"(add|remove) '([^\n]+)'")

@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.checkpoints.snapshot.compare import DraftDiff
+from untildone.adapters.checkpoints.snapshot.draft_index import DraftDiff
 from untildone.adapters.checkpoints.snapshot.staged_content import link_or_copy
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import (
     UnconvertedBytes,
