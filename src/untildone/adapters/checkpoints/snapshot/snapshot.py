@@ -12,7 +12,6 @@ from msgspec import Struct
 from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard, NewFiles
 from untildone.adapters.checkpoints.snapshot import unaddable_files
 from untildone.adapters.checkpoints.snapshot.draft_index import DraftDiff, DraftIndex, is_new_link
-from untildone.adapters.checkpoints.snapshot.files_written import Written, WrittenFiles
 from untildone.adapters.checkpoints.snapshot.ignore_rules import IgnoreRules
 from untildone.adapters.checkpoints.snapshot.obstacles import Obstacles
 from untildone.adapters.checkpoints.snapshot.readonly_folders import unlock
@@ -26,6 +25,8 @@ from untildone.adapters.checkpoints.snapshot.unaddable_files import (
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import (
     DiskBlobs,
     UnconvertedBytes,
+    Written,
+    WrittenFiles,
     is_attributes_file,
 )
 from untildone.adapters.clock import pause
