@@ -249,7 +249,7 @@ class Git:
         return answer
 
     def _move_special_files(self) -> None:
-        from untildone.adapters.git.special_files import move_special_files  # noqa: PLC0415 - rare
+        from untildone.adapters.git.damaged import move_special_files  # noqa: PLC0415 - rare
 
         git_dir = self._git_dir or self._common_dir
         aside = git_dir / "untildone" / "aside"
