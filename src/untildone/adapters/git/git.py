@@ -16,12 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.adapters.clock import monotonic, pause
-from untildone.adapters.git.disk import disk_settings
 from untildone.adapters.git.environment import (
     FALLBACK_IDENTITY,
     FLAGS,
     IDENTITY,
     clean_environment,
+    disk_settings,
 )
 from untildone.adapters.git.object_files import (
     commit_body,
