@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.process.test_process import never, py, sh
-from untildone.adapters.process.idle_timer import newest_write
+from untildone.adapters.process.child import newest_write
 from untildone.adapters.process.process import Processes
 from untildone.domain.agents.agent import Ending
 
@@ -78,5 +78,5 @@ def test_a_search_that_takes_too_long_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr("untildone.adapters.process.idle_timer.SEARCH_S", 0.0)
+    monkeypatch.setattr("untildone.adapters.process.child.SEARCH_S", 0.0)
     assert newest_write([str(tmp_path)]) == 0.0
