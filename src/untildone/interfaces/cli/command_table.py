@@ -19,7 +19,7 @@ COMMANDS = {
     "undo": ("undo", "Take back the newest change that untildone made here."),
     "gc": ("gc", "Remove what ended runs have stored, once it is old."),
     "usage": ("usage", "Tokens and cost by day, change, agent or model."),
-    "replay": ("replay", "Read a recorded run once more and compare every decision."),
+    "replay": ("report", "Read a recorded run once more and compare every decision."),
     "report": ("report", "What happened in a run, on one page; or all of it in a file."),
     "agents": ("agents", "Which agents are installed, with a login or without."),
     "init": ("init", "Write a commented configuration file."),
