@@ -14,7 +14,7 @@ from untildone.adapters.records.journal import Journal
 from untildone.adapters.sandbox import RunEnvironment
 from untildone.adapters.sessions.meter import UsageMeter
 from untildone.adapters.sessions.watch import SessionWatch
-from untildone.adapters.stories.plan_files import PlanFiles
+from untildone.adapters.stories.story_file import PlanFiles
 from untildone.adapters.terminal import Person
 from untildone.app import views
 from untildone.app.bus import Bus
