@@ -9,9 +9,9 @@ from tests.fakes.plans import NOW, OPENED, told
 from tests.fakes.record import FakeRecord
 from untildone.adapters.records.journal import Journal, events, replayed
 from untildone.adapters.records.state_file import StateFile
-from untildone.app import views
 from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
+from untildone.domain.reporting import views
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run.fact import Fact
 from untildone.ports import Record

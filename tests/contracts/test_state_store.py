@@ -10,7 +10,7 @@ from msgspec import json
 from tests.fakes.plans import OPENED, TWO, loaded, told, won
 from tests.fakes.record import FakeState
 from untildone.adapters.records.state_file import StateFile
-from untildone.app import views
+from untildone.domain.reporting import views
 from untildone.ports import StateStore
 
 BOTH = told(OPENED, loaded(), *won(), loaded(), *won(2, TWO)).iterations

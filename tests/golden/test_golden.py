@@ -20,8 +20,8 @@ from untildone.__main__ import main
 from untildone.adapters.records.journal import Journal, events, replayed
 from untildone.adapters.records.state_file import StateFile
 from untildone.app.recovery import replay
-from untildone.app.views import entry, left_behind, state
 from untildone.domain.reporting.event import Event
+from untildone.domain.reporting.views import entry, left_behind, state
 
 if TYPE_CHECKING:
     from untildone.domain.run.fact import Fact

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import to_builtins
 
-from untildone.app.views import proven
 from untildone.app.wording import (
     STATE_OF,
     already_fails,
@@ -19,6 +18,7 @@ from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
 from untildone.domain.checks.checks import Proof
 from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, error, warning
+from untildone.domain.reporting.views import proven
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
 from untildone.domain.run.run import (

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from untildone.app import views
 from untildone.app.bus import Bus
+from untildone.domain.reporting import views
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
 from untildone.domain.run.run import Run

@@ -24,7 +24,6 @@ from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
 from untildone.adapters.terminal import Person, output_files
-from untildone.app import views
 from untildone.app.bus import Bus, Observer
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
@@ -49,6 +48,7 @@ from untildone.commands.start_checks import (
 )
 from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.plain_text import count_of
+from untildone.domain.reporting import views
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin

@@ -16,10 +16,10 @@ from untildone.adapters.sessions.meter import UsageMeter
 from untildone.adapters.sessions.watch import SessionWatch
 from untildone.adapters.stories.story_file import PlanFiles
 from untildone.adapters.terminal import Person
-from untildone.app import views
 from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
 from untildone.app.run_driver import Ports
+from untildone.domain.reporting import views
 from untildone.domain.run.run import Origin, Plan, Run
 from untildone.ports import Checkpoint
 from untildone.wiring.agents import agent_programs

@@ -25,10 +25,10 @@ from untildone.adapters.records.journal import Journal
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import RunFolder, change_of, run_ids
 from untildone.adapters.records.state_file import StateFile
-from untildone.app import views
 from untildone.app.announce import announce
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
+from untildone.domain.reporting import views
 from untildone.domain.run.fact import Abandoned, Fact
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Run
