@@ -11,7 +11,6 @@ from untildone.adapters.records.journal import Journal, events, replayed
 from untildone.adapters.records.state_file import StateFile
 from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
-from untildone.domain.reporting import views
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run.fact import Fact
 from untildone.ports import Record
@@ -22,7 +21,7 @@ Scene = tuple[Record, Callable[[], list[Fact]], Callable[[], list[object]]]
 
 def _real(folder: Path) -> Scene:
     path = folder / "journal.jsonl"
-    state = StateFile(folder / "state.json", views.entry)
+    state = StateFile(folder / "state.json")
     record = RunRecord(Journal(path), state, Bus(), (1, None))
     return (
         record,

@@ -266,7 +266,7 @@ class LoopProcess(Struct):
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file(shown.plan.run_id)
-        state.keep_unknown_fields(views.KNOWN_FIELDS)
+        state.keep_unknown_fields()
         state.write(views.state(shown, *this_process()), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end
             loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))

@@ -19,7 +19,6 @@ from untildone.adapters.terminal import Person
 from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
 from untildone.app.run_driver import Ports
-from untildone.domain.reporting import views
 from untildone.domain.run.run import Origin, Plan, Run
 from untildone.ports import Checkpoint
 from untildone.wiring.agents import agent_programs
@@ -45,7 +44,7 @@ def build_ports(
     folder.make()
     folder.note_origin(f"{origin.branch}\n{origin.commit}\n")
     state = repo.state_file(plan.run_id)
-    state.keep_unknown_fields(views.KNOWN_FIELDS)
+    state.keep_unknown_fields()
     stop_now = repo.inbox.stop_now
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
     marks |= dict([own_mark()])
