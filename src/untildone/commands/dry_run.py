@@ -5,7 +5,6 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.app.brief import Place, intent_of
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
 from untildone.commands.plan import Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
@@ -26,6 +25,7 @@ from untildone.commands.start_checks import (
 from untildone.domain.agents.agent import Intent, Invocation
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.errors import UserError
+from untildone.domain.run.brief import Place, intent_of
 from untildone.domain.run.fact import AskedAgain, Resumed, Started
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status

@@ -17,7 +17,6 @@ from untildone.domain.run.run import Done, Run, label
 from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.parking import Aside, ordered, words
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, checked
-from untildone.ports import StorySource
 
 
 class Place(Struct, frozen=True):
@@ -30,7 +29,7 @@ class Place(Struct, frozen=True):
 def brief_of(
     run: Run,
     step: RunAttempt,
-    source: StorySource | None,
+    context: StoryContext,
     template: str,
     notes: Notes = NO_NOTES,
 ) -> Brief:
@@ -43,7 +42,7 @@ def brief_of(
         change=plan.change_id,
         story=story,
         task=plan.task,
-        context=source.context(story) if source and story else StoryContext(),
+        context=context,
         checks=in_force(plan.verify, own_checks(story, plan.terms, plan.story_verify)),
         protected=_protected(run, story),
         clean_room=plan.clean_room,
