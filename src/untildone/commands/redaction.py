@@ -21,6 +21,10 @@ _VALUE = (
     rb"(?:(?P<quote>\\*[\"'])(?P<hide>(?:(?!(?P=quote)|\\*\")[^\r\n]){%d,})"
     rb"|(?P<bare>(?![/$<{(\[*])[^\s\"'\\,;&)}\]]{%d,}))"
 )
+# Where a secret begins. In the journal a line's end is written `\n`, and the escape sequence of a
+# colour ends in `m`: letters, behind which `\b` alone would see the middle of a word.
+_ESCAPED = rb"(?<=\\[bfnrt])|(?<=[\[\d;]m)"
+_START = rb"(?:\b|" + _ESCAPED + rb")"
 _NO_VALUE = rb"(?!\\*[\"']?(?:null|none|true|false|undefined|[\d.]+)\b)"
 # Each shape behind the words of which one must be there, in lower case: looking for those is cheap.
 _SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
@@ -63,7 +67,9 @@ _SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
     # A secret key of AWS has no mark of its own; beside a word of AWS it is one.
     (
         (b"aws", b"akia", b"asia"),
-        rb"(?<![\w/+=.-])(?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*[0-9])"
+        rb"(?:(?<![\w/+=.-])|"
+        + _ESCAPED
+        + rb")(?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*[0-9])"
         rb"[A-Za-z0-9/+]{40}(?![\w/+=.-])",
     ),
     ((b"bearer", b"basic"), rb"(?i:bearer|basic)\s+(?P<hide>[\w.~+/=-]{16,})"),
@@ -83,6 +89,8 @@ _SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
         (b"pass", b"secret", b"token", b"key"),
         rb"--[\w-]{0,20}(?i:password|passphrase|secret|token|api-?key)[ =](?P<hide>[^\s\"'\\]{4,})",
     ),
+    # As `.netrc` has it.
+    ((b"login",), rb"\blogin(?:\s|\\n)+\S+?(?:\s|\\n)+password(?:\s|\\n)+(?P<hide>[^\s\"\\]{4,})"),
     ((b"curl",), rb"\s(?:-u|--user)[ =]?[\\\"']*[^\s:\"']+:(?P<hide>[^\s\"'\\]{4,})"),
     (
         (b"pass", b"pwd", b"secret", b"credential"),
@@ -102,7 +110,10 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
         for name, value in environ.items()
         if _NAMED.search(name) and len(value) >= SHORTEST and not value.startswith("/")
     }
-    shapes = [(words, re.compile(shape)) for words, shape in _SHAPES]
+    shapes = [
+        (words, re.compile(_START + shape[2:] if shape.startswith(rb"\b") else shape))
+        for words, shape in _SHAPES
+    ]
 
     def redacted(data: bytes) -> bytes:
         for value in known:
