@@ -7,8 +7,7 @@ import click
 from msgspec import to_builtins
 
 from untildone.app.wording import outcome_words
-from untildone.commands import bug_report as reports
-from untildone.commands import replay as replays
+from untildone.commands import replay as recorded
 from untildone.commands.run_account import newest, run_account
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import count_of
@@ -83,7 +82,7 @@ def _bundle(change: str, bundle: Path) -> None:
     repository, run_id = newest(change)
     if not bundle.name.endswith(".tar.gz"):
         bundle = bundle.with_name(f"{bundle.name}.tar.gz")
-    for row in reports.bundle(repository, run_id, bundle):
+    for row in recorded.bundle(repository, run_id, bundle):
         echo(f"  {row}")
     echo(f"The bundle is in: {bundle}")
     echo("It holds your prompts and what the agent said. Look into it before you send it:")
@@ -103,10 +102,10 @@ def replay(run: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """
     if run.endswith(".tar.gz"):
         with tempfile.TemporaryDirectory(prefix="untildone-") as folder:
-            again = replays.play(reports.unpacked(Path(run), Path(folder)))
+            again = recorded.play(recorded.unpacked(Path(run), Path(folder)))
     else:
         repository, run_id = newest(run)
-        again = replays.play(repository.folder(run_id).path)
+        again = recorded.play(repository.folder(run_id).path)
     if as_json:
         echo_json(to_builtins(_replay_data(again)))
     else:
@@ -119,7 +118,7 @@ def replay(run: str, as_json: bool) -> int:  # noqa: FBT001 - click
     return 0 if again.same else 1
 
 
-def _replay_row(call: replays.Replayed) -> str:
+def _replay_row(call: recorded.Replayed) -> str:
     what = f"iteration {call.n}: {outcome_words(call.then.outcome)}"
     if call.same:
         return f"  {what}" + (f" ({call.note})" if call.note else "")
@@ -129,7 +128,7 @@ def _replay_row(call: replays.Replayed) -> str:
     return "\n".join([f"! {what}, now {outcome_words(call.now.outcome)}", *rows])
 
 
-def _replay_data(again: replays.Again) -> dict[str, object]:
+def _replay_data(again: recorded.Again) -> dict[str, object]:
     return {
         "same": again.same,
         "status": again.now.status,
