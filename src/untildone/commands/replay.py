@@ -20,7 +20,6 @@ from untildone.adapters.agents.recording import OUT, Recorded, recorded
 from untildone.adapters.process.child import TAIL
 from untildone.adapters.records.journal import replayed
 from untildone.app.recovery import replay
-from untildone.commands.redaction import redactor
 from untildone.domain.agents.agent import AgentReport, Ending, Intent
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import amount
@@ -28,6 +27,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.judging import judge
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Outcome, Plan, Run
+from untildone.domain.secrets import redactor
 from untildone.plain_files import read_bytes
 from untildone.settings.settings import FILE_NAME
 from untildone.wiring.agents import agent_program
