@@ -21,7 +21,7 @@ COMMANDS = {
     "usage": ("usage", "Tokens and cost by day, change, agent or model."),
     "replay": ("report", "Read a recorded run once more and compare every decision."),
     "report": ("report", "What happened in a run, on one page; or all of it in a file."),
-    "agents": ("agents", "Which agents are installed, with a login or without."),
+    "agents": ("doctor", "Which agents are installed, with a login or without."),
     "init": ("init", "Write a commented configuration file."),
     "doctor": ("doctor", "Check git, agents, story sources and leftovers."),
     "demo": ("demo", "A complete run in a throw-away repository: no key, no network."),
