@@ -7,8 +7,9 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.checkpoints.snapshot.staged_content import ReplacedIndexes, link_or_copy
+from untildone.adapters.checkpoints.snapshot.staged_content import ReplacedIndexes
 from untildone.adapters.git.git import FOLDER, GITLINK, Change, Git
+from untildone.adapters.git.index import link_or_copy
 from untildone.adapters.git.object_files import (
     Stamp,
     entries_in_index,

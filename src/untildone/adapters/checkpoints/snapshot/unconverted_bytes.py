@@ -17,9 +17,14 @@ from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.guard import filtered
 from untildone.adapters.checkpoints.snapshot.draft_index import DraftDiff
-from untildone.adapters.checkpoints.snapshot.staged_content import link_or_copy
 from untildone.adapters.git.git import GITLINK, Change, Git
-from untildone.adapters.git.index import blobs_in_index, entries, files_in_index, written_since
+from untildone.adapters.git.index import (
+    blobs_in_index,
+    entries,
+    files_in_index,
+    link_or_copy,
+    written_since,
+)
 from untildone.adapters.git.object_files import file_name, is_plain_file
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import replace_file
