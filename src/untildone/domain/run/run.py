@@ -136,8 +136,10 @@ class Plan(Struct, frozen=True):
     own arguments for agents, each `NAME=ARG`, and `agent_env` the variables that the configuration
     sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
     `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
-    many stories may be worked on at once; `optimistic` ones may share files that nobody predicts.
-    `origins`: where commands were written, by the name of a setting or the command itself.
+    many stories may be worked on at once; `optimistic` ones may share files that nobody predicts;
+    `slots` is what their checkouts are, `lane_setup` what makes one work, `check_slots` how many of
+    them may run checks at once. `origins`: where commands were written, by the name of a setting or
+    the command itself.
     """
 
     change_id: str
@@ -191,6 +193,9 @@ class Plan(Struct, frozen=True):
     optimistic: bool = False
     runner_settings: tuple[RunnerSetting, ...] = ()
     protect_tests: bool = False
+    slots: str = "clone"
+    lane_setup: str = ""
+    check_slots: int = 0
     origins: dict[str, str] = field(default_factory=dict)
 
     @property
