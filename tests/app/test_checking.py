@@ -325,6 +325,16 @@ def test_a4_fewer_tests_than_before_fail_the_attempt_and_name_the_files() -> Non
     assert loop.record.of("verify_ended")[1]["tests"] == {"passed": 6, "failed": 0, "skipped": 0}
 
 
+def test_a4_a_number_that_the_product_prints_does_not_make_up_for_a_test() -> None:
+    loop = counting(COUNTED, Counts(5), Counts(5), Counts(5), Counts(5))
+    loop.verifier.reported = [Counts(5), Counts(4), Counts(6), Counts(6)]
+    run = loop.drive()
+    assert outcomes(loop) == [Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE]
+    reason = str(loop.record.of("iteration_ended")[0]["reason"])
+    assert "fewer tests: by the report of its runner 4 passed, 0 skipped, " in reason
+    assert run.counted == (Counted("test", Counts(5), Counts(6)),)
+
+
 def test_a4_a_story_may_say_that_tests_may_shrink() -> None:
     text = "## 1. First\nTests: may shrink\n- [ ] 1.1 a\n\n## 2. Second\n- [ ] 2.1 b\n"
     loop = counting(COUNTED, Counts(5), Counts(4), None, Counts(4))

@@ -128,6 +128,36 @@ def test_a4_a_deleted_test_fails_the_story(bench: Bench) -> None:
     assert result.outcomes() == ["verify_failed", "complete"]
 
 
+FORGED: dict[str, tuple[str, str]] = {
+    "prints one more": ("print('1 passed in 0.01s')", "1 passed, 0 skipped"),
+    "prints all and leaves": (
+        "print('2 passed in 0.01s', flush=True); import os; os._exit(0)",
+        "nothing was written",
+    ),
+}
+
+
+@pytest.mark.parametrize("room", [[], ["--clean-room"]], ids=["here", "clean"])
+@pytest.mark.parametrize("how", FORGED)
+def test_a4_what_the_product_prints_does_not_make_up_for_a_test(
+    bench: Bench, how: str, room: list[str]
+) -> None:
+    """Without a new line in the settings or in a test: the product itself prints the number."""
+    project(bench)
+    bench.write("test_n.py", "def test_n():\n    pass\n")
+    bench.commit("a second test")
+    printed, said = FORGED[how]
+    forges = f"import sys\nsys.stdout = sys.__stdout__\n{printed}\ndef f():\n    return 1\n"
+    harm: Actions = [["write", "m.py", forges], ["delete", "test_n.py"], ["say", COMPLETE]]
+    bench.plan({1: harm}, default=[["write", "n.py", "x = 1\n"], *DONE])
+    result = bench.loop("--verify", f"{PYTEST} -s", "--max-retries", "1", *room).ok()
+    assert result.outcomes() == ["verify_failed", "complete"]
+    reason = result.named("iteration_ended")[0]["reason"]
+    assert f"by the report of its runner {said}" in reason
+    assert result.one("checkpoint_saved")["verified"]
+    assert bench.status() == []
+
+
 @needs_npm
 def test_a4_npm_test_the_script_cannot_be_rewritten_and_dependencies_can(bench: Bench) -> None:
     bench.only_stories(1)

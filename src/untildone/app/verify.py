@@ -149,12 +149,12 @@ def _proven(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> bool:
 
 def _counted(check: Check, checked: Checked) -> Iterator[Counted]:
     if checked.tests and check.level is Level.REQUIRED:
-        yield Counted(check.command, checked.tests)
+        yield Counted(check.command, checked.tests, checked.reported)
 
 
 def _fewer_tests(driver: RunDriver, lane: int, check: Check, checked: Checked) -> str:
     """Why a check that passed proves less than before, and which files did that."""
-    less = shrunk(check.command, checked.tests, driver.run.counted)
+    less = shrunk(check.command, checked.tests, checked.reported, driver.run.counted)
     if not less or _terms(driver, lane).tests_may_shrink:
         return ""
     changed = driver.ports.checkpoint.pending(driver.run.lanes[lane].checkpoint).paths
@@ -243,7 +243,7 @@ def _against_start(
     compared = baseline.compare(now, driver.run.known_failures or ())
     if not compared.new:
         driver.tell(warning(let_through(now, compared.old)))
-        return Checked(tests=checked.tests), compared.old
+        return Checked(tests=checked.tests, reported=checked.reported), compared.old
     reason = f"Newly broken: {baseline.listed(compared.new)}\n{checked.reason}"
     return replace(checked, reason=reason), ()
 
