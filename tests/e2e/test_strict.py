@@ -268,6 +268,30 @@ def test_a_story_that_changes_nothing_is_told_everywhere(bench: Bench) -> None:
     assert report["stories"][0]["state"] == "done, nothing changed"
 
 
+@pytest.mark.parametrize("variant", ["branch", "stash", "worktree"])
+@pytest.mark.parametrize("work", ["none", "own tests", "some"])
+def test_what_was_saved_when_the_loop_was_killed_is_not_proven_by_that(
+    bench: Bench, variant: str, work: str
+) -> None:
+    """The commit of the story is there, the line of the journal that tells of it is not."""
+    project(bench)
+    edit: Actions = {
+        "none": [],
+        "own tests": [["append", "test_m.py", "\n"]],
+        "some": [["write", "n.py", "x = 1\n"]],
+    }[work]
+    bench.plan({1: [*edit, *OK]})
+    bench.loop("--verify", "test -d .", "--checkpoint", variant).ok()
+    (journal,) = bench.root.rglob("journal.jsonl")
+    lines = journal.read_text().splitlines(keepends=True)
+    saved = next(k for k, line in enumerate(lines) if json.loads(line).get("fact") == "Saved")
+    journal.write_text("".join(lines[:saved]))
+    result = bench.run("resume", "demo", "--json").ok()
+    told = result.one("checkpoint_saved")
+    assert (told["verified"], told["unchanged"]) == (work == "some", work == "none")
+    assert len(bench.calls()) == 1
+
+
 def test_a_run_without_any_check_says_so_at_its_start_in_status_and_at_its_end(
     bench: Bench,
 ) -> None:
