@@ -381,9 +381,10 @@ class Run(Struct, frozen=True):
     `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in
     `order` come first; the person is asked about the one in `undecided`. `trees` are what the
     last two iterations of a plain loop left. `known_failures` are the checks that failed before
-    the first story; None: they were not tried. `counted` are the tests of each check at the last
-    checkpoint, as far as they are known. `over` is the budget that is used up: the run
-    waits for a higher one, or was stopped there. `undone`: an undo took it back to before its end,
+    the first story; None: they were not tried; `changed_by_checks` and `made_by_checks` are files
+    that these changed, and new files that they wrote. `counted` are the tests of each check at the
+    last checkpoint, as far as they are known. `over` is the budget that is used up: the run waits
+    for a higher one, or was stopped there. `undone`: an undo took it back to before its end,
     and nobody has gone on since. `listed`: the stories were told since it began or went on.
     `died`, only for show, is the last sign of life of a loop that is gone without a word. `tip` is
     the last checkpoint of the run branch. `ending` is decided while lanes still have work to
@@ -418,6 +419,8 @@ class Run(Struct, frozen=True):
     parked: dict[StoryKey, Parked] = field(default_factory=dict)
     answered: frozenset[StoryKey] = frozenset()
     known_failures: tuple[Failing, ...] | None = None
+    changed_by_checks: tuple[str, ...] = ()
+    made_by_checks: tuple[str, ...] = ()
     ledger: Ledger = Ledger()
     over: Reached | None = None
     order: tuple[StoryKey, ...] = ()
