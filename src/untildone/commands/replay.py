@@ -82,15 +82,15 @@ def _judged_again(
     told: list[RecordedFact], logs: Path, calls: list[Replayed]
 ) -> Iterator[RecordedFact]:
     run: Run | None = None
-    started: tuple[f.AttemptStarted, int] | None = None
+    started: dict[int, tuple[f.AttemptStarted, int]] = {}
     seen: dict[str, int] = {}
     for fact, at in told:
         if isinstance(fact, f.AttemptStarted):
             name = Path(fact.log_file).name
-            started = fact, seen.get(name, 0)
+            started[fact.lane] = fact, seen.get(name, 0)
             seen[name] = seen.get(name, 0) + 1
-        if isinstance(fact, f.AttemptEnded) and started and run:
-            calls.append(_once_more(run, *started, fact, logs))
+        if isinstance(fact, f.AttemptEnded) and fact.lane in started and run:
+            calls.append(_once_more(run, *started[fact.lane], fact, logs))
             fact = calls[-1].now
         if isinstance(fact, f.Started):
             run = begin(fact, at)

@@ -25,6 +25,7 @@ from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
 from untildone.adapters.terminal import Person, output_files
 from untildone.app.bus import Bus, Observer
+from untildone.app.keep_or_revert import looked_at
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
@@ -220,7 +221,7 @@ class LoopProcess(Struct):
         )
         loop = RunDriver(ports, run, origin, remarks)
         for fact in missing:
-            loop.record(fact)
+            loop.record(looked_at(loop, fact) if isinstance(fact, f.Saved) else fact)
         return loop
 
     def drive(self, loop: RunDriver) -> Ended:

@@ -60,7 +60,7 @@ def build_ports(
         ),
         source=source_of(plan, top),
         checkpoint=build_checkpoint(repo, plan, origin),
-        verifier=ShellChecks(repo.processes, environment, top, stop_now),
+        verifier=ShellChecks(repo.processes, environment, top, folder.path / "reports", stop_now),
         clean_checkout=CleanCheckout(repo.git(stop_now), repo.place, folder.path),
         protected_files=ProtectedFiles(repo.git(stop_now), top, folder.path / "protected.json"),
         meter=UsageMeter(

@@ -65,6 +65,10 @@ class Workspace:
         """Which of these paths the checkpoint has."""
         return self._git.files_among(checkpoint, paths) if paths else ()
 
+    def changed_between(self, before: str, after: str) -> tuple[str, ...]:
+        """The paths that differ between two trees."""
+        return tuple(change.path for change in self._git.diff_trees(before, after))
+
     def _refuse_without_folder(self) -> None:
         """Without our notes the last attempt was not put back: its files are no result."""
         if not self._folder.is_dir():

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -27,16 +27,23 @@ from untildone.adapters.slots.lane_environment import (
     free_ports,
     source_variables,
 )
-from untildone.adapters.slots.setup import KEY_FILES, SetUp, SetUps, setup_key
+from untildone.adapters.slots.setup import (
+    KEY_FILES,
+    SetUp,
+    SetUps,
+    copy_folder,
+    copy_included,
+    setup_key,
+)
 from untildone.adapters.slots.slot import (
     CLONE,
+    LOOKING,
     WORKTREE,
     Note,
     Slot,
     key_of,
     slot_of,
     slots_in,
-    weight,
 )
 from untildone.adapters.slots.workspace import (
     PINS,
@@ -58,14 +65,11 @@ class Prepared(Struct, frozen=True):
     rescued: tuple[str, ...] = ()
 
 
-class Listed(Struct, frozen=True):
-    """One slot on this machine, of any repository."""
+class Ready(Struct, frozen=True):
+    """A slot that an agent may work in, and the variables that its programs get."""
 
-    lane: int
-    folder: Path
-    note: Note
-    weight: int
-    in_use: bool
+    prepared: Prepared
+    variables: dict[str, str]
 
 
 class Deletion(Struct, frozen=True):
@@ -136,6 +140,22 @@ class Slots:
         _fresh_folder(slot.temporary)
         return Prepared(slot, self._place(slot, note), workspace, rescued)
 
+    def ready(
+        self,
+        lane: int,
+        change: str,
+        run_id: str,
+        base: str,
+        setup: SetUp,
+        guard: Guard = DEFAULT,
+    ) -> Ready:
+        """A slot at its base with its set-up done and its ports taken: all but the agent."""
+        prepared = self.prepare(lane, change, run_id, base, guard)
+        variables = self.environment(prepared.slot)
+        if setup.source:
+            self.set_up(prepared, setup, variables)
+        return Ready(prepared, variables)
+
     def workspace(self, lane: int, guard: Guard = DEFAULT) -> SlotWorkspace | None:
         """After a crash: a slot as it was left, to save or to put back what is in it."""
         slot = self.slot(lane)
@@ -172,7 +192,10 @@ class Slots:
         if note.set_up == key:
             return False
         slot.write(replace(note, set_up=""))
-        sources = source_variables(self._user.top, slot)
+        copy_included(setup.top, setup.files, slot.top)
+        for folder in setup.folders:
+            copy_folder(setup.top / folder, slot.top / folder)
+        sources = source_variables(setup.top if setup.top.name else self._user.top, slot)
         own = clean_environment(os.environ) | dict(variables) | dict(sources)
         SetUps(self._processes, self._interrupted).run(setup, slot.top, own)
         moved = f"refs/ralph/moved/{note.change}/lane-{slot.lane}-set-up"
@@ -296,20 +319,15 @@ class Slots:
 
     # -- list and delete -----------------------------------------------------------------------
 
-    def listed(self) -> Iterator[Listed]:
-        """All slots on this machine, with what they take from the disk."""
-        for slot in slots_in(self._root):
-            note = slot.note()
-            if note:
-                in_use = slot.lock.is_held()
-                yield Listed(slot.lane, slot.folder, note, weight(slot.folder), in_use)
+    def delete(self, lane: int, *, store: bool = False, only_look: bool = False) -> Deletion:
+        """Delete a slot if all that it holds is elsewhere; `store` puts it there first.
 
-    def delete(self, lane: int, *, store: bool = False) -> Deletion:
-        """Delete a slot if all that it holds is elsewhere; `store` puts it there first."""
+        `only_look` says where all is, and deletes nothing.
+        """
         slot = self.slot(lane)
         held = lane in self._locks
         try:
-            self._hold(slot, "delete")
+            self._hold(slot, LOOKING)
         except UserError as busy:
             return Deletion(slot.folder, deleted=False, reasons=(busy.message,))
         note = slot.note()
@@ -317,7 +335,7 @@ class Slots:
             proof, reasons = self._where_all_is(slot, note, store=store)
         else:
             proof, reasons = ("No agent has worked in it.",), ()
-        if reasons:
+        if reasons or only_look:
             if not held:
                 self.release(lane)
             return Deletion(slot.folder, deleted=False, proof=proof, reasons=reasons)
@@ -406,7 +424,8 @@ class Slots:
 
     def _users_repository(self, slot: Slot, note: Note) -> UsersRepository:
         folder = RunFolder(home(self._user), note.run_id).path
-        return UsersRepository(self._users, self._user, folder, self._place(slot, note))
+        place = self._place(slot, note)
+        return UsersRepository(self._users, self._user, folder, place, _head(slot, note))
 
     def _workspace(self, slot: Slot, note: Note, guard: Guard) -> SlotWorkspace:
         place = self._place(slot, note)

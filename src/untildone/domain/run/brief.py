@@ -95,7 +95,7 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
     finished = count - len(open_stories)
     over = finished == count and run.plan.done is not Done.MANUAL
     unfinished = book.unfinished if over else ""
-    aside = Aside.of(open_stories, run.parked, run.answered)
+    aside = Aside.of(book, run.finished, run.parked, run.answered)
     held = bool(open_stories) and book.next_story(run.finished, aside.keys) is None
     return f.StoriesLoaded(
         *(book.total, book.complete, over and not unfinished, book, count, finished),

@@ -18,6 +18,7 @@ COMMANDS = {
     "restore": ("undo", "Put everything back exactly as it was before the run."),
     "undo": ("undo", "Take back the newest change that untildone made here."),
     "gc": ("gc", "Remove what ended runs have stored, once it is old."),
+    "slots": ("slots", "The checkouts of lanes: what they weigh and hold, and who uses them."),
     "usage": ("usage", "Tokens and cost by day, change, agent or model."),
     "replay": ("report", "Read a recorded run once more and compare every decision."),
     "report": ("report", "What happened in a run, on one page; or all of it in a file."),
