@@ -331,10 +331,7 @@ class Slots:
         except UserError as busy:
             return Deletion(slot.folder, deleted=False, reasons=(busy.message,))
         note = slot.note()
-        if note and note.ready:
-            proof, reasons = self._where_all_is(slot, note, store=store)
-        else:
-            proof, reasons = ("No agent has worked in it.",), ()
+        proof, reasons = self._examined(slot, note, store=store)
         if reasons or only_look:
             if not held:
                 self.release(lane)
@@ -342,16 +339,28 @@ class Slots:
         self._remove(slot, note)
         return Deletion(slot.folder, deleted=True, proof=proof)
 
+    def _examined(
+        self, slot: Slot, note: Note | None, *, store: bool
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if not note or not note.ready:
+            return ("No agent has worked in it.",), ()
+        try:
+            return self._where_all_is(slot, note, store=store)
+        except Interrupted:
+            raise
+        except StepError as error:  # an agent has damaged what git keeps: nothing is proven
+            return (), (f"Git cannot tell what it holds: {error.message}",)
+
     def _where_all_is(
         self, slot: Slot, note: Note, *, store: bool
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """For every commit and file of a slot: the ref that holds it, or that none does."""
-        self._repair(slot, note)
-        workspace = self._workspace(slot, note, DEFAULT)
         if store:
-            workspace.bring_to(note.base, f"refs/ralph/moved/{note.change}/lane-{slot.lane}")
-            workspace.hand_over((slot.damaged,), slot.lane)
+            self._reuse(slot, note, note.base, DEFAULT)
             workspace = self._begin(slot, note, DEFAULT)
+        else:
+            self._repair(slot, note)
+            workspace = self._workspace(slot, note, DEFAULT)
         users = self._users_repository(slot, note)
         stray = workspace.stray_tips()
         reasons = [f"No ref holds the commit {tip[:12]} of it." for tip in sorted(stray)]
@@ -362,9 +371,9 @@ class Slots:
         folders = (slot.damaged, *runs.glob("*/kept"), *runs.glob("*/aside"))
         full = (folder for folder in folders if folder.is_dir() and any(folder.iterdir()))
         reasons += [f"Nothing else holds what was moved aside: {folder}" for folder in full]
-        proof = [
-            f"{tip[:12]} is held by {users.holder(tip)}" for tip in sorted(workspace.tips() - stray)
-        ]
+        # What a log names and git does not have any more is held by nothing: it is gone already.
+        held = ((tip, users.holder(tip)) for tip in sorted(workspace.tips() - stray))
+        proof = [f"{tip[:12]} is held by {holder}" for tip, holder in held if holder]
         return tuple(proof), tuple(reasons)
 
     def _give_up(self, slot: Slot) -> None:
