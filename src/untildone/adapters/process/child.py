@@ -28,7 +28,7 @@ class Command(Struct, frozen=True):
     `sandboxed` says that the program is a sandbox, and what was meant runs inside it. Without
     output, processor time counts as a sign of life, and so does a file written in `folders`.
     After an interruption the program has `grace_s` to end by itself, after its last word
-    `linger_s`.
+    `linger_s`. After what may have been its last word it is idle after `quiet_s`.
     """
 
     argv: Sequence[str]
@@ -40,6 +40,7 @@ class Command(Struct, frozen=True):
     folders: tuple[str, ...] = ()
     grace_s: float = 0.0
     linger_s: float = 0.0
+    quiet_s: float = 0.0
     end_descendants: bool = False
     sandboxed: bool = False
 
@@ -209,6 +210,9 @@ class Watch:
         if self._wanted is Ending.REPEATING:
             return
         self._wanted = wanted if isinstance(wanted, Ending) else None
+        if self._idle:
+            may_be_over = self._wanted is Ending.IDLE_TIMEOUT
+            self._idle.shorten(self._command.quiet_s if may_be_over else None)
         if self._wanted is not Ending.LINGERED:
             self._over_at = None
         elif self._over_at is None:

@@ -21,7 +21,7 @@ class IdleTimer:
     """Expires after `limit_s` without a sign of life; nothing is looked at before that."""
 
     def __init__(self, limit_s: float, folders: Sequence[str]) -> None:
-        self._limit_s = limit_s
+        self._limit_s = self._usual_s = limit_s
         self._folders = folders
         self._last_sign = time.monotonic()
         self._looked: tuple[float, float] | None = None
@@ -30,6 +30,10 @@ class IdleTimer:
         """The program printed something."""
         self._last_sign = now
         self._looked = None
+
+    def shorten(self, limit_s: float | None) -> None:
+        """Another limit from here on; None: the usual one."""
+        self._limit_s = self._usual_s if limit_s is None else limit_s
 
     def seconds_left(self, now: float) -> float:
         """Seconds until `expired` wants to be asked again."""
