@@ -25,9 +25,7 @@ UNANSWERED = (Outcome.AGENT_ERROR, Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 NOTICE_BUDGET = 512 * 1024
 # What a notice takes beside its text: very many short ones count, too.
 EVENT_SIZE = 100
-LINGERED = (
-    "The agent printed its last event and did not exit; it was ended, and what it said counts"
-)
+LINGERED = "The agent said its last word and did not exit; it was ended, and what it said counts"
 
 
 def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:

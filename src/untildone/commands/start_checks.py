@@ -1,7 +1,6 @@
 """Whether a run may start or go on here, found out without touching anything."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,8 +23,9 @@ from untildone.commands.plan import (
     renewed,
     with_files,
 )
+from untildone.commands.story_checks import not_obeyed, terms_of_stories
 from untildone.domain.checks.checks import Level, parse
-from untildone.domain.checks.terms import Terms, all_written
+from untildone.domain.checks.terms import all_written
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Origin, Plan, Run, Status
@@ -77,7 +77,8 @@ def ready(
     idle = _nothing_to_do(prepared, repo.place.top)
     if idle:
         return Ready(prepared, origin, idle)
-    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
+    trusted, top = settings.trust_story_checks, repo.place.top
+    terms = terms_of_stories(prepared.book, top, git, origin, trusted=trusted)
     plan = with_holds(replace(prepared.plan, terms=terms))
     missing = installed_agents(plan, repo.place.top, settings, dry_run=asking.dry_run)
     if not wanted.include_flagged:
@@ -91,7 +92,7 @@ def ready(
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
     bare = guarding_nothing(plan, repo.place.top)
-    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_run(terms), *bare)
+    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(terms), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
 
 
@@ -355,47 +356,3 @@ def _refusal(flags: tuple[Flag, ...]) -> UserError:
         "--cached`), or take them along with `--include-flagged`; `--max-file-mb` sets the largest "
         "size",
     )
-
-
-def terms_of_stories(
-    book: StoryBook | None, git: Git, origin: Origin, *, trusted: bool
-) -> tuple[Terms, ...]:
-    """What decides about each story; a command that nobody has committed is not run."""
-    found = all_written(book) if book else ()
-    with_checks = [terms for terms in found if terms.checks]
-    if trusted or not with_checks:
-        return found
-    texts = _committed(git, origin.commit, {_path(terms) for terms in with_checks})
-    return tuple(_sorted_out(terms, texts.get(_path(terms), "")) for terms in found)
-
-
-def not_run(terms: Iterable[Terms]) -> tuple[str, ...]:
-    """One sentence per check that is only shown."""
-    return tuple(
-        f"A check of story {story.id} is not run, because nobody has committed that text to this "
-        f"repository ({story.at}): `{command}`. Commit it, or `--trust-story-checks`"
-        for story in terms
-        for command in story.not_run
-    )
-
-
-def _path(terms: Terms) -> str:
-    return terms.at.rpartition(":")[0]
-
-
-def _committed(git: Git, commit: str, paths: Iterable[str]) -> dict[str, str]:
-    inside = sorted(p for p in paths if p and not p.startswith("/") and ".." not in p.split("/"))
-    blobs = git.blobs_at(commit, inside) if inside else {}
-    stored = git.objects([name.encode() for name in blobs.values()]) if blobs else {}
-    return {path: stored.get(name, b"").decode(errors="replace") for path, name in blobs.items()}
-
-
-def _sorted_out(terms: Terms, text: str) -> Terms:
-    ours = tuple(command for command in terms.checks if _has(text, command))
-    return replace(terms, checks=ours, not_run=tuple(c for c in terms.checks if c not in ours))
-
-
-def _has(text: str, command: str) -> bool:
-    """Whether the text has the command in code ticks, as it is or inside a JSON string."""
-    spelled = (command, *(json.dumps(command, ensure_ascii=e)[1:-1] for e in (True, False)))
-    return any(f"`{words}`" in text or f"` {words} `" in text for words in spelled)

@@ -283,7 +283,8 @@ class Settings(Struct, frozen=True):
     trust_story_checks: Annotated[
         bool,
         Setting(
-            "Run checks that story text names, also where nobody has committed it here.", plan=""
+            "Obey checks and permissions of story text also where nobody has committed it here.",
+            plan="",
         ),
     ] = False
     protect: Annotated[

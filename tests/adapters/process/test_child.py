@@ -80,3 +80,20 @@ def test_a_search_that_takes_too_long_is_given_up(
     (tmp_path / "file").write_text("x")
     monkeypatch.setattr("untildone.adapters.process.child.SEARCH_S", 0.0)
     assert newest_write([str(tmp_path)]) == 0.0
+
+
+def test_after_what_may_be_its_last_word_it_is_idle_sooner(
+    processes: Processes, tmp_path: Path
+) -> None:
+    def heard(chunk: bytes) -> Ending | None:
+        return Ending.IDLE_TIMEOUT if chunk.endswith(b"end\n") else None
+
+    def timed(script: str) -> tuple[Ending, bool]:
+        started = time.monotonic()
+        command = sh(script, tmp_path, idle_s=2.5, quiet_s=0.4, folders=(str(tmp_path),))
+        ended = processes.run(command, heard, never)
+        return ended.ending, time.monotonic() - started > 2
+
+    assert timed("echo end; exec sleep 9") == (Ending.IDLE_TIMEOUT, False)
+    assert timed("echo end; echo more; exec sleep 9") == (Ending.IDLE_TIMEOUT, True)
+    assert timed(f"echo end; {WRITES}") == (Ending.EXITED, True)

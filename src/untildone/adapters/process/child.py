@@ -28,7 +28,7 @@ class Command(Struct, frozen=True):
     `sandboxed` says that the program is a sandbox, and what was meant runs inside it. Without
     output, processor time counts as a sign of life, and so does a file written in `folders`.
     After an interruption the program has `grace_s` to end by itself, after its last word
-    `linger_s`.
+    `linger_s`. After what may have been its last word it is idle after `quiet_s`.
     """
 
     argv: Sequence[str]
@@ -40,6 +40,7 @@ class Command(Struct, frozen=True):
     folders: tuple[str, ...] = ()
     grace_s: float = 0.0
     linger_s: float = 0.0
+    quiet_s: float = 0.0
     end_descendants: bool = False
     sandboxed: bool = False
 
@@ -209,6 +210,9 @@ class Watch:
         if self._wanted is Ending.REPEATING:
             return
         self._wanted = wanted if isinstance(wanted, Ending) else None
+        if self._idle:
+            may_be_over = self._wanted is Ending.IDLE_TIMEOUT
+            self._idle.shorten(self._command.quiet_s if may_be_over else None)
         if self._wanted is not Ending.LINGERED:
             self._over_at = None
         elif self._over_at is None:
@@ -247,7 +251,7 @@ class IdleTimer:
     """
 
     def __init__(self, limit_s: float, folders: Sequence[str]) -> None:
-        self._limit_s = limit_s
+        self._limit_s = self._usual_s = limit_s
         self._folders = folders
         self._last_sign = time.monotonic()
         self._looked: tuple[float, float] | None = None
@@ -256,6 +260,10 @@ class IdleTimer:
         """The program printed something."""
         self._last_sign = now
         self._looked = None
+
+    def shorten(self, limit_s: float | None) -> None:
+        """Another limit from here on; None: the usual one."""
+        self._limit_s = self._usual_s if limit_s is None else limit_s
 
     def seconds_left(self, now: float) -> float:
         """Seconds until `expired` wants to be asked again."""
