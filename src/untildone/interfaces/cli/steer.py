@@ -96,7 +96,9 @@ def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - clic
 
 @click.command()
 @CHANGE
-@click.argument("stories", nargs=-1, required=True, metavar="STORY...")
+@click.argument(
+    "stories", nargs=-1, required=True, metavar="STORY...", shell_complete=open_story_ids
+)
 @AS_JSON
 def reorder(change: str, stories: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
     """Let these stories come first, in this order; dependencies still count."""
