@@ -32,6 +32,7 @@ PROGRAMS = (
     "droid",
     "kimi",
     "cline",
+    "vibe",
     "cursor-agent",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
