@@ -17,7 +17,6 @@ from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories.source_kind import Found as FoundChange
-from untildone.app import views
 from untildone.app.wording import last_sign
 from untildone.commands import gc, slots
 from untildone.commands.agents import Found, agents
@@ -38,6 +37,7 @@ from untildone.commands.start_checks import cut_short_closing
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, count_of
+from untildone.domain.reporting import views
 from untildone.domain.run.run import Run, Status
 from untildone.settings.load import configuration_files, load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from untildone.adapters.git.history import FileHistory
 from untildone.adapters.slots.setup import SetUp, set_up_of
-from untildone.app.brief import Place, intent_of
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
 from untildone.commands.plan import Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
@@ -28,6 +27,7 @@ from untildone.commands.start_checks import (
 from untildone.domain.agents.agent import Intent, Invocation
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.errors import UserError
+from untildone.domain.run.brief import Place, intent_of
 from untildone.domain.run.fact import AskedAgain, Resumed, Started
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status

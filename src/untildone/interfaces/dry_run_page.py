@@ -7,10 +7,10 @@ from msgspec import to_builtins
 
 from untildone.app.rehearsal import Rehearsed
 from untildone.commands.dry_run import DryRun, LaneRehearsal
-from untildone.commands.redaction import shown
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Status, label
 from untildone.domain.run.run_commands import RunCommand, run_commands
+from untildone.domain.secrets import shown
 from untildone.domain.stories.story import Story
 from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows

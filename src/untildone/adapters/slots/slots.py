@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
+from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checks.clean_checkout import remove_folder
 from untildone.adapters.git import own_worktree
 from untildone.adapters.git.environment import clean_environment

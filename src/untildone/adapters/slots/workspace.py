@@ -13,9 +13,8 @@ from pathlib import Path
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.failed_attempts import FailedAttempts
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.snapshot.compare import Snapshot
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
-from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot, Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import NAMES
 from untildone.adapters.checkpoints.snapshot.withheld_files import kept_folder
 from untildone.adapters.git.git import Git, git_failed
