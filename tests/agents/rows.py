@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from untildone.adapters.agents.program import AgentSpec
 
 WITHOUT_TOOLS = ("aider",)
+RESUMED_BY_ADAPT = ("goose", "aider")
 
 
 def for_programs(
@@ -41,5 +42,7 @@ def _with(wanted: Callable[[AgentSpec], bool]) -> list[str]:
 every_program = for_programs(PROGRAMS)
 every_program_in_time = for_programs(PROGRAMS, on_push=("claude", "codex"))
 programs_with_tools = for_programs(name for name in PROGRAMS if name not in WITHOUT_TOOLS)
-programs_that_go_on = for_programs(_with(lambda spec: bool(spec.resume)), on_push=())
+programs_that_go_on = for_programs(
+    _with(lambda spec: bool(spec.resume) or spec.name in RESUMED_BY_ADAPT), on_push=()
+)
 HELD_TO_EDITS = _with(lambda spec: Permissions.EDITS in spec.grants)
