@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.checkpoints.snapshot.compare import Snapshot
 from untildone.adapters.checkpoints.snapshot.readonly_folders import (
     check_gone,
     make_writable,
@@ -13,7 +12,7 @@ from untildone.adapters.checkpoints.snapshot.readonly_folders import (
     unlock,
 )
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
-from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot, Snapshots
 from untildone.adapters.checkpoints.snapshot.unaddable_files import (
     folders_below,
     is_folder,

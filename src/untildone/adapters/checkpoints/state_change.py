@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
+from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.checkpoints.snapshot.readonly_folders import (
     check_gone,
     modes_kept,
