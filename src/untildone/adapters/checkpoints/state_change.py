@@ -8,9 +8,9 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
+from untildone.adapters.checkpoints.snapshot.file_modes import modes_kept
 from untildone.adapters.checkpoints.snapshot.readonly_folders import (
     check_gone,
-    modes_kept,
     unlock,
 )
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
@@ -142,6 +142,7 @@ class StateChange:
         with modes_kept(self._place.top, paths):
             self._check_out(now, tree, changes)
             raw.put_back(tree, then_raw, now_raw)
+        self.snapshots.modes.put_back_start(paths)
 
     def _check_out(self, now: str, tree: str, changes: Sequence[Change]) -> None:
         git = self.git

@@ -1,16 +1,15 @@
-"""Modes that git does not know: folders that may not be written, files that not all may read."""
+"""Folders that may not be written, and what git could not remove because of that."""
 
 import contextlib
 import os
 import stat
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError
 
 MOST_NAMED = 10
-READABLE, EXECUTABLE = 0o444, 0o111
 OPEN = stat.S_IRUSR | stat.S_IWUSR | stat.S_IXUSR
 
 
@@ -37,38 +36,6 @@ def make_writable(folder: Path) -> bool:
         with contextlib.suppress(OSError):  # what is left in it will be named
             folder.chmod(stat.S_IMODE(mode) | OPEN)
     return stat.S_ISDIR(mode)
-
-
-@contextlib.contextmanager
-def modes_kept(top: Path, paths: Iterable[str]) -> Generator[None, None, None]:
-    """Files that git writes anew have the modes that they had; only the executable bit is git's.
-
-    One that its owner may not read has not had that mode when it was stored.
-    """
-    modes = ((path, _file_mode(top / path)) for path in paths)
-    noted = {path: mode for path, mode in modes if mode is not None and mode & stat.S_IRUSR}
-    try:
-        yield
-    finally:
-        for path, had in noted.items():
-            now = _file_mode(top / path)
-            if now is not None and now != (wanted := _as_before(had, now)):
-                with contextlib.suppress(OSError):
-                    (top / path).chmod(wanted)
-
-
-def _file_mode(path: Path) -> int | None:
-    try:
-        found = path.lstat().st_mode
-    except OSError:
-        return None
-    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
-
-
-def _as_before(had: int, now: int) -> int:
-    """Who may run it are those who may read it, as git has it."""
-    plain = had & ~EXECUTABLE
-    return plain | (plain & READABLE) >> 2 if now & stat.S_IXUSR else plain
 
 
 def check_gone(top: Path, paths: Iterable[str], answer: Captured) -> None:

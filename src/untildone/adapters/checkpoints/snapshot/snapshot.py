@@ -14,6 +14,7 @@ from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Flag
 from untildone.adapters.checkpoints.snapshot import unaddable_files
 from untildone.adapters.checkpoints.snapshot.compare import DraftDiff, Snapshot, is_new_link
 from untildone.adapters.checkpoints.snapshot.draft_index import DraftIndex
+from untildone.adapters.checkpoints.snapshot.file_modes import FileModes
 from untildone.adapters.checkpoints.snapshot.files_written import Written, WrittenFiles
 from untildone.adapters.checkpoints.snapshot.ignore_rules import IgnoreRules
 from untildone.adapters.checkpoints.snapshot.obstacles import Obstacles
@@ -86,6 +87,7 @@ class Snapshots:
         self.submodules = Submodules(git, place, run_folder)
         self.unconverted = UnconvertedBytes(git, place, run_folder)
         self._written_files = WrittenFiles(git, place, run_folder, self.unconverted)
+        self.modes = FileModes(place.top, run_folder)
         self._as_is: list[str] = []
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
