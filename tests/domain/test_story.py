@@ -214,10 +214,15 @@ def test_done_and_counts() -> None:
     assert (book().total, book().complete) == (0, 0)
 
 
+def asking(of: Story) -> Story:
+    return replace(of, tasks=tuple(replace(task, asks=True) for task in of.tasks))
+
+
 ORDERS = {
     "as they stand": (ONE, TWO, THREE),
     "by priority": (urgent(ONE, 3), urgent(TWO, 2), urgent(THREE, 1)),
     "by rank": (ONE, ranked(TWO, 2), ranked(THREE, 1)),
+    "with questions": (asking(ONE), TWO, asking(THREE)),
 }
 
 
@@ -240,6 +245,10 @@ def test_a_book_with_other_states_is_as_one_that_was_made_so(
     for finished in (NONE, FINISHED):
         assert after.open_stories(finished) == fresh.open_stories(finished)
         assert after.next_story(finished) == fresh.next_story(finished)
+        assert after.schedule.asking(finished) == fresh.schedule.asking(finished)
+        opened = [fresh.schedule.is_open(story.key, finished) for story in stories]
+        assert [after.schedule.is_open(story.key, finished) for story in stories] == opened
+    assert after.files == fresh.files
     assert [after.find(story.key) for story in stories] == list(fresh.stories)
     assert [story.done for story in before.stories] == list(was)
     same = [at for at in range(3) if at not in changed]

@@ -162,6 +162,8 @@ def test_no_text_of_others_reaches_the_terminal_with_escapes(bench: Bench, where
 def test_a_bundle_holds_no_password_and_no_key(bench: Bench) -> None:
     aws = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzQ9s1xKEY"
     said = f"password=hunter2 then\naws_secret_access_key = {aws}\nDB_PASS='letmein'"
+    token, netrc = "ghp_" + "0a1B2c3D4e" * 4, "machine h\n  login ada\n  password sesame"
+    said += f"\n{token}\n\x1b[31m{token[:-1]}\x1b[0m\naws:\n{aws[::-1]}\n{netrc}"
     bench.plan({1: [["say", said], *DONE]})
     bench.loop("--on-complete", "keep").ok()
     bench.run("report", "demo", "--bundle", "run.tar.gz").ok()
@@ -173,6 +175,10 @@ def test_a_bundle_holds_no_password_and_no_key(bench: Bench) -> None:
     assert b"hunter2" not in whole
     assert aws.encode() not in whole
     assert b"letmein" not in whole
+    # At the start of a line, which is `\n` in the journal, or behind a colour.
+    assert token[:-1].encode() not in whole
+    assert aws[::-1].encode() not in whole
+    assert b"sesame" not in whole
 
 
 OUTSIDE = {

@@ -24,7 +24,6 @@ from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
 from untildone.adapters.terminal import Person, output_files
-from untildone.app import views
 from untildone.app.bus import Bus, Observer
 from untildone.app.keep_or_revert import looked_at
 from untildone.app.orchestrator import drive
@@ -50,6 +49,7 @@ from untildone.commands.start_checks import (
 )
 from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.plain_text import count_of
+from untildone.domain.reporting import views
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
@@ -267,7 +267,7 @@ class LoopProcess(Struct):
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file(shown.plan.run_id)
-        state.keep_unknown_fields(views.KNOWN_FIELDS)
+        state.keep_unknown_fields()
         state.write(views.state(shown, *this_process()), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end
             loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))

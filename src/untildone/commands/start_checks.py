@@ -6,8 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.checkpoints.guard.new_files import new_files, unfiltered
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
+from untildone.adapters.checkpoints.guard import Flag, Guard, new_files, unfiltered
 from untildone.adapters.checks.detect import missing_program
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import has_no_refs
@@ -87,13 +86,24 @@ def ready(
     store = store_of(settings.learnings, repo.place, change)
     plan = with_files(replace(plan, learnings=store), repo.place.top)
     plan, remarks = settled(plan, repo.processes, repo.place.top)
+    plan, decided = _with_lanes(repo, plan, asking)
     refuse_missing_programs(plan)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
     bare = guarding_nothing(plan, repo.place.top)
-    warnings = (*prepared.warnings, *missing, *remarks, *not_obeyed(terms), *bare)
+    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(terms), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
+
+
+def _with_lanes(repo: Repository, plan: Plan, asking: Asking) -> tuple[Plan, tuple[str, ...]]:
+    """The plan with what is decided about lanes now; somebody at a terminal is asked."""
+    if plan.lanes == 1:
+        return plan, ()
+    from untildone.commands.lanes import with_lanes
+
+    person = Person(repo.inbox, "ask", at_terminal=asking.at_terminal)
+    return with_lanes(repo, plan, person.agrees if asking.at_terminal else None)
 
 
 def installed_agents(

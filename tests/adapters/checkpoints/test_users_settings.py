@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree
-from untildone.adapters.git.disk import disk_settings
+from untildone.adapters.git.environment import disk_settings
 from untildone.adapters.git.place import Place
 
 TABLE = Path(__file__).parents[3] / "docs" / "safety.md"

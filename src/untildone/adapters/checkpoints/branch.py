@@ -1,7 +1,7 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.snapshot.compare import Snapshot
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot
 from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace, trailer
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.place import Place

@@ -5,15 +5,14 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.checkpoints.snapshot.compare import Snapshot
-from untildone.adapters.checkpoints.snapshot.file_modes import modes_kept
-from untildone.adapters.checkpoints.snapshot.readonly_folders import (
+from untildone.adapters.checkpoints.snapshot.file_modes import (
     check_gone,
     make_writable,
+    modes_kept,
     unlock,
 )
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
-from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot, Snapshots
 from untildone.adapters.checkpoints.snapshot.unaddable_files import (
     folders_below,
     is_folder,

@@ -7,10 +7,10 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
-from untildone.adapters.checkpoints.snapshot.file_modes import modes_kept
-from untildone.adapters.checkpoints.snapshot.readonly_folders import (
+from untildone.adapters.checkpoints.guard import Guard
+from untildone.adapters.checkpoints.snapshot.file_modes import (
     check_gone,
+    modes_kept,
     unlock,
 )
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files

@@ -1,8 +1,6 @@
 """What decides about a story, as the person wrote it before the run: no attempt changes that."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress
-from operator import is_not
 from typing import TypedDict
 
 from msgspec import Struct
@@ -10,6 +8,7 @@ from msgspec.structs import replace
 
 from untildone.domain.checks import checks
 from untildone.domain.checks.protection import is_protected
+from untildone.domain.stories.same_story import not_the_same
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
 EMPTY, SHRINK, CHANGE = "Allow empty: yes", "Tests: may shrink", "Tests: may change"
@@ -149,7 +148,7 @@ def as_written(book: StoryBook, known: Sequence[Terms] | None) -> StoryBook:
         return book
     kept = _kept(known)
     mended: dict[StoryKey, Story] = {}
-    for story in kept.not_seen(book.stories):
+    for story in not_the_same(book.stories, kept.seen):
         terms = kept.by_key.get(story.key)
         fields = _fields(terms) if terms else None
         if fields and any(fields.values()) and _fields(story) != fields:
@@ -181,12 +180,6 @@ class _Kept:
         places = (self._ids.get(key[0]), self._titles.get(key[1]))
         return next((self.known[at] for at in sorted(p for p in places if p is not None)), None)
 
-    def not_seen(self, stories: tuple[Story, ...]) -> Iterable[Story]:
-        """Those that are not the very same objects as in the book that was seen."""
-        if len(stories) != len(self.seen):
-            return stories
-        return compress(stories, map(is_not, stories, self.seen))
-
 
 _last: list[_Kept] = []  # a run keeps to the same terms all the time
 
@@ -199,10 +192,8 @@ def _kept(known: Sequence[Terms]) -> _Kept:
 
 def differing(before: StoryBook | None, now: StoryBook) -> Iterator[Story]:
     """The open stories of the book that are not the very same objects as before."""
-    if before is now:
-        return iter(())
-    known = set(map(id, before.stories)) if before else set()
-    return (story for story in now.stories if id(story) not in known and not story.done)
+    changed = not_the_same(now.stories, before.stories if before else ())
+    return (story for story in changed if not story.done)
 
 
 def changes(was: Terms, now: Terms) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Modes that git does not store: files and folders that not everybody may read or write."""
+"""Modes that git does not know: files that not all may read, folders that may not be written."""
 
 import contextlib
 import json
@@ -7,10 +7,14 @@ import stat
 from collections.abc import Collection, Generator, Iterable
 from pathlib import Path
 
+from untildone.adapters.process.process import Captured
 from untildone.adapters.records.durable import replace_file
 from untildone.adapters.records.run_folder import PRIVATE
+from untildone.domain.errors import StepError
 from untildone.plain_files import read_text
 
+MOST_NAMED = 10
+OPEN = stat.S_IRUSR | stat.S_IWUSR | stat.S_IXUSR
 READABLE, EXECUTABLE = 0o444, 0o111
 # What is noted: who may not read or write what the umask would let them. Not who may write more,
 # which would be all files where the umask was another one.
@@ -146,3 +150,42 @@ def _read(note: Path) -> dict[str, int]:
         return {str(path): int(mode) for path, mode in found.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
+
+
+def unlock(top: Path, paths: Iterable[str]) -> None:
+    """Make the folders above these paths writable; nothing behind a link is touched."""
+    ours: dict[str, bool] = {}
+    for path in paths:
+        parts = path.split("/")
+        for k in range(1, len(parts)):
+            folder = "/".join(parts[:k])
+            if folder not in ours:
+                ours[folder] = make_writable(top / folder)
+            if not ours[folder]:
+                break
+
+
+def make_writable(folder: Path) -> bool:
+    """For its owner; says whether it is a folder, and no link to one."""
+    try:
+        mode = folder.lstat().st_mode
+    except OSError:
+        return False
+    if stat.S_ISDIR(mode) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        with contextlib.suppress(OSError):  # what is left in it will be named
+            folder.chmod(stat.S_IMODE(mode) | OPEN)
+    return stat.S_ISDIR(mode)
+
+
+def check_gone(top: Path, paths: Iterable[str], answer: Captured) -> None:
+    """Git only warns of files that it could not remove; the next story must not have them."""
+    if b"unable to unlink" not in answer.stderr:
+        return
+    left = [path for path in paths if (top / path).is_symlink() or (top / path).is_file()]
+    if left:
+        more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+        raise StepError(
+            f"Files cannot be removed: {', '.join(left[:MOST_NAMED])}{more}",
+            state="They are stored under refs/ralph, but the files are not back where they were.",
+            hint="Make their folders writable, then try again (`untildone resume`).",
+        )
