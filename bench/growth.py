@@ -8,6 +8,7 @@ from bench.measure import Spent, best, interleave, spend
 from bench.programs import line
 from bench.result import Result, Rule, cpu
 from bench.scene import Scene, Stage, build, change_files
+from bench.steady import traced_story
 
 FILES = 1000
 WINDOW = 20
@@ -15,6 +16,7 @@ EARLY = 5
 LATE_WINDOWS = 4
 LISTS = (20, 200, 400, 1000)
 CAPS = (4, 19)
+TRACED = 3
 
 
 def late_iterations(stage: Stage, last: int | None = None) -> list[Result]:
@@ -37,6 +39,14 @@ def late_iterations(stage: Stage, last: int | None = None) -> list[Result]:
     return [cpu("late_iterations", later - agent, best(early) - agent, 1.5, note)]
 
 
+def list_scene(stage: Stage) -> Scene:
+    """A repository with a change for each length of list, and a long one that is nearly done."""
+    most = LISTS[-1]
+    changes = {f"list-{size}": size for size in LISTS}
+    last = change_files("last", most, most - LISTS[0])
+    return build(stage.folder / "lists", FILES, changes, stage.env, last)
+
+
 def list_growth(stage: Stage) -> list[Result]:
     """CPU of a story with a long list of stories against one with a short list.
 
@@ -44,9 +54,8 @@ def list_growth(stage: Stage) -> list[Result]:
     difference end at the cap, so start and end are the same and fall out.
     """
     most = LISTS[-1]
-    changes = {f"list-{size}": size for size in LISTS}
-    last = change_files("last", most, most - LISTS[0])
-    scene = build(stage.folder / "lists", FILES, changes, stage.env, last)
+    scene = list_scene(stage)
+    changes = scene.changes
     agent = line(stage.programs.instant())
     rounds = 2 if stage.quick else 5
     short, long = CAPS
@@ -82,6 +91,18 @@ def list_growth(stage: Stage) -> list[Result]:
             )
             for size in LISTS[1:-1]
         ),
+        *list_steps(stage, scene),
+    ]
+
+
+def list_steps(stage: Stage, scene: Scene) -> list[Result]:
+    """The same in steps of the interpreter: nothing else on the machine changes these."""
+    names = (f"list-{LISTS[0]}", f"list-{LISTS[-1]}", "last")
+    short, long, last = (traced_story(stage, scene, name, TRACED)["steps"] for name in names)
+    note = f"steps of the interpreter in story {TRACED}, from agent call to agent call, as above"
+    return [
+        Result("list_growth, steps", long, short, "", Rule.RATIO, 1.2, note=note),
+        Result("list_growth, last steps", last, short, "", Rule.RATIO, 1.2, note=note),
     ]
 
 

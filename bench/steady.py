@@ -28,7 +28,7 @@ _ROW = re.compile(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(?P<calls>\d+)\s+(?:\d+\s+)?(?P<n
 def steady_story(stage: Stage) -> list[Result]:
     """Modules, changes of layer and system calls of a story in the middle of a run."""
     scene = build(stage.folder / "steady", FILES, {"short": SHORT, "long": LONG}, stage.env)
-    traced = _traced(stage, scene)
+    traced = traced_story(stage, scene, "short", STORY)
     note = f"story {STORY} of {SHORT}, from agent call to agent call"
     rows = [
         Result(
@@ -44,6 +44,9 @@ def steady_story(stage: Stage) -> list[Result]:
             note=note,
         ),
         Result("steady_story, calls", traced["calls"], None, "", note=f"of our functions, {note}"),
+        Result(
+            "steady_story, steps", traced["steps"], None, "", note=f"of the interpreter, {note}"
+        ),
     ]
     if shutil.which("strace") is None:
         return rows
@@ -55,9 +58,11 @@ def steady_story(stage: Stage) -> list[Result]:
     return rows
 
 
-def _traced(stage: Stage, scene: Scene) -> dict[str, int]:
+def traced_story(stage: Stage, scene: Scene, change: str, story: int) -> dict[str, int]:
+    """What one story passes through, counted by the interpreter; the run ends soon after it."""
     out = stage.folder / "trace.json"
-    _run(stage, scene, (sys.executable, str(NATIVE / "trace.py"), str(out), str(STORY)), "short")
+    start = (sys.executable, str(NATIVE / "trace.py"), str(out), str(story))
+    _run(stage, scene, start, change, cap=story + 1)
     found: dict[str, int] = json.loads(out.read_text())
     return found
 
@@ -69,8 +74,12 @@ def _counted(stage: Stage, scene: Scene, change: str) -> dict[str, int]:
     return {row["name"]: int(row["calls"]) for row in rows if row}
 
 
-def _run(stage: Stage, scene: Scene, start: tuple[str, ...], change: str) -> None:
+def _run(
+    stage: Stage, scene: Scene, start: tuple[str, ...], change: str, cap: int | None = None
+) -> None:
     scene.reset()
     agent = line(stage.programs.instant())
-    args = ("run", change, "--agent-cmd", agent, "--on-complete", "keep")
-    spend(Command((*start, *args), scene.work, stage.env))
+    args = ["run", change, "--agent-cmd", agent, "--on-complete", "keep"]
+    args += ["--max-iterations", str(cap)] if cap else []
+    # The cap ends a run with open stories as `stuck`, exit 3.
+    spend(Command((*start, *args), scene.work, stage.env, expect=(3,) if cap else (0,)))

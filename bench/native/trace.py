@@ -1,11 +1,12 @@
 """trace.py OUT STORY ARGUMENT…: run untildone and write what one story passes through, as JSON.
 
-From one call of the agent to the next: the modules with a call in them, and how often a call was in
-another layer than the call before it.
+From one call of the agent to the next: the modules with a call in them, how often a call was in
+another layer than the call before it, and the steps of the interpreter.
 """
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -13,6 +14,7 @@ import untildone
 from untildone.__main__ import main
 
 ROOT = str(Path(untildone.__file__).parent) + "/"
+TraceFunction = Callable[[FrameType, str, object], "TraceFunction | None"]
 START = ("app/call_agent.py", "run_attempt")
 
 
@@ -21,18 +23,25 @@ class Trace:
         self.out = out
         self.before = story
         self.modules: set[str] = set()
-        self.changes = self.calls = 0
+        self.changes = self.calls = self.steps = 0
         self.layer = ""
 
-    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+    def __call__(self, frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        """At every call; what is given back is asked at every step of it."""
         path = frame.f_code.co_filename
-        if event != "call" or not path.startswith(ROOT):
-            return
-        name = path.removeprefix(ROOT)
-        self.before -= (name, frame.f_code.co_name) == START
+        if path.startswith(ROOT):
+            self._called(path.removeprefix(ROOT), frame.f_code.co_name)
+        if self.before != 0:
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        return self._step
+
+    def _called(self, name: str, function: str) -> None:
+        self.before -= (name, function) == START
         if self.before < 0:
-            sys.setprofile(None)
-            told = {"modules": len(self.modules), "changes": self.changes, "calls": self.calls}
+            sys.settrace(None)
+            counts = {"modules": len(self.modules), "changes": self.changes}
+            told = counts | {"calls": self.calls, "steps": self.steps}
             Path(self.out).write_text(json.dumps(told))
         elif self.before == 0:
             layer = name.partition("/")[0]
@@ -41,8 +50,12 @@ class Trace:
             self.changes += layer != self.layer
             self.layer = layer
 
+    def _step(self, _: FrameType, event: str, __: object) -> TraceFunction:
+        self.steps += event == "opcode"
+        return self._step
+
 
 if __name__ == "__main__":
     _, out, story, *argv = sys.argv
-    sys.setprofile(Trace(out, int(story)))
+    sys.settrace(Trace(out, int(story)))
     sys.exit(main(argv))

@@ -103,7 +103,7 @@ class World:
             tuple(replace(one, tasks=_ticked(one, done=one.id in done)) for one in self.stories),
         )
         open_ones = now.open_stories(self.run.finished)
-        aside = Aside.of(open_ones, self.run.parked, self.run.answered)
+        aside = Aside.of(now, self.run.finished, self.run.parked, self.run.answered)
         held = bool(open_ones) and now.next_story(self.run.finished, aside.keys) is None
         count = len(now.stories)
         return f.StoriesLoaded(

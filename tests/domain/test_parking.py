@@ -280,15 +280,19 @@ def test_what_a_look_sets_aside() -> None:
     skipped = Parked(Why.SKIPPED, "", at(0))
     old_mark = Parked(Why.MARKED, "", at(0))
     asks = marked(1, 2)
-    both = (asks, TWO)
-    assert Aside.of(both, {}, ()) == Aside(
+    both, none = book(asks, TWO), frozenset[StoryKey]()
+    assert Aside.of(both, none, {}, ()) == Aside(
         frozenset({ONE.key}), ((ONE.key, "which 1?\nwhich 2?"),), ()
     )
-    assert Aside.of(both, {}, {ONE.key}) == Aside(frozenset(), (), ())
-    assert Aside.of(both, {TWO.key: skipped, ("9", "Gone"): skipped}, {ONE.key}) == Aside(
+    assert Aside.of(both, none, {}, {ONE.key}) == Aside(frozenset(), (), ())
+    assert Aside.of(both, {ONE.key}, {}, ()) == Aside(frozenset(), (), ())
+    assert Aside.of(both, none, {TWO.key: skipped, ("9", "Gone"): skipped}, {ONE.key}) == Aside(
         frozenset({TWO.key}), (), (("9", "Gone"),)
     )
-    assert Aside.of((TWO,), {ONE.key: old_mark}, ()) == Aside(frozenset(), (), ())
+    assert Aside.of(both, {TWO.key}, {TWO.key: skipped}, {ONE.key}) == Aside(
+        frozenset(), (), (TWO.key,)
+    )
+    assert Aside.of(book(TWO), none, {ONE.key: old_mark}, ()) == Aside(frozenset(), (), ())
 
 
 def test_a_ticked_task_asks_nothing() -> None:

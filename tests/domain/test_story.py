@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.fakes.plans import book, story
 from untildone.domain.errors import StoriesError
+from untildone.domain.stories.schedule import Schedule
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task, checked
 
 ONE, TWO, THREE = story(1), story(2), story(3)
@@ -214,10 +215,15 @@ def test_done_and_counts() -> None:
     assert (book().total, book().complete) == (0, 0)
 
 
+def asking(of: Story) -> Story:
+    return replace(of, tasks=tuple(replace(task, asks=True) for task in of.tasks))
+
+
 ORDERS = {
     "as they stand": (ONE, TWO, THREE),
     "by priority": (urgent(ONE, 3), urgent(TWO, 2), urgent(THREE, 1)),
     "by rank": (ONE, ranked(TWO, 2), ranked(THREE, 1)),
+    "with questions": (asking(ONE), TWO, asking(THREE)),
 }
 
 
@@ -240,10 +246,26 @@ def test_a_book_with_other_states_is_as_one_that_was_made_so(
     for finished in (NONE, FINISHED):
         assert after.open_stories(finished) == fresh.open_stories(finished)
         assert after.next_story(finished) == fresh.next_story(finished)
+        assert after.schedule.asking(finished) == fresh.schedule.asking(finished)
+        opened = [fresh.schedule.is_open(story.key, finished) for story in stories]
+        assert [after.schedule.is_open(story.key, finished) for story in stories] == opened
+    assert after.files == fresh.files
     assert [after.find(story.key) for story in stories] == list(fresh.stories)
     assert [story.done for story in before.stories] == list(was)
     same = [at for at in range(3) if at not in changed]
     assert all(after.stories[at] is before.stories[at] for at in same)
+
+
+def test_a_schedule_keeps_the_first_of_two_stories_with_one_key() -> None:
+    first, second = ONE, replace(ONE, line=9)
+    after = Schedule([first, second]).with_finished([(second, ticked(second, done=True))])
+    assert after.by_key[ONE.key] is first
+
+
+def test_a_done_story_with_another_text_is_no_open_one() -> None:
+    done = ticked(ONE, done=True)
+    after = Schedule([done, TWO]).with_finished([(done, replace(done, line=9))])
+    assert (after.todo, after.complete) == ((TWO,), 1)
 
 
 def ticked(of: Story, done: bool) -> Story:

@@ -201,7 +201,7 @@ def _loaded(run: Run) -> f.StoriesLoaded:
     done = now.complete == now.total and run.plan.done is not Done.MANUAL
     count = 0 if run.plan.plain else len(now.stories)
     finished = 0 if run.plan.plain else now.complete
-    aside = Aside.of(now.open_stories(run.finished), run.parked, run.answered)
+    aside = Aside.of(now, run.finished, run.parked, run.answered)
     held = count > finished and now.next_story(run.finished, aside.keys) is None
     return f.StoriesLoaded(
         *(now.total, now.complete, done, now, count, finished),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bench import other_loops, report
+from bench import growth, other_loops, report
 from bench.measure import Spent
 from bench.other_loops import Entry
 from bench.outcomes import table
@@ -77,6 +77,12 @@ def test_the_commit_of_the_agent_counts_for_a_loop_without_commits(place: Stage)
     twice = Entry("twice", "-", lambda _: ("sh", "-c", "claude; claude"), commits=False, bar=0.001)
     (row,) = other_loops.other_loops(place, [twice], SMALL)
     assert row.passed is False
+
+
+def test_a_story_takes_as_many_steps_in_a_long_list_as_in_a_short_one(place: Stage) -> None:
+    for row in growth.list_steps(place, growth.list_scene(place)):
+        assert row.ratio is not None
+        assert 0.95 < row.ratio < 1.05, row
 
 
 def test_a_difference_lost_in_the_noise_is_no_pass() -> None:

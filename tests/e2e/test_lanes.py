@@ -134,14 +134,17 @@ def test_two_inserts_at_one_line_are_both_there_in_the_end(bench: Bench) -> None
     assert bench.has(f"refs/ralph/attempts/demo/{story}/1")
 
 
-def test_work_that_is_green_alone_and_red_together_does_not_land(bench: Bench) -> None:
+@pytest.mark.parametrize("more", [(), ("--clean-room",), ("--slots", "worktree")])
+def test_work_that_is_green_alone_and_red_together_does_not_land(
+    bench: Bench, more: tuple[str, ...]
+) -> None:
     check = 'for f in use-*; do test -f "$f" || continue; test -f $(cat $f) || exit 1; done'
     scripts = {
         "1": "git mv run.sh go.sh; sleep 0.2",
         "2": "sleep 0.6; test -f run.sh && echo run.sh > use-it || echo go.sh > use-it",
     }
     lanes = Lanes(bench, 2, scripts)
-    done = lanes.run(2, "--verify", check).ok()
+    done = lanes.run(2, "--verify", check, *more).ok()
     (again,) = done.named("requeued")
     assert again["story_id"] == "2"
     assert "red together" in again["why"]

@@ -57,6 +57,9 @@ class FakeBranch:
     def tip(self) -> str:
         return self.now
 
+    def tree_of(self, commit: str) -> str:
+        return f"tree of {commit}"
+
     def builds_on(self, commit: str) -> bool:
         return not self.lost and commit in (self.now, *self.history)
 

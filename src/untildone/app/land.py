@@ -137,7 +137,8 @@ def _at(driver: RunDriver, commit: str, checks: tuple[Check, ...]) -> Checked:
         return first_failure(driver, checks, _lanes(driver).ready(0, commit).cwd)
     room = driver.ports.clean_checkout
     try:
-        return first_failure(driver, checks, room.make(f"{commit}^{{tree}}", commit))
+        folder = room.make(_branch(driver).tree_of(commit), commit)
+        return first_failure(driver, checks, folder)
     finally:
         room.remove()
 
@@ -171,7 +172,7 @@ def _work(driver: RunDriver, lane: int) -> _Work:
         return _Work(commit, f.Saved(lane, commit, commit))
     message = _message(driver, lane)
     saved = driver.ports.checkpoint.save(lane, base, message, only_changes=False)
-    saved = looked_at(driver, lane, saved, saved.paths)
+    saved = looked_at(driver, saved)
     commit = branch.store_work(iteration.story_id, iteration.attempt, base, saved.commit)
     return _Work(commit, saved)
 
@@ -201,13 +202,21 @@ def _checked(driver: RunDriver, lane: int, together: str) -> tuple[f.Verified, t
         for check in checks:
             found = run_all(driver, lane, (check,), folder)
             if not found.passed and not _lanes(driver).is_interrupted(lane):
+                _put_back(driver, folder)
                 found = run_all(driver, lane, (check,), folder)
                 flaky += [check.command] if found.passed else []
             if not found.passed:
                 return found, ()
+            _put_back(driver, folder)
             still = (*result.still_failing, *found.still_failing)
             result = replace(found, still_failing=still, counted=(*result.counted, *found.counted))
     return result, tuple(flaky)
+
+
+def _put_back(driver: RunDriver, room: str) -> None:
+    """What one check changes in a clean checkout, the next one does not see."""
+    if room:
+        driver.ports.clean_checkout.put_back()
 
 
 @contextlib.contextmanager
@@ -219,7 +228,7 @@ def _place(driver: RunDriver, lane: int, together: str) -> Iterator[str]:
         return
     room = driver.ports.clean_checkout
     try:
-        yield room.make(f"{together}^{{tree}}", together)
+        yield room.make(_branch(driver).tree_of(together), together)
     finally:
         room.remove()
 

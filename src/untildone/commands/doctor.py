@@ -17,7 +17,6 @@ from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories.source_kind import Found as FoundChange
-from untildone.app import views
 from untildone.app.wording import last_sign
 from untildone.commands import gc, slots
 from untildone.commands.agents import Found, agents
@@ -38,6 +37,7 @@ from untildone.commands.start_checks import cut_short_closing
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, count_of
+from untildone.domain.reporting import views
 from untildone.domain.run.run import Run, Status
 from untildone.settings.load import configuration_files, load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings
@@ -254,7 +254,8 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     weighs = f"{amount(gc.bytes_of_folder(folder))} in {folder}"
     yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({weighs})")
     git = repository.git()
-    refs = git.refs("refs/ralph/")
+    stored = git.refs("refs/ralph/").items()
+    refs = {name: ref for name, ref in stored if not name.startswith("refs/ralph/slots/")}
     counts = Counter(name.split("/")[2] for name in refs)
     kinds = ("attempts", "backup", "archive", "moved", *(["work"] if counts["work"] else []))
     listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)

@@ -167,32 +167,41 @@ def _remark_json(book: StoryBook, remark: Remark) -> dict[str, object]:
 
 
 def events(
-    repository: Repository, change: str, iteration: int | None, *, follow: bool
+    repository: Repository, change: str, iteration: int | None, lane: int | None, *, follow: bool
 ) -> Iterator[dict[str, object]]:
-    """The events of the newest run, of one iteration if asked, on and on if followed."""
+    """The events of the newest run, of one iteration or lane if asked, on and on if followed."""
     run = _run(repository, change)
     path = repository.folder(run.plan.run_id).journal
-    shown, current = 0, 0
+    shown = 0
     while True:
         alive = repository.alive()
+        current: dict[object, object] = {}
         for k, event in enumerate(journals.events(path)):
+            own = event.get("lane", 0)
             if event["event"] == "iteration_started":
-                current = int(str(event["n"]))
-            if k >= shown and (iteration is None or current == iteration):
+                current[own] = event["n"]
+            wanted = iteration is None or current.get(own) == iteration
+            if k >= shown and wanted and (lane is None or own == lane):
                 yield event
             shown = max(shown, k + 1)
-        current = 0
         if not follow or not alive:
             return
         repository.inbox.wake.wait(POLL_S / 4)
 
 
-def raw_output(repository: Repository, change: str, iteration: int | None) -> Iterator[str]:
+def raw_output(
+    repository: Repository, change: str, iteration: int | None, lane: int | None
+) -> Iterator[str]:
     """The agent's raw output with everything a terminal would obey taken out."""
     run = _run(repository, change)
-    folder = repository.folder(run.plan.run_id).path / "logs"
+    folder = repository.folder(run.plan.run_id)
     wanted = f"{iteration:04d}.log" if iteration else "*.log"
-    for path in sorted(folder.glob(wanted)):
+    paths = sorted((folder.path / "logs").glob(wanted))
+    if lane is not None:
+        begun = (e for e in journals.events(folder.journal) if e["event"] == "iteration_started")
+        own = {f"{event['n']:04d}.log" for event in begun if event.get("lane", 0) == lane}
+        paths = [path for path in paths if path.name in own]
+    for path in paths:
         with opened(path) as file:
             while chunk := file.read(CHUNK):
                 yield plain(chunk.decode(errors="replace"))

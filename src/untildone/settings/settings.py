@@ -32,6 +32,7 @@ PROGRAMS = (
     "droid",
     "kimi",
     "cline",
+    "vibe",
     "cursor-agent",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
@@ -283,7 +284,8 @@ class Settings(Struct, frozen=True):
     trust_story_checks: Annotated[
         bool,
         Setting(
-            "Run checks that story text names, also where nobody has committed it here.", plan=""
+            "Obey checks and permissions of story text also where nobody has committed it here.",
+            plan="",
         ),
     ] = False
     protect: Annotated[

@@ -3,7 +3,7 @@
 import os
 
 from untildone.adapters.agents.call import AgentCaller
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
+from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.checks.clean_checkout import CleanCheckout
 from untildone.adapters.checks.protected_files import ProtectedFiles
 from untildone.adapters.checks.shell import ShellChecks
@@ -19,7 +19,7 @@ from untildone.adapters.slots.lane_environment import free_memory, has_room
 from untildone.adapters.slots.setup import SetUp, set_up_of
 from untildone.adapters.slots.slot import slots_folder
 from untildone.adapters.slots.slots import Prepared, Slots
-from untildone.adapters.stories.plan_files import PlanFiles
+from untildone.adapters.stories.story_file import PlanFiles
 from untildone.domain.run.run import Plan, Run
 from untildone.ports import LanePorts, RunBranch
 from untildone.wiring.agents import agent_programs
@@ -149,7 +149,7 @@ class _Lane:
             source=source_of(plan, top),
             plan_files=PlanFiles(top),
             checkpoint=found.workspace,
-            verifier=ShellChecks(self._processes, environment, top, stop),
+            verifier=ShellChecks(self._processes, environment, top, own / "reports", stop),
             protected_files=ProtectedFiles(self._git(found.place), top, own / "protected.json"),
             clean_checkout=CleanCheckout(self._git(found.place), found.place, own),
             meter=known.meter

@@ -27,6 +27,15 @@ def test_files_that_changed_together_in_the_history(repo: Worktree) -> None:
     assert _predicted(repo, "Mend src/c.py and other") == ("src/c.py",)
 
 
+def test_files_that_changed_together_in_stories_of_earlier_runs(repo: Worktree) -> None:
+    start = repo.sh("rev-parse", "HEAD")
+    for n in range(3):
+        _commit(repo, n, "src/b.py", "src/registry.py")
+    repo.sh("update-ref", "refs/ralph/archive/other/20260101T000000000000", "HEAD")
+    repo.sh("reset", "-q", "--hard", start)
+    assert _predicted(repo, "Write src/b.py") == ("src/b.py", "src/registry.py")
+
+
 def test_files_of_an_earlier_attempt_of_the_story(repo: Worktree) -> None:
     start = repo.sh("rev-parse", "HEAD")
     _commit(repo, 1, "login.py")

@@ -340,6 +340,11 @@ LEFT = {
         "echo n > n; git add n; git commit -qm n; git reset -q --hard HEAD~1",
         "No ref holds the commit ",
     ),
+    "a commit with a gap": (
+        "echo n > n; git add n; git commit -qm n; find ../git/objects -type f -name '??????*' "
+        "! -name alternates -delete",
+        "Git cannot tell what it holds: ",
+    ),
     "a repository": ("rm .git; git init -q", "Nothing else holds what was moved aside: "),
 }
 

@@ -1,4 +1,4 @@
-"""Which files changed together in the last commits, and in the attempts of our own runs."""
+"""Which files changed together in the last commits of people, and in those of our own runs."""
 
 import os
 from collections.abc import Iterator
@@ -9,15 +9,18 @@ from untildone.domain.stories.story import StoryBook
 
 MOST_COMMITS = 500
 PATIENCE_S = 30.0
+# Where the commits of our runs are, also of those that were cleaned up.
+OURS = ("refs/heads/ralph", "refs/ralph/archive")
 SUBJECT = "attempt: "  # how an attempt's commit is called, see checkpoints/failed_attempts.py
 
 
 class FileHistory:
-    """Predicts the files of stories from the history up to HEAD, which is read once."""
+    """Predicts the files of stories from the commits of people and of our runs, read once."""
 
     def __init__(self, git: Git, change: str) -> None:
         self._git = git
         self._change = change
+        self._attempts = f"refs/ralph/attempts/{change}"
         self._record: FileRecord | None = None
 
     def predicted(self, book: StoryBook) -> StoryBook:
@@ -39,7 +42,7 @@ class FileHistory:
 
     def _log(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Each commit's subject and files; one with several parents counts against the first."""
-        refs = ("HEAD", f"--glob=refs/ralph/attempts/{self._change}/*")
+        refs = ("HEAD", *(f"--glob={folder}/*" for folder in (*OURS, self._attempts)))
         words = ("--name-only", "--no-renames", "--diff-merges=first-parent", "--format=%x01%s")
         for row in self._asked("log", "-z", f"-{MOST_COMMITS}", *words, *refs).split("\1")[1:]:
             subject, _, rest = row.partition("\0")

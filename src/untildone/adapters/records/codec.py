@@ -14,7 +14,7 @@ T = TypeVar("T")
 # written only with another value, so that what an earlier release wrote is written the same again.
 ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
-    "ChecksTried": {"counted": [], "cannot_start": []},
+    "ChecksTried": {"counted": [], "cannot_start": [], "changed": [], "made": []},
     "Verified": {"counted": [], "checked": False},
     "Saved": {"paths": [], "unchanged": False, "own_tests": []},
     "Plan": {

@@ -59,6 +59,10 @@ class Landing:
         """Where the run branch is."""
         return self._git.resolve(self.ref)
 
+    def tree_of(self, commit: str) -> str:
+        """The files of a commit, as a tree."""
+        return self._git.tree_of(commit)
+
     # -- merge ---------------------------------------------------------------------------------
 
     def merge(

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
+from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checks.clean_checkout import remove_folder
 from untildone.adapters.git import own_worktree
 from untildone.adapters.git.environment import clean_environment
@@ -37,10 +37,12 @@ from untildone.adapters.slots.setup import (
 )
 from untildone.adapters.slots.slot import (
     CLONE,
+    DELETED,
     LOOKING,
     WORKTREE,
     Note,
     Slot,
+    deleted_in,
     key_of,
     slot_of,
     slots_in,
@@ -346,27 +348,36 @@ class Slots:
         except UserError as busy:
             return Deletion(slot.folder, deleted=False, reasons=(busy.message,))
         note = slot.note()
-        if note and note.ready:
-            proof, reasons = self._where_all_is(slot, note, store=store)
-        else:
-            proof, reasons = ("No agent has worked in it.",), ()
+        proof, reasons = self._examined(slot, note, store=store)
         if reasons or only_look:
             if not held:
                 self.release(lane)
             return Deletion(slot.folder, deleted=False, proof=proof, reasons=reasons)
-        self._remove(slot, note)
+        self._remove(slot)
         return Deletion(slot.folder, deleted=True, proof=proof)
+
+    def _examined(
+        self, slot: Slot, note: Note | None, *, store: bool
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if not note or not note.ready:
+            return ("No agent has worked in it.",), ()
+        try:
+            return self._where_all_is(slot, note, store=store)
+        except Interrupted:
+            raise
+        except StepError as error:  # an agent has damaged what git keeps: nothing is proven
+            return (), (f"Git cannot tell what it holds: {error.message}",)
 
     def _where_all_is(
         self, slot: Slot, note: Note, *, store: bool
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """For every commit and file of a slot: the ref that holds it, or that none does."""
-        self._repair(slot, note)
-        workspace = self._workspace(slot, note, DEFAULT)
         if store:
-            workspace.bring_to(note.base, f"refs/ralph/moved/{note.change}/lane-{slot.lane}")
-            workspace.hand_over((slot.damaged,), slot.lane)
+            self._reuse(slot, note, note.base, DEFAULT)
             workspace = self._begin(slot, note, DEFAULT)
+        else:
+            self._repair(slot, note)
+            workspace = self._workspace(slot, note, DEFAULT)
         users = self._users_repository(slot, note)
         stray = workspace.stray_tips()
         reasons = [f"No ref holds the commit {tip[:12]} of it." for tip in sorted(stray)]
@@ -377,9 +388,9 @@ class Slots:
         folders = (slot.damaged, *runs.glob("*/kept"), *runs.glob("*/aside"))
         full = (folder for folder in folders if folder.is_dir() and any(folder.iterdir()))
         reasons += [f"Nothing else holds what was moved aside: {folder}" for folder in full]
-        proof = [
-            f"{tip[:12]} is held by {users.holder(tip)}" for tip in sorted(workspace.tips() - stray)
-        ]
+        # What a log names and git does not have any more is held by nothing: it is gone already.
+        held = ((tip, users.holder(tip)) for tip in sorted(workspace.tips() - stray))
+        proof = [f"{tip[:12]} is held by {holder}" for tip, holder in held if holder]
         return tuple(proof), tuple(reasons)
 
     def _give_up(self, slot: Slot) -> None:
@@ -393,22 +404,26 @@ class Slots:
             )
         self._hold(slot, "prepare")
 
-    def _remove(self, slot: Slot, note: Note | None) -> None:
-        if note and note.kind == WORKTREE and Path(note.git_dir).is_dir():
+    def _remove(self, slot: Slot) -> None:
+        # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
+        slot.folder.rename(free_name(slot.folder.parent, f"{DELETED}{slot.folder.name}"))
+        self.release(slot.lane)
+        self._unpin(slot.lane)
+        for gone in deleted_in(slot.folder.parent):
+            self.finish(gone)
+        with contextlib.suppress(OSError):
+            slot.folder.parent.rmdir()
+
+    def finish(self, gone: Slot) -> None:
+        """Remove what a deletion has put out of the way, the worktree of git's own with it."""
+        note = gone.note()
+        if note and note.kind == WORKTREE and not _is_taken(Path(note.git_dir)):
             remove_folder(Path(note.git_dir))
-            head = _head(slot, note)
+            head = _head(gone, note)
             commit = self._users.resolve(head)
             if commit:
                 self._users.update_refs([(head, "", commit)], "untildone: a slot was deleted")
-        # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
-        gone = free_name(slot.folder.parent, f"deleted-{slot.folder.name}")
-        slot.folder.rename(gone)
-        self.release(slot.lane)
-        for path in slot.folder.parent.glob("deleted-*"):
-            remove_folder(path)
-        with contextlib.suppress(OSError):
-            slot.folder.parent.rmdir()
-        self._unpin(slot.lane)
+        remove_folder(gone.folder)
 
     # -----------------------------------------------------------------------------------------
 
@@ -461,6 +476,12 @@ def _head(slot: Slot, note: Note) -> str:
         if shared
         else f"refs/heads/ralph/{note.change}"
     )
+
+
+def _is_taken(git_dir: Path) -> bool:
+    """Whether a linked worktree has files (of a new slot by now), or is none any more."""
+    pointer = os.fsdecode(content(git_dir / "gitdir").strip())
+    return not pointer or os.path.lexists(pointer)
 
 
 def _fresh_folder(path: Path) -> None:

@@ -155,7 +155,7 @@ def waits_for_person(run: Run, book: StoryBook | None) -> dict[StoryKey, Why]:
     if book is None:
         return why if run.reason is Reason.PARKED and len(parked) == len(run.parked) else {}
     todo = book.open_stories(run.finished)
-    aside = Aside.of(todo, parked, run.answered)
+    aside = Aside.of(book, run.finished, parked, run.answered)
     if not todo or book.next_story(run.finished, aside.keys):
         return {}
     why |= {key: Why.MARKED for key, _ in aside.marked}

@@ -1,6 +1,6 @@
 """Stories that are skipped until the person says more, and the guidance that the person gives."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -8,7 +8,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.domain.stories.story import Story, StoryBook, StoryKey
+from untildone.domain.stories.story import StoryBook, StoryKey
 
 # Of so many parked stories it is said who waits for them, and so many of those are named.
 NAMED = 20
@@ -69,17 +69,17 @@ class Aside(Struct, frozen=True):
     @classmethod
     def of(
         cls,
-        stories: Sequence[Story],
+        book: StoryBook,
+        finished: Set[StoryKey],
         parked: Mapping[StoryKey, Parked],
         answered: Collection[StoryKey],
     ) -> "Aside":
-        """From the open stories, those parked so far, and those let go on in spite of a mark."""
-        asking = ((story, story.question) for story in stories)
-        marked = tuple((s.key, q) for s, q in asking if q and s.key not in answered)
+        """From what is open, those parked so far, and those let go on in spite of a mark."""
+        asking = book.schedule.asking(finished)
+        marked = tuple((s.key, s.question) for s in asking if s.key not in answered)
         kept = [key for key, entry in parked.items() if entry.why is not Why.MARKED]
-        still = frozenset(story.key for story in stories) if kept else frozenset()
-        settled = tuple(key for key in kept if key not in still)
-        keys = still.intersection(kept).union(key for key, _ in marked)
+        settled = tuple(key for key in kept if not book.schedule.is_open(key, finished))
+        keys = frozenset(kept).difference(settled).union(key for key, _ in marked)
         return cls(keys, marked, settled)
 
 

@@ -1,6 +1,9 @@
 """A story in a later reading of its plan, also after somebody gave it another title."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import is_not
 
 from untildone.domain.stories.story import Story, StoryBook, Task
 
@@ -17,6 +20,18 @@ def same_story(story: Story, before: StoryBook, now: StoryBook) -> Story | None:
     titles = {other.title for other in before.stories}  # in other places they were renumbered
     alike = [s for s in now.stories if s.title not in titles and _is_renamed(story, s)]
     return alike[0] if len(alike) == 1 else None
+
+
+def not_the_same(stories: Sequence[Story], others: Sequence[Story]) -> Iterable[Story]:
+    """The stories that are not the very same object in the same place among the others.
+
+    Of a long list that is read again, all but one or two are, and only those are looked at.
+    """
+    if stories is others:
+        return ()
+    if len(stories) != len(others):
+        return stories
+    return compress(stories, map(is_not, stories, others))
 
 
 def texts(tasks: tuple[Task, ...], *, done: bool) -> Counter[str]:

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from copy import copy
 from typing import Generic, Protocol, TypeVar
 
 _NEAREST_FOR = 10  # the nearest name among thousands takes long, and nobody reads more of them
@@ -32,6 +33,8 @@ class Unit(Protocol):
     def path(self) -> str: ...
     @property
     def line(self) -> int: ...
+    @property
+    def question(self) -> str: ...
 
 
 U = TypeVar("U", bound=Unit)
@@ -44,7 +47,10 @@ class Schedule(Generic[U]):
     order.
     """
 
-    __slots__ = ("_last", "_open", "_ready", "by_key", "complete", "todo", "total")
+    __slots__ = (
+        *("_asking", "_last", "_open", "_ready"),
+        *("by_key", "complete", "dependent", "todo", "total"),
+    )
 
     def __init__(self, stories: Sequence[U]) -> None:
         self.by_key: dict[Key, U] = {}
@@ -59,29 +65,35 @@ class Schedule(Generic[U]):
             if not 0 < total == complete:
                 todo.append(story)
                 keys.append(key)
-        self._work_out(ordered(todo), frozenset(keys))
-
-    def _work_out(self, todo: Iterable[U], keys: frozenset[Key]) -> None:
-        self.todo = tuple(todo)
-        self._open = keys
-        waiting = {story.id for story in self.todo}
+        self.dependent = any(story.depends_on for story in stories)
+        self.todo = tuple(ordered(todo))
+        self._open = frozenset(keys)
+        waiting = {story.id for story in self.todo} if self.dependent else set()
         self._ready = tuple([s for s in self.todo if waiting.isdisjoint(s.depends_on)])
+        self._asking = tuple([s for s in self.todo if s.question])
         self._last: tuple[Set[Key], Collection[Key], U | None] | None = None
 
     def with_finished(self, changed: Sequence[tuple[U, U]]) -> "Schedule[U]":
         """The schedule after some tasks were done: pairs of a story before and after, equal else.
 
-        What a loop does most; to work it out anew takes the longer the more stories there are.
+        What a loop does most; to work it out anew takes the longer the more stories there are. Only
+        for stories that do not depend on each other, and none of them was opened again.
         """
-        new: Schedule[U] = object.__new__(Schedule)
-        after = {id(old): story for old, story in changed}
-        done = {id(old): story.key for old, story in changed if story.done}
-        known = [(s.key, s) for old, s in changed if self.by_key.get(s.key) is old]
-        new.by_key = {**self.by_key, **dict(known)}
-        new.total = self.total
-        new.complete = self.complete + sum(s.complete - old.complete for old, s in changed)
-        todo = [after.get(id(s), s) for s in self.todo if id(s) not in done]
-        new._work_out(todo, self._open.difference(done.values()))
+        new: Schedule[U] = copy(self)
+        new.by_key = self.by_key.copy()
+        todo = list(self.todo)
+        for old, story in changed:
+            new.complete += story.complete - old.complete
+            if new.by_key.get(story.key) is old:
+                new.by_key[story.key] = story
+            if not old.done:
+                at = todo.index(old)
+                todo[at : at + 1] = () if story.done else (story,)
+        new.todo = new._ready = tuple(todo)
+        new._open = self._open.difference([story.key for _, story in changed if story.done])
+        if self._asking or any(story.question for _, story in changed):
+            new._asking = tuple([s for s in todo if s.question])
+        new._last = None
         return new
 
     def open_stories(self, finished: Set[Key]) -> tuple[U, ...]:
@@ -89,6 +101,14 @@ class Schedule(Generic[U]):
         if self._open.isdisjoint(finished):
             return self.todo
         return tuple([story for story in self.todo if story.key not in finished])
+
+    def is_open(self, key: Key, finished: Set[Key]) -> bool:
+        """Whether there is such a story, neither done nor `finished`."""
+        return key in self._open and key not in finished
+
+    def asking(self, finished: Set[Key]) -> tuple[U, ...]:
+        """Open stories that the person has a question about, in the order of work."""
+        return tuple([story for story in self._asking if story.key not in finished])
 
     def next(self, finished: Set[Key], aside: Collection[Key] = ()) -> U | None:
         """The first open story whose dependencies are complete; one put `aside` is none."""

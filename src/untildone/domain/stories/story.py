@@ -136,13 +136,14 @@ class StoryBook(Struct, frozen=True):
     records: tuple[Story, ...] = ()
     parents: tuple[Task, ...] = ()
     _schedule: list[Schedule[Story]] = field(default_factory=list)
+    _files: list[frozenset[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         force_setattr(self, "stories", _held_back(_as_told(self.stories)))
         found = (Remark(story.line, why, story.path) for story, why in wrong(self.stories))
         added = tuple(remark for remark in found if remark not in self.problems)
         force_setattr(self, "problems", (*self.problems, *added))
-        force_setattr(self, "_schedule", [])  # that of a book with other stories is not ours
+        self._forget()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StoryBook) and self._content() == other._content()
@@ -206,14 +207,22 @@ class StoryBook(Struct, frozen=True):
         """The book with these stories in the same places, whatever their texts say of them."""
         book = copy(self)
         force_setattr(book, "stories", stories)
-        force_setattr(book, "_schedule", [])
+        book._forget()
         return book
 
+    def _forget(self) -> None:
+        """What was worked out for a book with other stories is not ours."""
+        force_setattr(self, "_schedule", [])
+        force_setattr(self, "_files", [])
+
     @property
-    def files(self) -> set[str]:
-        paths = {self.path, *[story.path for story in self.stories]}
-        paths |= {task.path for story in self.stories for task in story.tasks}
-        return paths - {""}
+    def files(self) -> frozenset[str]:
+        """Where its stories stand."""
+        if not self._files:
+            paths = {self.path, *[story.path for story in self.stories]}
+            paths |= {task.path for story in self.stories for task in story.tasks}
+            self._files.append(frozenset(paths - {""}))
+        return self._files[0]
 
     def open_stories(self, finished: Set[StoryKey]) -> tuple[Story, ...]:
         """Stories that are neither ticked nor finished by this run, in the order of work."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from untildone.adapters.stories.checklists import naming
 from untildone.domain.errors import StoriesError, StoryLost
-from untildone.domain.stories.same_story import same_story
+from untildone.domain.stories.same_story import not_the_same, same_story
 from untildone.domain.stories.story import Story, StoryBook, Task
 
 _NAMED_AT_MOST = 10
@@ -65,15 +65,12 @@ def taken_back_message(changed: Sequence[ChangedTask]) -> tuple[str, ...]:
 
 
 class BookChanges:
-    """What differs between two books of the same change.
-
-    A story that is the very same object in both is not looked at: of a long list that is read
-    again, all but one or two are.
-    """
+    """What differs between two books of the same change."""
 
     def __init__(self, before: StoryBook, now: StoryBook) -> None:
         self._before, self._now = before, now
-        self._earlier, self._later = _differing(before.stories, now.stories)
+        self._earlier = list(not_the_same(before.stories, now.stories))
+        self._later = list(not_the_same(now.stories, before.stories))
         known = {story.key: story for story in self._earlier}
         self._pairs = [(known[s.key], s) for s in self._later if s.key in known]
 
@@ -185,14 +182,6 @@ class BookChanges:
                 was = self._before.find(other.key)
                 known = [task for task, _ in _matched(was, other)] if was else []
                 yield from ((other, t) for t in other.tasks if not t.done and t not in known)
-
-
-def _differing(before: Sequence[Story], now: Sequence[Story]) -> tuple[list[Story], list[Story]]:
-    """The stories that are not the same object at the same place."""
-    if len(before) != len(now):
-        return list(before), list(now)
-    pairs = [(was, is_now) for was, is_now in zip(before, now, strict=True) if was is not is_now]
-    return [was for was, _ in pairs], [is_now for _, is_now in pairs]
 
 
 def _by_text(story: Story) -> dict[tuple[str, int], Task]:

@@ -89,7 +89,7 @@ def _reread(last: _Reading, data: bytes) -> _Reading | None:
     """The file after boxes were ticked or unticked; None if anything else was changed in it."""
     book = last.book
     changed = _changed_lines(last.data, data)
-    if not changed or book.problems or any(story.depends_on for story in book.stories):
+    if not changed or book.problems or book.schedule.dependent:
         return None
     if last.owners is None:
         each = enumerate(book.stories)

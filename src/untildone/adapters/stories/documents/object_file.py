@@ -175,7 +175,7 @@ class ObjectDocument:
 
     def _restated(self, changed: Mapping[int, State]) -> StoryBook:
         stories = {at: _with_state(self.book.stories[at], state) for at, state in changed.items()}
-        if not any(story.depends_on for story in self.book.stories):
+        if not self.book.schedule.dependent:
             return self.book.with_states(stories)
         return self.book.restated(
             tuple(stories.get(at, story) for at, story in enumerate(self.book.stories))

@@ -1,4 +1,4 @@
-"""New files (untracked, or of `git add -N`) and which of them should stay out of git."""
+"""Which new files (untracked, or of `git add -N`) stay out of git: large ones, and secrets."""
 
 import os
 import shutil
@@ -6,12 +6,96 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard, listed
+from msgspec import Struct
+
 from untildone.adapters.git.git import Change, Git
 from untildone.adapters.git.index import entries, untracked_files
 from untildone.adapters.git.object_files import object_name
 from untildone.adapters.git.place import Place
 from untildone.domain.errors import StepError
+from untildone.domain.plain_text import amount, plain
+from untildone.domain.secrets import secret
+from untildone.plain_files import opened
+
+HEAD_BYTES = 64 * 1024
+MIB = 1024 * 1024
+MOST_NAMED = 10
+
+
+class Flag(Struct, frozen=True):
+    """A file that should not enter git, its size and the reason."""
+
+    path: str
+    size: int
+    reason: str
+
+    def __str__(self) -> str:
+        """For people: the name safe to print, then size and reason."""
+        return f"{plain(self.path)} ({amount(self.size)}, {self.reason})"
+
+
+class Guard(Struct, frozen=True):
+    """Looks at new files; `limit` is the largest size in bytes that git may take."""
+
+    limit: int = 50 * MIB
+
+    @staticmethod
+    def of(megabytes: float) -> "Guard":
+        """A guard with a limit in MiB, as the settings have it."""
+        return Guard(int(megabytes * MIB))
+
+    def check(self, top: Path, path: str) -> Flag | None:
+        """Whether this file should stay out of git; links and whatever cannot be read pass."""
+        name = f"{top}/{path}"
+        try:
+            found = os.lstat(name)
+            if not stat.S_ISREG(found.st_mode) or not found.st_size:
+                return None
+            if found.st_size > self.limit:
+                return Flag(path, found.st_size, self.too_large)
+            with opened(name) as file:
+                head = file.read(HEAD_BYTES)
+        except OSError:
+            return None
+        what = secret(path, head)
+        return Flag(path, found.st_size, f"looks like {what}") if what else None
+
+    def check_all(self, top: Path, paths: Iterable[str]) -> tuple[Flag, ...]:
+        """All of these files that should stay out of git."""
+        return tuple(flag for path in paths if (flag := self.check(top, path)))
+
+    def over_limit(self, top: Path, paths: Iterable[str]) -> tuple[Flag, ...]:
+        """The files over the limit, found without reading any."""
+        found = []
+        for path in paths:
+            try:
+                status = os.lstat(f"{top}/{path}")
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode) and status.st_size > self.limit:
+                found.append(Flag(path, status.st_size, self.too_large))
+        return tuple(found)
+
+    @property
+    def too_large(self) -> str:
+        """The reason for a large file."""
+        return f"larger than {amount(self.limit)}"
+
+
+DEFAULT = Guard()
+
+
+def sized(top: Path, path: str) -> Flag:
+    """A file that an earlier, smaller limit flagged."""
+    return Flag(path, os.lstat(f"{top}/{path}").st_size, "flagged by an earlier limit")
+
+
+def listed(flags: Iterable[Flag]) -> str:
+    """The files in one line; of very many the first ones."""
+    shown = [str(flag) for flag in flags]
+    more = f" and {len(shown) - MOST_NAMED} more" if len(shown) > MOST_NAMED else ""
+    return ", ".join(shown[:MOST_NAMED]) + more
+
 
 # An entry of `git add -N` stands for an empty file, named by either of git's hashes.
 EMPTY = tuple(f" {object_name('blob', b'', digits)} " for digits in (40, 64))

@@ -17,7 +17,6 @@ from untildone.domain.run.run import Done, Iteration, Outcome, Run, label
 from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.parking import Aside, ordered, words
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, checked
-from untildone.ports import StorySource
 
 
 class Place(Struct, frozen=True):
@@ -30,7 +29,7 @@ class Place(Struct, frozen=True):
 def brief_of(
     run: Run,
     step: RunAttempt,
-    source: StorySource | None,
+    context: StoryContext,
     template: str,
     notes: Notes = NO_NOTES,
     earlier_work: str = "",
@@ -44,7 +43,7 @@ def brief_of(
         change=plan.change_id,
         story=story,
         task=plan.task,
-        context=source.context(story) if source and story else StoryContext(),
+        context=context,
         checks=in_force(plan.verify, own_checks(story, plan.terms, plan.story_verify)),
         protected=_protected(run, story),
         clean_room=plan.clean_room,
@@ -116,7 +115,7 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
     finished = count - len(open_stories)
     over = finished == count and run.plan.done is not Done.MANUAL
     unfinished = book.unfinished if over else ""
-    aside = Aside.of(open_stories, run.parked, run.answered)
+    aside = Aside.of(book, run.finished, run.parked, run.answered)
     held = bool(open_stories) and book.next_story(run.finished, aside.keys) is None
     return f.StoriesLoaded(
         *(book.total, book.complete, over and not unfinished, book, count, finished),

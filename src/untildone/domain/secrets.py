@@ -1,13 +1,89 @@
-"""Secrets redacted, byte for byte, so that everything else stays where it was."""
+"""What looks like a secret: files that are one, and what is redacted in a text.
+
+Redacted is byte for byte, so that everything else stays where it was.
+"""
 
 import re
 from collections.abc import Callable, Mapping
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import CONTENTS
+from untildone.domain.regex import regex
+
+FEW_SIGNS = 9
+
+# What the last parts of a path say, in lower case. Files of these names are secrets unless their
+# content shows that they are not: a certificate or public key, a presentation, an empty file.
+NAMES = (
+    (r"\.env(\..+)?", "a file of environment secrets"),
+    (r".+\.(pem|key|ppk)|id_(rsa|dsa|ecdsa|ed25519)(_sk)?", "a private key"),
+    (r".+\.(p12|pfx|jks|keystore|kdbx?)", "a key store"),
+    (r"\.(netrc|pgpass|git-credentials)|_netrc", "a password file"),
+    (r"(client_secret|credentials).*\.json|.*service[-_]?account.*\.json", "a credentials file"),
+    (r"(.*/)?\.aws/credentials|(.*/)?\.kube/config", "a credentials file"),
+)
+HARMLESS_NAMES = r"\.env\.(.+\.)?(example|sample|template|dist)"
+PUBLIC = rb"\s*-----BEGIN (CERTIFICATE|(\w+ )?PUBLIC KEY)|PK\x03\x04"
+
+# A literal that every match holds (finding it is much cheaper), the shape, what it is.
+CONTENTS = (
+    (
+        rb"PRIVATE KEY",
+        rb"-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----"
+        rb"(\s|\\[rn])+([\w-]+: .*\s+)*[\w+/=]{40}",
+        "a private key",
+    ),
+    (rb"AKIA", rb"\bAKIA[A-Z2-7]{16}\b", "an AWS access key"),
+    (rb"ASIA", rb"\bASIA[A-Z2-7]{16}\b", "an AWS access key"),
+    (rb"gh", rb"\bgh[pousr]_[A-Za-z0-9]{36,}", "a GitHub token"),
+    (rb"github_pat_", rb"\bgithub_pat_[A-Za-z0-9_]{60,}", "a GitHub token"),
+    (rb"glpat-", rb"\bglpat-[\w-]{20,}", "a GitLab token"),
+    (rb"xox", rb"\bxox[abeoprs]-[0-9]{8,}-[A-Za-z0-9-]{20,}", "a Slack token"),
+    (rb"sk-ant-", rb"\bsk-ant-[a-z]+[0-9]{2}-[\w-]{60,}", "an Anthropic key"),
+    (rb"sk-", rb"\bsk-(proj|svcacct|admin)-[\w-]{40,}", "an OpenAI key"),
+    (rb"T3BlbkFJ", rb"\bsk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}\b", "an OpenAI key"),
+    (rb"AIza", rb"\bAIza[\w-]{35}\b", "a Google key"),
+    (rb"k_live_", rb"\b[rs]k_live_[A-Za-z0-9]{24,}", "a Stripe key"),
+    (rb"npm_", rb"\bnpm_[A-Za-z0-9]{36}\b", "an npm token"),
+    (rb"pypi-", rb"\bpypi-AgE[\w-]{60,}", "a PyPI token"),
+    (rb"hf_", rb"\bhf_[A-Za-z0-9]{34}\b", "a Hugging Face token"),
+)
+# A package manager's settings are a secret only with a password or a token written out.
+SETTINGS = {".npmrc": rb"_(authToken|auth|password)\s*=\s*[^\s$]", ".pypirc": rb"password\s*[:=]"}
+
+
+def secret(path: str, head: bytes) -> str:
+    """What kind of secret a file is, by its name and its first bytes; empty if none."""
+    lower = path.lower()
+    name = lower.rpartition("/")[2]
+    if name in SETTINGS and re.search(SETTINGS[name], head):
+        return "a package registry's password"
+    named = "" if re.fullmatch(HARMLESS_NAMES, name) else _by_name(lower, name)
+    if named and not re.match(PUBLIC, head):
+        return named
+    return "" if b"\0" in head else _by_content(head)
+
+
+def _by_name(path: str, name: str) -> str:
+    for shape, what in NAMES:
+        if any(re.fullmatch(shape, text, re.DOTALL) for text in (name, path)):
+            return what
+    return ""
+
+
+def _by_content(head: bytes) -> str:
+    for literal, shape, what in CONTENTS:
+        if literal in head and any(not _is_placeholder(m[0]) for m in re.finditer(shape, head)):
+            return what
+    return ""
+
+
+def _is_placeholder(token: bytes) -> bool:
+    """Documentation has `AKIAIOSFODNN7EXAMPLE` and `ghp_xxxxxxxx`: no secrets."""
+    return b"EXAMPLE" in token.upper() or len(set(token[-20:])) < FEW_SIGNS
+
 
 SHORTEST = 8
 HIDDEN = "(redacted)"
-_NAMED = re.compile(r"key|token|secret|passw|passphrase|credential|auth|pwd", re.IGNORECASE)
+_NAMED = regex(r"key|token|secret|passw|passphrase|credential|auth|pwd", re.IGNORECASE)
 # What names a secret in `NAME=value`, `"name": "value"` or `name: value`; the words that say so.
 _PASSWORDS = rb"passw(?:or)?d\w*|passphrase|[_-]pass|pwd|secret[\w-]*|credentials?"
 _KEYS = (
@@ -21,6 +97,10 @@ _VALUE = (
     rb"(?:(?P<quote>\\*[\"'])(?P<hide>(?:(?!(?P=quote)|\\*\")[^\r\n]){%d,})"
     rb"|(?P<bare>(?![/$<{(\[*])[^\s\"'\\,;&)}\]]{%d,}))"
 )
+# Where a secret begins. In the journal a line's end is written `\n`, and the escape sequence of a
+# colour ends in `m`: letters, behind which `\b` alone would see the middle of a word.
+_ESCAPED = rb"(?<=\\[bfnrt])|(?<=[\[\d;]m)"
+_START = rb"(?:\b|" + _ESCAPED + rb")"
 _NO_VALUE = rb"(?!\\*[\"']?(?:null|none|true|false|undefined|[\d.]+)\b)"
 # Each shape behind the words of which one must be there, in lower case: looking for those is cheap.
 _SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
@@ -63,7 +143,9 @@ _SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
     # A secret key of AWS has no mark of its own; beside a word of AWS it is one.
     (
         (b"aws", b"akia", b"asia"),
-        rb"(?<![\w/+=.-])(?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*[0-9])"
+        rb"(?:(?<![\w/+=.-])|"
+        + _ESCAPED
+        + rb")(?=[a-z0-9/+]*[A-Z])(?=[A-Z0-9/+]*[a-z])(?=[A-Za-z/+]*[0-9])"
         rb"[A-Za-z0-9/+]{40}(?![\w/+=.-])",
     ),
     ((b"bearer", b"basic"), rb"(?i:bearer|basic)\s+(?P<hide>[\w.~+/=-]{16,})"),
@@ -83,6 +165,8 @@ _SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
         (b"pass", b"secret", b"token", b"key"),
         rb"--[\w-]{0,20}(?i:password|passphrase|secret|token|api-?key)[ =](?P<hide>[^\s\"'\\]{4,})",
     ),
+    # As `.netrc` has it.
+    ((b"login",), rb"\blogin(?:\s|\\n)+\S+?(?:\s|\\n)+password(?:\s|\\n)+(?P<hide>[^\s\"\\]{4,})"),
     ((b"curl",), rb"\s(?:-u|--user)[ =]?[\\\"']*[^\s:\"']+:(?P<hide>[^\s\"'\\]{4,})"),
     (
         (b"pass", b"pwd", b"secret", b"credential"),
@@ -102,7 +186,10 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
         for name, value in environ.items()
         if _NAMED.search(name) and len(value) >= SHORTEST and not value.startswith("/")
     }
-    shapes = [(words, re.compile(shape)) for words, shape in _SHAPES]
+    shapes = [
+        (words, re.compile(_START + shape[2:] if shape.startswith(rb"\b") else shape))
+        for words, shape in _SHAPES
+    ]
 
     def redacted(data: bytes) -> bytes:
         for value in known:

@@ -23,9 +23,9 @@ from tests.fakes.plans import (
     told,
     won,
 )
-from untildone.app import views
 from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.reporting import views
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import (
     Choice,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from untildone.adapters.stories.plan_files import PlanFiles
+from untildone.adapters.stories.story_file import PlanFiles
 
 
 def test_only_ordinary_files_are_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.process.test_process import never, py, sh
-from untildone.adapters.process.idle_timer import newest_write
+from untildone.adapters.process.child import newest_write
 from untildone.adapters.process.process import Processes
 from untildone.domain.agents.agent import Ending
 
@@ -78,5 +78,22 @@ def test_a_search_that_takes_too_long_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr("untildone.adapters.process.idle_timer.SEARCH_S", 0.0)
+    monkeypatch.setattr("untildone.adapters.process.child.SEARCH_S", 0.0)
     assert newest_write([str(tmp_path)]) == 0.0
+
+
+def test_after_what_may_be_its_last_word_it_is_idle_sooner(
+    processes: Processes, tmp_path: Path
+) -> None:
+    def heard(chunk: bytes) -> Ending | None:
+        return Ending.IDLE_TIMEOUT if chunk.endswith(b"end\n") else None
+
+    def timed(script: str) -> tuple[Ending, bool]:
+        started = time.monotonic()
+        command = sh(script, tmp_path, idle_s=2.5, quiet_s=0.4, folders=(str(tmp_path),))
+        ended = processes.run(command, heard, never)
+        return ended.ending, time.monotonic() - started > 2
+
+    assert timed("echo end; exec sleep 9") == (Ending.IDLE_TIMEOUT, False)
+    assert timed("echo end; echo more; exec sleep 9") == (Ending.IDLE_TIMEOUT, True)
+    assert timed(f"echo end; {WRITES}") == (Ending.EXITED, True)
