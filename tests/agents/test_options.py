@@ -57,7 +57,7 @@ HARMLESS = {
     "pi": """
         --api-key --append-system-prompt --approve --exclude-tools --extension --models --name
         --no-approve --no-builtin-tools --no-context-files --no-extensions --no-prompt-templates
-        --no-skills --no-themes --offline --prompt-template --provider --skill --theme
+        --no-skills --no-themes --no-tools --offline --prompt-template --provider --skill --theme
         --thinking --tui-mode --use-theme --verbose -a -e -n -na -nbt -nc -ne -np -ns -nt -xt
     """,
     "qwen": """
