@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 
 from untildone.adapters.checkpoints.guard.secrets_and_sizes import CONTENTS
+from untildone.domain.regex import regex
 
 SHORTEST = 8
 HIDDEN = "(redacted)"
-_NAMED = re.compile(r"key|token|secret|passw|passphrase|credential|auth|pwd", re.IGNORECASE)
+_NAMED = regex(r"key|token|secret|passw|passphrase|credential|auth|pwd", re.IGNORECASE)
 # What names a secret in `NAME=value`, `"name": "value"` or `name: value`; the words that say so.
 _PASSWORDS = rb"passw(?:or)?d\w*|passphrase|[_-]pass|pwd|secret[\w-]*|credentials?"
 _KEYS = (

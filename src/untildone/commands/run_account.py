@@ -1,7 +1,6 @@
 """Everything the report tells of a run: its journal, and what git still has of it."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from untildone.app.recovery import replay
 from untildone.commands.redaction import redactor
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import count_of
+from untildone.domain.regex import regex
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
@@ -24,7 +24,7 @@ from untildone.wiring.worktrees import worktree_running
 
 EVENTS = ("stories_loaded", "verify_started", "verify_ended")
 Pair = tuple[str, str]
-_STAT = re.compile(r" (\d+) files? changed(?:, (\d+) insert\w+\(\+\))?(?:, (\d+) delet\w+\(-\))?")
+_STAT = regex(r" (\d+) files? changed(?:, (\d+) insert\w+\(\+\))?(?:, (\d+) delet\w+\(-\))?")
 
 
 class Size(Struct, frozen=True):

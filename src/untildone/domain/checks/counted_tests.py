@@ -63,7 +63,7 @@ _PHPUNIT = regex(r"OK \((\d+) tests?, \d+ assertions?\)")
 _PHPUNIT_ISSUES = regex(r"Tests: (\d+), Assertions: \d+(.*?)\.?")
 
 _XML = regex(r"[^\s'\"=:]+\.xml\b")
-_CASE, _SKIPPED = re.compile(r"<testcase\b"), re.compile(r"<skipped\b")
+_CASE, _SKIPPED = regex(r"<testcase\b"), regex(r"<skipped\b")
 _FAILED = regex(r"<(?:failure|error)\b")
 # With these a runner picks tests by what was changed, or failed last: their number says nothing.
 _SELECTS = frozenset(

@@ -6,19 +6,20 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import Story
 
 # Files that every other story touches as well: whoever changes one of them has it alone.
-HOT = re.compile(
+HOT = regex(
     r"(?:^|/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?"
     r"|(?:poetry|uv|Cargo|Gemfile|composer|flake)\.lock|Pipfile\.lock|go\.(?:mod|sum)|Gemfile"
     r"|package\.json|pyproject\.toml|Cargo\.toml|requirements[^/]*\.txt"
     r"|schema\.(?:prisma|sql|rb|graphql)|structure\.sql|routes?\.\w+|urls\.py"
     r"|CHANGELOG[^/]*|CHANGES[^/]*|messages\.\w+|[a-z]{2}(?:[-_][A-Z]{2})?\.(?:json|ya?ml|po))$"
 )
-_WILD = re.compile(r"[*?\[]")
-_NAMED = re.compile(r"(?<![\w./-])(?:[\w@.-]+/)*[\w@-][\w@.-]*\.[A-Za-z][A-Za-z0-9]{0,9}(?![\w/-])")
-_FOLDER = re.compile(r"(?<![\w./-])(?:[\w@.-]+/)+(?![\w.-])")
+_WILD = regex(r"[*?\[]")
+_NAMED = regex(r"(?<![\w./-])(?:[\w@.-]+/)*[\w@-][\w@.-]*\.[A-Za-z][A-Za-z0-9]{0,9}(?![\w/-])")
+_FOLDER = regex(r"(?<![\w./-])(?:[\w@.-]+/)+(?![\w.-])")
 
 
 class Together(Struct, frozen=True):
