@@ -405,7 +405,7 @@ AIDER = AgentSpec(
         **dict.fromkeys(("-m", "--message", "--msg", "-f", "--load", "--apply"), PROMPT),
         # Our prompt would be read in this encoding, too.
         **dict.fromkeys(("--apply-clipboard-edits", "--copy-paste", "--encoding"), PROMPT),
-        # With the latter two the prompt stands among the words of the answer, or nobody ends it.
+        # One prints the prompt among the words of the answer, the others are ended by nobody.
         **dict.fromkeys(("--gui", "--browser", "-v", "--verbose", "--watch-files"), OUTPUT),
         **dict.fromkeys(("--chat-history-file", "--input-history-file"), SESSION),
         **dict.fromkeys(("--restore-chat-history", "--no-restore-chat-history"), SESSION),
@@ -416,9 +416,7 @@ AIDER = AgentSpec(
         **dict.fromkeys(("--upgrade", "--update", "--install-main-branch"), ENDS),
         "--just-check-update": ENDS,
     },
-    widening=(
-        *("--auto-lint", "--auto-test", "--lint-cmd", "--test-cmd", "--notifications-command"),
-    ),
+    widening=("--auto-lint", "--auto-test", "--lint-cmd", "--test-cmd", "--notifications-command"),
     abbreviates=True,
     # Not short for `--gitignore`.
     repeatable=("--git", "--no-git"),
