@@ -92,7 +92,7 @@ def ready(
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
     bare = guarding_nothing(plan, repo.place.top)
-    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(terms), *bare)
+    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
 
 
