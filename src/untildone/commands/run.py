@@ -47,6 +47,7 @@ from untildone.commands.start_checks import (
     refuse_unfinished,
     run_of_branch,
 )
+from untildone.commands.story_checks import not_obeyed
 from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.plain_text import count_of
 from untildone.domain.reporting import views
@@ -400,7 +401,7 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
         checkpoint, remarks = loop.adopt()
         loop.record(f.Adopted(0, checkpoint, remarks))
     loop.record(f.Resumed(plan))
-    for text in (*warnings, *unchecked):
+    for text in (*warnings, *unchecked, *not_obeyed(plan, known.finished)):
         loop.tell(warning(text))
     return process.drive(loop)
 

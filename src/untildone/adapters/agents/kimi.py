@@ -134,7 +134,7 @@ KIMI = AgentSpec(
         "-p": PROMPT,
         "--prompt": PROMPT,
         **dict.fromkeys(("-y", "--yolo", "--auto", "--plan"), GRANTS),
-        **dict.fromkeys(("--session", "-c", "--continue"), SESSION),
+        **dict.fromkeys(("--session", "-r", "--resume", "-c", "--continue"), SESSION),
         **dict.fromkeys(("-h", "--help", "-V", "--version"), ENDS),
     },
 )

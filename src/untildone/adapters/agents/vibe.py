@@ -10,6 +10,7 @@ from untildone.adapters.agents.program import (
     ENDS,
     GRANTS,
     OUTPUT,
+    PLACE,
     PROMPT,
     SESSION,
     AgentSpec,
@@ -153,7 +154,8 @@ VIBE = AgentSpec(
     writable=(HomePath("~/.vibe", "VIBE_HOME"),),
     reserved={
         "--output-dir": OUTPUT,
-        **dict.fromkeys(("--prompt", "--prompt-file", "--workdir", "--worktree"), PROMPT),
+        **dict.fromkeys(("--prompt", "--prompt-file"), PROMPT),
+        **dict.fromkeys(("--workdir", "--worktree"), PLACE),
         **dict.fromkeys(("--yolo", "--smart-approve"), GRANTS),
         **dict.fromkeys(("-c", "--continue"), SESSION),
         **dict.fromkeys(("--setup", "--check-upgrade", "-h", "--help", "-v", "--version"), ENDS),

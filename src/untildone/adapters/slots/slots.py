@@ -37,10 +37,12 @@ from untildone.adapters.slots.setup import (
 )
 from untildone.adapters.slots.slot import (
     CLONE,
+    DELETED,
     LOOKING,
     WORKTREE,
     Note,
     Slot,
+    deleted_in,
     key_of,
     slot_of,
     slots_in,
@@ -336,7 +338,7 @@ class Slots:
             if not held:
                 self.release(lane)
             return Deletion(slot.folder, deleted=False, proof=proof, reasons=reasons)
-        self._remove(slot, note)
+        self._remove(slot)
         return Deletion(slot.folder, deleted=True, proof=proof)
 
     def _examined(
@@ -387,22 +389,26 @@ class Slots:
             )
         self._hold(slot, "prepare")
 
-    def _remove(self, slot: Slot, note: Note | None) -> None:
-        if note and note.kind == WORKTREE and Path(note.git_dir).is_dir():
+    def _remove(self, slot: Slot) -> None:
+        # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
+        slot.folder.rename(free_name(slot.folder.parent, f"{DELETED}{slot.folder.name}"))
+        self.release(slot.lane)
+        self._unpin(slot.lane)
+        for gone in deleted_in(slot.folder.parent):
+            self.finish(gone)
+        with contextlib.suppress(OSError):
+            slot.folder.parent.rmdir()
+
+    def finish(self, gone: Slot) -> None:
+        """Remove what a deletion has put out of the way, the worktree of git's own with it."""
+        note = gone.note()
+        if note and note.kind == WORKTREE and not _is_taken(Path(note.git_dir)):
             remove_folder(Path(note.git_dir))
-            head = _head(slot, note)
+            head = _head(gone, note)
             commit = self._users.resolve(head)
             if commit:
                 self._users.update_refs([(head, "", commit)], "untildone: a slot was deleted")
-        # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
-        gone = free_name(slot.folder.parent, f"deleted-{slot.folder.name}")
-        slot.folder.rename(gone)
-        self.release(slot.lane)
-        for path in slot.folder.parent.glob("deleted-*"):
-            remove_folder(path)
-        with contextlib.suppress(OSError):
-            slot.folder.parent.rmdir()
-        self._unpin(slot.lane)
+        remove_folder(gone.folder)
 
     # -----------------------------------------------------------------------------------------
 
@@ -455,6 +461,12 @@ def _head(slot: Slot, note: Note) -> str:
         if shared
         else f"refs/heads/ralph/{note.change}"
     )
+
+
+def _is_taken(git_dir: Path) -> bool:
+    """Whether a linked worktree has files (of a new slot by now), or is none any more."""
+    pointer = os.fsdecode(content(git_dir / "gitdir").strip())
+    return not pointer or os.path.lexists(pointer)
 
 
 def _fresh_folder(path: Path) -> None:
