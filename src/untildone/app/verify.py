@@ -88,7 +88,21 @@ def verify(driver: RunDriver, lane: int) -> f.Verified:
     if not checks:
         return f.Verified(lane, passed=True)
     with _place(driver, driver.run.lanes[lane].checkpoint) as folder:
-        return _run_all(driver, lane, checks, folder)
+        return run_all(driver, lane, checks, folder)
+
+
+def first_failure(driver: RunDriver, checks: tuple[Check, ...], folder: str) -> Checked:
+    """Run checks in a folder, of no attempt; the first that blocks, or one that passed."""
+    for check in _apart(driver, checks) if driver.run.plan.clean_room else checks:
+        driver.tell(Event("verify_started", _named(check)))
+        checked = _checked(driver, check, folder)
+        old: tuple[str, ...] = ()
+        if checked.reason and driver.run.plan.baseline and not check.own:
+            checked, old = _against_start(driver, baseline.failing(check, checked), checked)
+        _tell_end(driver, check, checked, old)
+        if checked.reason and check.level is Level.REQUIRED:
+            return checked
+    return Checked()
 
 
 def _changed_tests(
@@ -108,7 +122,7 @@ def _changed_tests(
     if not touched:
         return ""
     with _place(driver, checkpoint, touched) as folder:
-        before = _run_all(driver, lane, checks, folder)
+        before = run_all(driver, lane, checks, folder)
     said = "Tests were changed or added, and without that the tests that were there do not pass"
     rows = "\n".join(f"- {path}" for path in touched[:MOST_NAMED])
     return "" if before.passed else f"{said}:\n{rows}\n{LEAVE_TESTS}\n{before.reason}"
@@ -125,7 +139,7 @@ def _not_freed(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[st
     return tuple(path for path in tests if not (said.frees_tests or said.frees(path)))
 
 
-def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
+def run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
     still: dict[str, Failing] = {}
     counted: list[Counted] = []
     turns = _Turns(driver, lane, checks, folder)

@@ -83,13 +83,17 @@ class Mark(Struct, frozen=True):
 
 
 class Lanes(Struct, frozen=True):
-    """A plot of marks on labelled time lines of one length."""
+    """A plot of marks on labelled time lines of one length.
+
+    `as_text`: no table says the same, so that it is drawn in Markdown, too.
+    """
 
     title: str
     seconds: float
     lanes: tuple[tuple[str, tuple[Mark, ...]], ...]
     shown: str
     note: str = ""
+    as_text: bool = False
 
 
 class Legend(Struct, frozen=True):
