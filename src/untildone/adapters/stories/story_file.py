@@ -26,7 +26,7 @@ class StoryFile(Struct, frozen=True):
     def read(self) -> bytes:
         """All its bytes; only an ordinary file in a code that ASCII is part of can be worked on."""
         # As text: it is read several times per story, and paths cost more than the reading.
-        name = f"{self.root}/{self.path}"
+        name = os.path.join(self.root, self.path)  # noqa: PTH118
         try:
             # Asked before opening: reading a pipe would wait for ever.
             mode = os.stat(name).st_mode  # noqa: PTH116
