@@ -1,6 +1,10 @@
 """Which stories may be worked on at once, by the files that they will change."""
 
+from itertools import combinations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.fakes.plans import book, story
@@ -115,3 +119,36 @@ def test_what_may_run_at_once() -> None:
     assert found.unknown == ()
     assert [len(row) for row in beside(book(story(1), story(2)), 2).rounds] == [1, 1]
     assert [len(row) for row in beside(book(story(1), story(2)), 2, optimistic=True).rounds] == [2]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sets(st.sampled_from(["a.py", "b.py", "src/", "src/c.py", "uv.lock"]), max_size=2),
+            st.sets(st.integers(1, 8), max_size=2),
+        ),
+        max_size=8,
+    ),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_rounds_keep_every_rule(
+    rows: list[tuple[set[str], set[int]]], lanes: int, optimistic: bool
+) -> None:
+    stories = [
+        replace(
+            story(n, after=tuple(str(k) for k in sorted(after) if k < n)),
+            touches=tuple(sorted(files)),
+        )
+        for n, (files, after) in enumerate(rows, 1)
+    ]
+    found = beside(book(*stories), lanes, optimistic=optimistic)
+    finished: set[str] = set()
+    for row in found.rounds:
+        assert 0 < len(row) <= lanes
+        assert all(finished.issuperset(one.depends_on) for one in row)
+        pairs = combinations(row, 2)
+        assert not any(together(*pair, optimistic=optimistic).why for pair in pairs)
+        finished |= {one.id for one in row}
+    assert sum(map(len, found.rounds)) == len(stories) == len(finished)
+    assert not optimistic or found.unknown == ()

@@ -62,7 +62,7 @@ def test_slots_are_listed_with_weight_owner_and_what_only_they_hold(bench: Bench
     assert row["bytes"] > 10_000
     lane.end()
     said = bench.run("slots").ok().stdout
-    assert "demo: all of it is elsewhere" in said
+    assert f"demo ({row['run_id']}): all of it is elsewhere" in said
     (lane.top / "new.txt").write_text("mine\n")
     said = bench.run("slots").ok().stdout
     assert "holds what is nowhere else" in said
@@ -86,7 +86,7 @@ def test_doctor_deletes_a_slot_with_the_proof_and_never_the_only_copy(
     said = " ".join(bench.run("doctor", "--fix").stdout.split())
     tip = bench.git("rev-parse", "HEAD")[:12]
     assert "fixed Deleted the slot of lane 0 of `demo`" in said
-    assert f"{tip} is held by refs/heads/ralph/demo" in said
+    assert f"all of it is elsewhere: {tip} is held by refs/heads/ralph/demo ok" in said
     assert not lane.prepared.slot.folder.exists()
     assert bench.refs("refs/ralph/slots/") == {}
     assert bench.git("worktree", "list").count("\n") == 0
@@ -141,3 +141,32 @@ def test_refs_of_slots_that_were_deleted_by_hand_go_if_something_else_holds_them
     bench.run("doctor", "--fix")
     assert list(bench.refs("refs/ralph/slots/").values()) == [lost]
     assert base in bench.refs("refs/heads/").values()
+
+
+def test_a_deletion_that_was_killed_is_finished_by_doctor(bench: Bench) -> None:
+    ended(bench)
+    lane = Lane(bench, "worktree")
+    lane.end()
+    folder = lane.prepared.slot.folder
+    folder.rename(folder.with_name("deleted-lane-0.0"))
+    said = bench.run("doctor", "--fix").stdout
+    assert "left of a slot that was being deleted" in said
+    assert not list(folder.parent.iterdir())
+    assert bench.git("worktree", "list").count("\n") == 0
+    assert bench.refs("refs/ralph/slots/") == {}
+
+
+def test_a_slot_whose_repository_is_gone_is_named_and_left_alone(bench: Bench) -> None:
+    ended(bench)
+    lane = Lane(bench)
+    lane.end()
+    lost = bench.home / ".cache/untildone/slots/gone-00000000/lane-0"
+    lost.mkdir(parents=True)
+    note = (lane.prepared.slot.folder / "slot.json").read_text()
+    (lost / "slot.json").write_text(note.replace(str(bench.repo / ".git"), "/nowhere/.git"))
+    said = bench.run("slots").ok().stdout
+    assert f"Its repository is gone, look before you delete it: {lost}" in said
+    assert bench.run("slots", "--json").ok().json()["without_repository"] == [str(lost)]
+    bench.run("doctor", "--fix")
+    bench.run("gc", "--all", "--yes").ok()
+    assert (lost / "slot.json").exists()

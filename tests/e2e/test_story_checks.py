@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.agent_calls import COMPLETE, DONE
+from tests.e2e.agent_calls import COMPLETE, DONE, failed
 from tests.e2e.change import TASKS, tasks_text
 
 if TYPE_CHECKING:
@@ -150,3 +150,14 @@ def test_a3_a_check_that_nobody_committed_is_shown_and_not_run(bench: Bench) -> 
     bench.write(TASKS, CHECKED)
     trusted = bench.loop("--trust-story-checks", "--max-retries", "0").ok(3)
     assert [e["command"] for e in trusted.named("verify_started")] == [CHECK]
+
+
+def test_a3_a_check_that_is_not_run_is_shown_again_when_the_run_goes_on(bench: Bench) -> None:
+    bench.write(TASKS, CHECKED.replace(CHECK, "touch ran-it"))
+    bench.plan({1: [["say", failed("no")]]})
+    bench.loop("--max-retries", "0").ok(3)
+    shown = bench.run("run", "demo", "--agent-cmd", bench.agent, "--dry-run").ok()
+    assert "touch ran-it" in shown.stdout + shown.stderr
+    result = bench.run("resume", "demo", "--json").ok()
+    assert "touch ran-it" in " ".join(e["message"] for e in result.named("warning"))
+    assert not bench.path("ran-it").exists()

@@ -46,9 +46,7 @@ def send_choice(repository: Repository, change: str, choice: str) -> None:
     if state.get("phase") != "awaiting_choice":
         waits = state.get("phase") == "awaiting_person"
         word = f"untildone done {change}" if waits else f"`untildone stop {change}` first, or wait"
-        raise UserError(
-            f"The loop over {change} is not at its end yet (phase: {state.get('phase')})", hint=word
-        )
+        raise UserError(f"The loop over {change} is not at its end yet", hint=word)
     post(repository, state, {"kind": "choice", "choice": choice})
     if not _gone(repository, CHOICE_WAIT_S):
         raise UserError(

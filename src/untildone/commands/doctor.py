@@ -254,7 +254,8 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     weighs = f"{amount(gc.bytes_of_folder(folder))} in {folder}"
     yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({weighs})")
     git = repository.git()
-    refs = git.refs("refs/ralph/")
+    stored = git.refs("refs/ralph/").items()
+    refs = {name: ref for name, ref in stored if not name.startswith("refs/ralph/slots/")}
     counts = Counter(name.split("/")[2] for name in refs)
     kinds = ("attempts", "backup", "archive", "moved", *(["work"] if counts["work"] else []))
     listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)

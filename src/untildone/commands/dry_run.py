@@ -24,6 +24,7 @@ from untildone.commands.start_checks import (
     refuse_unfinished,
     run_of_branch,
 )
+from untildone.commands.story_checks import not_obeyed
 from untildone.domain.agents.agent import Intent, Invocation
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.errors import UserError
@@ -127,7 +128,8 @@ def _going_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, o
     missing = installed_agents(plan, top, settings, run.finished, dry_run=True)
     plan, warnings = settled(plan, repo.processes, top)
     run = apply(interrupted(run, now), Resumed(plan), now)
-    dry = replace(dry, plan=plan, warnings=(*missing, *warnings, *unchecked))
+    told = (*missing, *warnings, *unchecked, *not_obeyed(plan, run.finished))
+    dry = replace(dry, plan=plan, warnings=told)
     return _rehearsed(repo, dry, run, now)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.git.place import Place
-from untildone.adapters.slots.slot import Note, Slot, slots_folder, slots_in, weight
+from untildone.adapters.slots.slot import Note, Slot, deleted_in, slots_folder, slots_in, weight
 from untildone.adapters.slots.slots import Slots
 from untildone.adapters.slots.workspace import PINS, holder_of
 from untildone.commands.gc import busy_homes, recorded
@@ -104,6 +104,12 @@ def remove_leftovers(repository: Repository) -> Iterator[str]:
     """
     for row in delete(repository, slots(repository)):
         yield f"Deleted {row.named}, all of it is elsewhere: {'; '.join(row.proof)}"
+    for folder in slots_folder().glob("*/"):
+        for gone in deleted_in(folder):
+            note = gone.note()
+            if note and _repository_of(note) == repository.place.common_dir.resolve():
+                _of(repository, note).finish(gone)
+                yield f"Removed what was left of a slot that was being deleted: {gone.folder}"
     git = repository.git()
     for name, commit in leftover_pins(repository).items():
         holder = holder_of(git, commit)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from untildone.adapters.git.git import Git
 from untildone.domain.checks.terms import Terms, all_written, written
-from untildone.domain.run.run import Origin
-from untildone.domain.stories.story import Story, StoryBook
+from untildone.domain.run.run import Origin, Plan
+from untildone.domain.stories.story import Story, StoryBook, StoryKey
 from untildone.plain_files import read_text
 
 WHY = "because nobody has committed that text to this repository"
@@ -34,13 +34,14 @@ def terms_of_stories(
     return tuple(map(partial(_sorted_out, texts=texts, same=same, book=book), found))
 
 
-def not_obeyed(terms: Iterable[Terms]) -> Iterator[str]:
+def not_obeyed(plan: Plan, finished: Set[StoryKey] = frozenset()) -> Iterator[str]:
     """One sentence per check that is only shown, and per story that would be allowed something."""
-    for story in terms:
+    guarded = bool(plan.verify or plan.story_verify or plan.protected or plan.evidence)
+    for story in (terms for terms in plan.terms or () if terms.key not in finished):
         for command in story.not_run:
             shown = f"({story.at}): `{command}`"
             yield f"A check of story {story.id} is not run, {WHY} {shown}. {TRUST}"
-        if story.withheld:
+        if story.withheld and (guarded or story.checks):
             shown = f"({story.at}): {'; '.join(story.withheld)}"
             yield f"Story {story.id} is not allowed what its text says, {WHY} {shown}. {TRUST}"
 

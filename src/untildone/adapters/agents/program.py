@@ -1,7 +1,6 @@
 """An agent program described as data: its command line, its environment, its reader."""
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +10,7 @@ from msgspec import Struct, field
 
 from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
+from untildone.domain.regex import regex
 from untildone.plain_files import opened
 from untildone.ports import OutputReader
 
@@ -24,7 +24,7 @@ MODEL = "`--model` names the model"
 SESSION = "the loop says which conversation goes on"
 PLACE = "the loop says where the agent works"
 ENDS = "it would do no work"
-_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
+_HUMP = regex(r"(?<=[a-z0-9])[A-Z]")
 # Variables that are the loop's own, or send git elsewhere.
 LOOPS_OWN = ("UNTILDONE_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 

@@ -152,6 +152,7 @@ class BranchCheckpoint(Workspace):
         self._head_on_branch()
         self._refs.moved({self._ref: tip})
         self._snapshots.saved(commit)
+        self._snapshots.modes.note(snapshot.paths)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 

@@ -137,6 +137,7 @@ class StashCheckpoint(Workspace):
         moved = self._restore_users_state(refs)
         dropped = self._drop_and_move(story, tip, message)
         self._snapshots.saved(tip)
+        self._snapshots.modes.note(snapshot.paths)
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
         return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 

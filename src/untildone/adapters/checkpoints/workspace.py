@@ -88,6 +88,7 @@ class Workspace:
         commit = self._git.commit_tree(snapshot.tree, [tip], message)
         self._snapshots.unconverted.keep(commit, snapshot.disk_blobs)
         self._git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
+        self._snapshots.modes.note(snapshot.paths)
         return commit, remarks
 
     def _keep_staged(self, tip: str, tree: str) -> Iterator[str]:

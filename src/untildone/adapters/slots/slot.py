@@ -18,6 +18,7 @@ from untildone.plain_files import read_bytes
 
 CLONE, WORKTREE = "clone", "worktree"
 NOTE = "slot.json"
+DELETED = "deleted-"
 LOOKING = "a look into the slot"  # who holds the lock of a slot and does no work in it
 TRIES, PAUSE_S = 100, 0.1
 BLOCK = 512  # the unit of `st_blocks`, whatever the disk's own is
@@ -132,6 +133,14 @@ def slots_in(root: Path) -> Iterator[Slot]:
         note = slot.note() if slot else None
         if slot and note:
             yield msgspec.structs.replace(slot, top=slot.folder / Path(note.top).name)
+
+
+def deleted_in(folder: Path) -> Iterator[Slot]:
+    """Slots of one worktree that were proven to be spare; a kill came before all of it was gone."""
+    for path in sorted(folder.glob(f"{DELETED}lane-*")):
+        number = path.name.removeprefix(f"{DELETED}lane-").partition(".")[0]
+        if number.isdigit():
+            yield Slot(int(number), path, path)
 
 
 def weight(folder: Path) -> int:

@@ -37,10 +37,12 @@ from untildone.adapters.slots.setup import (
 )
 from untildone.adapters.slots.slot import (
     CLONE,
+    DELETED,
     LOOKING,
     WORKTREE,
     Note,
     Slot,
+    deleted_in,
     key_of,
     slot_of,
     slots_in,
@@ -84,8 +86,9 @@ class Deletion(Struct, frozen=True):
 class Slots:
     """Slots of the user's worktree `place`, below `root`; one process uses a slot at a time.
 
-    What a slot borrows is held by a ref for each base in use: else `git gc` in the user's
-    repository could remove objects that only the slot needs.
+    A stop cuts set-ups short, but no git command. What a slot borrows is held by a ref for each
+    base in use: else `git gc` in the user's repository could remove objects that only the slot
+    needs.
     """
 
     def __init__(
@@ -103,9 +106,14 @@ class Slots:
         self._root = root
         self._kind = kind
         self._interrupted = interrupted
+        self._runs = home(place)
         self._locks = dict[int, WorktreeLock]()
         # As long as this process has them, they know what nobody has touched since.
         self._begun = dict[int, SlotWorkspace]()
+
+    def use_runs(self, folder: Path) -> None:
+        """Our folder that has the run, if it is not that of the user's worktree."""
+        self._runs = folder
 
     def slot(self, lane: int) -> Slot:
         return slot_of(self._user, lane, self._root)
@@ -165,6 +173,15 @@ class Slots:
         self._hold(slot, note.change)
         self._repair(slot, note)
         return self._workspace(slot, note, guard)
+
+    def left(self, lane: int, run_id: str, base: str, guard: Guard = DEFAULT) -> Prepared | None:
+        """A slot in which this run has begun something from this base; else None."""
+        note = self.slot(lane).note()
+        if not note or (note.run_id, note.base) != (run_id, base):
+            return None
+        workspace = self._begun.get(lane) or self.workspace(lane, guard)
+        slot = self.slot(lane)
+        return Prepared(slot, self._place(slot, note), workspace) if workspace else None
 
     def environment(self, slot: Slot) -> dict[str, str]:
         """The variables that a lane's programs have beside ours; its ports stay its own."""
@@ -336,7 +353,7 @@ class Slots:
             if not held:
                 self.release(lane)
             return Deletion(slot.folder, deleted=False, proof=proof, reasons=reasons)
-        self._remove(slot, note)
+        self._remove(slot)
         return Deletion(slot.folder, deleted=True, proof=proof)
 
     def _examined(
@@ -387,22 +404,26 @@ class Slots:
             )
         self._hold(slot, "prepare")
 
-    def _remove(self, slot: Slot, note: Note | None) -> None:
-        if note and note.kind == WORKTREE and Path(note.git_dir).is_dir():
+    def _remove(self, slot: Slot) -> None:
+        # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
+        slot.folder.rename(free_name(slot.folder.parent, f"{DELETED}{slot.folder.name}"))
+        self.release(slot.lane)
+        self._unpin(slot.lane)
+        for gone in deleted_in(slot.folder.parent):
+            self.finish(gone)
+        with contextlib.suppress(OSError):
+            slot.folder.parent.rmdir()
+
+    def finish(self, gone: Slot) -> None:
+        """Remove what a deletion has put out of the way, the worktree of git's own with it."""
+        note = gone.note()
+        if note and note.kind == WORKTREE and not _is_taken(Path(note.git_dir)):
             remove_folder(Path(note.git_dir))
-            head = _head(slot, note)
+            head = _head(gone, note)
             commit = self._users.resolve(head)
             if commit:
                 self._users.update_refs([(head, "", commit)], "untildone: a slot was deleted")
-        # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
-        gone = free_name(slot.folder.parent, f"deleted-{slot.folder.name}")
-        slot.folder.rename(gone)
-        self.release(slot.lane)
-        for path in slot.folder.parent.glob("deleted-*"):
-            remove_folder(path)
-        with contextlib.suppress(OSError):
-            slot.folder.parent.rmdir()
-        self._unpin(slot.lane)
+        remove_folder(gone.folder)
 
     # -----------------------------------------------------------------------------------------
 
@@ -426,13 +447,13 @@ class Slots:
         return Place(slot.top, slot.git_dir, slot.git_dir)
 
     def _git(self, place: Place) -> Git:
-        git = Git(self._processes, place.top, self._interrupted)
+        git = Git(self._processes, place.top)
         git.use_common_dir(place.common_dir)
         git.use_git_dir(place.git_dir)
         return git
 
     def _users_repository(self, slot: Slot, note: Note) -> UsersRepository:
-        folder = RunFolder(home(self._user), note.run_id).path
+        folder = RunFolder(self._runs, note.run_id).path
         place = self._place(slot, note)
         return UsersRepository(self._users, self._user, folder, place, _head(slot, note))
 
@@ -455,6 +476,12 @@ def _head(slot: Slot, note: Note) -> str:
         if shared
         else f"refs/heads/ralph/{note.change}"
     )
+
+
+def _is_taken(git_dir: Path) -> bool:
+    """Whether a linked worktree has files (of a new slot by now), or is none any more."""
+    pointer = os.fsdecode(content(git_dir / "gitdir").strip())
+    return not pointer or os.path.lexists(pointer)
 
 
 def _fresh_folder(path: Path) -> None:

@@ -6,7 +6,7 @@ adds to it: a copy in the user's repository before anything is replaced.
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -302,14 +302,18 @@ class SlotWorkspace(BranchCheckpoint):
         return tuple(dict.fromkeys(found))
 
     def tips(self) -> set[str]:
-        """All commits that a ref or a log of the slot names."""
+        """All commits that a ref or a log of the slot names; of shared refs, its own branch."""
         refs = self._refs.now()
-        known = {ref.commit for ref in refs.values()} | {self._head_commit(refs)}
+        shared = self._users.shares_refs
+        own = [ref for name, ref in refs.items() if not shared or name == self._ref]
+        known = {ref.commit for ref in own} | {self._head_commit(refs), *self._logged()}
+        return {tip for tip in known if tip.strip("0")}
+
+    def _logged(self) -> Iterator[str]:
         logs = self._place.git_dir / "logs"
         for path in (Path(at, name) for at, _, names in os.walk(logs) for name in names):
             rows = (line.split(b" ", 2) for line in content(path).splitlines())
-            known |= {row[1].decode(errors="replace") for row in rows if len(row) == 3}
-        return {tip for tip in known if tip.strip("0")}
+            yield from (row[1].decode(errors="replace") for row in rows if len(row) == 3)
 
     def stray_tips(self) -> set[str]:
         """Those of them that no ref of the user's repository holds for good."""

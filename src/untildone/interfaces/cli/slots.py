@@ -42,7 +42,9 @@ def slots(as_json: bool) -> int:  # noqa: FBT001 - click
 
 
 def _show(row: SlotRow) -> None:
-    echo(f"lane {row.lane}  {amount(row.bytes):>9}  {row.change}: {WORDS[row.state]}")
+    echo(
+        f"lane {row.lane}  {amount(row.bytes):>9}  {row.change} ({row.run_id}): {WORDS[row.state]}"
+    )
     echo(f"  {row.top}")
     for why in row.reasons:
         echo(f"  {why}")

@@ -12,9 +12,9 @@ from msgspec import Struct
 from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard, NewFiles
 from untildone.adapters.checkpoints.snapshot import unaddable_files
 from untildone.adapters.checkpoints.snapshot.draft_index import DraftDiff, DraftIndex, is_new_link
+from untildone.adapters.checkpoints.snapshot.file_modes import FileModes, unlock
 from untildone.adapters.checkpoints.snapshot.ignore_rules import IgnoreRules
 from untildone.adapters.checkpoints.snapshot.obstacles import Obstacles
-from untildone.adapters.checkpoints.snapshot.readonly_folders import unlock
 from untildone.adapters.checkpoints.snapshot.skipped_files import clear_index_flags
 from untildone.adapters.checkpoints.snapshot.submodules import Submodules
 from untildone.adapters.checkpoints.snapshot.unaddable_files import (
@@ -111,6 +111,7 @@ class Snapshots:
         self.submodules = Submodules(git, place, run_folder)
         self.unconverted = UnconvertedBytes(git, place, run_folder)
         self._written_files = WrittenFiles(git, place, run_folder, self.unconverted)
+        self.modes = FileModes(place.top, run_folder)
         self._as_is: list[str] = []
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 
