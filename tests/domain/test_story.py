@@ -255,6 +255,16 @@ def test_a_book_with_other_states_is_as_one_that_was_made_so(
     assert all(after.stories[at] is before.stories[at] for at in same)
 
 
+def test_a_done_story_may_get_another_word_for_it() -> None:
+    before = book(ticked(ONE, done=True), TWO)
+    assert before.next_story(NONE) == TWO
+    other = replace(ONE, tasks=tuple(replace(t, done=True, mark="closed") for t in ONE.tasks))
+    after = before.with_states({0: other})
+    assert after == book(other, TWO)
+    assert after.open_stories(NONE) == (TWO,)
+    assert after.find(ONE.key) is other
+
+
 def ticked(of: Story, done: bool) -> Story:
     return replace(of, tasks=tuple(replace(task, done=done) for task in of.tasks))
 
