@@ -12,6 +12,7 @@ from pathlib import Path
 from bench import (
     checkpoint,
     growth,
+    lanes,
     other_loops,
     output,
     overhead,
@@ -39,6 +40,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], list[Result]]] = {
     "checkpoint_100k": checkpoint.checkpoint_100k,
     "slots": slots.slots,
     "landing": slots.landing,
+    "lanes": lanes.lanes,
     "late_iterations": growth.late_iterations,
     "memory": growth.memory,
     "output_1gb": output.output_1gb,

@@ -205,6 +205,9 @@ FILES: dict[str, tuple[str, str]] = {
     "list": ("verify = [1]\n", ":1: `verify` must be a text or a list of texts"),
     "no list": ("verify = 1\n", ":1: `verify` must be a text or a list of texts"),
     "small": ("stall_threshold = 0\n", ":1: `stall_threshold` must be at least 1, not 0"),
+    "large": ("lanes = 17\n", ":1: `lanes` must be at most 16, not 17"),
+    "lanes": ("lanes = 'many'\n", ":1: `lanes` must be a whole number from 1 to 16, or auto"),
+    "no lane": ("lanes = '0'\n", ":1: `lanes` must be a whole number from 1 to 16, or auto"),
     "word": (
         'agent = "claud"\n',
         f":1: `agent` must be one of {', '.join(PROGRAMS)}, command, scripted, not 'claud'; "
@@ -450,6 +453,8 @@ AMOUNTS = {
     ("max_file_mb", "200MB"): 200.0,
     ("keep_days", "2 weeks"): 14,
     ("keep_days", "30d"): 30,
+    ("lanes", "4"): 4,
+    ("lanes", "auto"): 0,
 }
 
 

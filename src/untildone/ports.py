@@ -148,6 +148,9 @@ class Checkpoint(Protocol):
     def had(self, checkpoint: str, paths: Sequence[str]) -> tuple[str, ...]:
         """Which of these paths are files of the checkpoint."""
 
+    def changed_between(self, before: str, after: str) -> tuple[str, ...]:
+        """The paths that differ between the trees of two `pending`."""
+
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         """Keep all work as a new checkpoint."""
 
@@ -176,6 +179,9 @@ class CleanCheckout(Protocol):
 
         Returns the folder.
         """
+
+    def put_back(self) -> None:
+        """Its files as they were made, after a check; what is new beside them stays."""
 
     def remove(self) -> None:
         """Delete the checkout."""

@@ -39,6 +39,7 @@ class Pin:
     npm: str = ""
     pip: str = ""
     node: str = ""
+    python: str = ""
 
     @property
     def folder(self) -> Path:
@@ -108,12 +109,28 @@ def _calls(pin: Pin) -> Iterator[list[str]]:
     else:
         wanted = [f"{pin.pip}=={pin.version}"]
         python = str(pin.folder / "bin" / "python")
+        base = interpreter(pin.python)
         if shutil.which("uv"):
-            yield ["uv", "venv", "--quiet", "--python", sys.executable, str(pin.folder)]
+            yield ["uv", "venv", "--quiet", "--python", base, str(pin.folder)]
             yield ["uv", "pip", "install", "--quiet", "--python", python, *wanted]
         else:
-            yield [sys.executable, "-m", "venv", str(pin.folder)]
+            yield [base, "-m", "venv", str(pin.folder)]
             yield [python, "-m", "pip", "install", "-qq", *wanted]
+
+
+def interpreter(oldest: str) -> str:
+    """A Python of at least this version: our own, one on PATH, one that pyenv keeps."""
+    on_path = filter(None, map(shutil.which, ("python3", *(f"python3.{n}" for n in range(12, 20)))))
+    kept = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
+    for python in (sys.executable, *on_path, *sorted(map(str, kept.glob("*/bin/python3")))):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            _run([python, "-c", f"import sys; sys.exit(sys.version_info < {_numbers(oldest)})"])
+            return python
+    raise FileNotFoundError(f"it needs Python {oldest} or newer, and none was found")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, filter(None, version.split("."))))
 
 
 def _path_with(pin: Pin) -> dict[str, str]:

@@ -166,6 +166,26 @@ CLINE = {
         }
     },
 }
+VIBE = """\
+active_model = "scripted"
+enable_telemetry = false
+enable_update_checks = false
+api_retry_max_elapsed_time = 0.0
+
+[[providers]]
+name = "scripted"
+api_base = "{url}/v1"
+api_key_env_var = "SCRIPTED_KEY"
+api_style = "openai"
+backend = "generic"
+
+[[models]]
+name = "scripted-1"
+provider = "scripted"
+alias = "scripted"
+input_price = 1.0
+output_price = 2.0
+"""
 
 PROGRAMS = {
     program.name: program
@@ -285,9 +305,14 @@ PROGRAMS = {
             "cline",
             env={},
             files={".cline/data/settings/providers.json": json.dumps(CLINE)},
-            tries={Day.RATE_LIMIT: 6, Day.CUT: 5},
-            sits_out=(Day.USAGE_LIMIT, Day.QUOTA, *LOADS),
+            tries={**dict.fromkeys((*LIMITS, *LOADS), 6), Day.CUT: 5},
             silence_s=25,
+        ),
+        Program(
+            "vibe",
+            env={"SCRIPTED_KEY": KEY},
+            files={".vibe/config.toml": VIBE},
+            silence_s=20,
         ),
     )
 }

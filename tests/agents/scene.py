@@ -29,7 +29,7 @@ class Scene:
 
     A fine day has two stories. A bad one has a single story and lasts for ever, or
     (those of WAITED_OUT) until the program gives up.
-    With a `command` the model runs that instead of writing.
+    With a `command` the model runs that instead of writing, with a `folder` it writes there.
     """
 
     def __init__(
@@ -39,11 +39,13 @@ class Scene:
         day: Day | None = None,
         reset_s: float | None = None,
         command: str = "",
+        folder: Path | None = None,
     ) -> None:
         self.bench = bench
         self.program = program
         self.mark = secrets.token_hex(8)
         self._command = command
+        self._folder = folder or bench.repo
         times = self.tries(day) if day in WAITED_OUT else None
         bad_day = BadDay(day, times, reset_s) if day else None
         self.server = ModelServer(Script([self._story(title) for title in TITLES], bad_day))
@@ -52,7 +54,7 @@ class Scene:
 
     def _story(self, title: str) -> Story:
         word = title.split()[0].lower()
-        file = Write(str(self.bench.path(f"{word}.txt")), f"Hello from {word}.\n")
+        file = Write(str(self._folder / f"{word}.txt"), f"Hello from {word}.\n")
         actions = (Run(self._command),) if self._command else (file,)
         return Story(title, actions, f"I wrote {word}.txt as asked.\n{COMPLETE}")
 

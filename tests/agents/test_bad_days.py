@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.agents.rows import every_program, every_program_in_time, programs_that_give_up_on
+from tests.agents.scene import PATIENCE
 from tests.modelserver.script import Day
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def test_a_usage_limit_is_told_with_its_reset_and_a_stop_wakes_at_once(
     scene = make_scene(name, Day.USAGE_LIMIT, reset_s=HOUR_S)
     asked = dt.datetime.now(dt.UTC)
     live = scene.start(*ONE_CALL, login=True)
-    waiting = live.wait_event("waiting")
+    waiting = live.wait_event("waiting", PATIENCE)
     assert waiting["class"] == "quota_exhausted"
     waits = (dt.datetime.fromisoformat(waiting["until"]) - asked).total_seconds()
     told_within = scene.program.tells_reset_within_s

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.agents.install import EVERY_PUSH, pins
+import pytest
+
+from tests.agents.install import EVERY_PUSH, interpreter, pins
 from tests.agents.programs import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
@@ -66,6 +68,12 @@ def test_what_cannot_be_installed_is_a_failure_in_ci_only(tmp_path: Path) -> Non
 def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
     code, said = Installer(tmp_path, NPM).run("pie")
     assert (code, "pie" in said, "claude" in said) == (2, True, True)
+
+
+def test_a_python_that_is_new_enough_is_looked_for() -> None:
+    assert interpreter("3.11") == interpreter("") == sys.executable
+    with pytest.raises(FileNotFoundError, match="needs Python 99"):
+        interpreter("99.0")
 
 
 def test_every_pin_is_exact_and_has_a_row() -> None:

@@ -35,6 +35,7 @@ OTHERWISE = {
     (Day.REFUSAL, "aider"): "no_promise",
     (Day.REFUSAL, "copilot"): "no_promise",
     (Day.MALFORMED, "cline"): "agent_error",
+    (Day.REFUSAL, "vibe"): "no_promise",
     (Day.EARLY_END, "droid"): "no_promise",
     (Day.EARLY_END, "kimi"): "no_promise",
     (Day.EARLY_END, "goose"): "no_promise",
@@ -56,7 +57,7 @@ def came_to(scene: Scene, live: Live) -> str:
                 return str(event.get("class") or event["outcome_class"])
         return ""
 
-    return str(until(look, 60, "the end of the first call"))
+    return str(until(look, 100, "the end of the first call"))
 
 
 @pytest.mark.parametrize(("day", "name"), ROWS)

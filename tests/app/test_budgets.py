@@ -6,11 +6,11 @@ from msgspec.structs import replace
 from tests.fakes.agent import failed, said
 from tests.fakes.loop import FakeLoop
 from tests.fakes.plans import PLAIN, PLAN, at
-from untildone.app import views
 from untildone.app.orchestrator import drive
 from untildone.domain.agents.agent import AgentReport, Kind, Trouble, Usage
 from untildone.domain.agents.promise import Promise
 from untildone.domain.costs.budget import read
+from untildone.domain.reporting import views
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Plan, Status, Stop, StopHow
 

@@ -121,9 +121,9 @@ def test_what_the_first_look_changed_is_put_back() -> None:
     loop = loop_of(TRIED)
     loop.checkpoint.changed = ("junk",)
     loop.drive()
-    assert loop.checkpoint.calls[:4] == [
+    assert loop.checkpoint.calls[:5] == [
         *(loop.checkpoint.calls[0], ("ensure_at", "c0"), ("pending", "c0")),
-        ("revert", "c0", "checks-at-start", 1),
+        *(("had", "c0", ("junk",)), ("revert", "c0", "checks-at-start", 1)),
     ]
     assert warnings(loop) == [
         "The checks changed files that git does not ignore: junk; that was put back and is stored "
@@ -282,10 +282,10 @@ def test_checks_in_a_clean_room() -> None:
     loop.drive()
     assert set(loop.verifier.folders) == {"checkout"}
     assert loop.clean_checkout.calls == [
+        *(("tree", "c0"), "put back", "removed"),
         *(("tree", "c0"), "removed"),
-        *(("tree", "c0"), "removed"),
-        *(("tree", "c0"), "removed"),
-        *(("tree", "c1"), "removed"),
+        *(("tree", "c0"), "put back", "removed"),
+        *(("tree", "c1"), "put back", "removed"),
     ]
     assert "files that git ignores are not there" in loop.agent.prompts[0]
 
@@ -299,6 +299,75 @@ def test_a_clean_room_is_left_when_a_check_breaks_down() -> None:
     loop = FakeLoop((COMPLETE,), plan=plan, verifier=verifier)
     assert loop.drive().status is Status.STUCK
     assert loop.clean_checkout.calls[-1] == "removed"
+
+
+def in_the_worktree(*written: tuple[str, ...], **changes: object) -> FakeLoop:
+    """A run of one story by the checks `a` and `b`; what changed by each look at the files."""
+    plan = replace(PLAN, verify=("a", "b"), limits=ONE_CALL, **changes)
+    loop = FakeLoop((COMPLETE,), plan=plan, verifier=FakeVerifier())
+    loop.checkpoint.written = list(written)
+    return loop
+
+
+def ran(loop: FakeLoop) -> list[str]:
+    return [command for command, _ in loop.verifier.calls]
+
+
+def test_checks_that_saw_other_files_than_are_saved_run_once_more() -> None:
+    loop = in_the_worktree((), ("x.py",))
+    assert proofs(loop.drive())[0] is Proof.VERIFIED
+    assert ran(loop)[:3] == ["a", "b", "a"]
+    assert warnings(loop)[0] == (
+        "Files changed while the check `a` ran: x.py. They are kept so, and checks that saw them "
+        "otherwise run once more"
+    )
+    late = in_the_worktree((), (), ("x.py",))
+    assert proofs(late.drive())[0] is Proof.VERIFIED
+    assert ran(late)[:4] == ["a", "b", "a", "b"]
+
+
+def test_what_changes_files_each_time_is_kept_and_not_verified() -> None:
+    loop = in_the_worktree((), ("x.py",), (), ("x.py",))
+    run = loop.drive()
+    assert (run.iterations[0].outcome, run.iterations[0].proof) == (Outcome.COMPLETE, Proof.NONE)
+    assert ran(loop)[:4] == ["a", "b", "a", "b"]
+    assert len(warnings(loop)) == 2
+    assert "not counted as verified" in str(warnings(loop)[1])
+
+
+def test_a_check_that_fails_on_what_another_one_left_says_so() -> None:
+    loop = in_the_worktree((), (), ("x.py",))
+    loop.verifier = FakeVerifier({"a": ["", "no"]})
+    reason = loop.drive().iterations[0].reason
+    assert reason == "Files changed while the check `b` ran: x.py\nno"
+
+
+def test_the_task_list_and_what_checks_always_write_are_no_change() -> None:
+    loop = in_the_worktree((), (), (), ("junk", "tasks.md"), verify_start=True)
+    loop.checkpoint.changed = ("junk",)
+    run = loop.drive()
+    assert (run.made_by_checks, proofs(run)[0]) == (("junk",), Proof.VERIFIED)
+    assert ran(loop)[:4] == ["a", "b", "a", "b"]  # at the start, and after the story
+
+
+def test_a_check_may_not_change_what_is_protected_unless_it_did_so_at_the_start() -> None:
+    protects = {"protect": ("x.py",)}
+    loop = in_the_worktree((), ("x.py",), **protects)
+    loop.protected_files = FakeProtectedFiles((), (Violation("x.py", "changed"),))
+    reason = loop.drive().iterations[0].reason
+    assert reason.startswith("Files changed while the check `a` ran: x.py\nProtected files")
+    free = in_the_worktree((), (), (), ("x.py",), verify_start=True, **protects)
+    free.checkpoint.changed = free.checkpoint.known = ("x.py",)
+    free.protected_files = FakeProtectedFiles((), (Violation("x.py", "changed"),))
+    run = free.drive()
+    assert (run.changed_by_checks, proofs(run)[0]) == (("x.py",), Proof.VERIFIED)
+
+
+def test_a_check_that_fails_no_more_when_it_runs_again_is_no_old_failure() -> None:
+    plan = replace(OLD, verify=("test", "b"), limits=ONE_CALL)
+    loop = loop_of(plan, test=[red("a"), red("a"), ""])
+    loop.checkpoint.written = [(), (), (), ("x.py",)]
+    assert loop.drive().known_failures == ()
 
 
 COUNTED = replace(PLAN, verify=("test",), verify_start=True)
@@ -323,6 +392,16 @@ def test_a4_fewer_tests_than_before_fail_the_attempt_and_name_the_files() -> Non
     assert "at the last checkpoint 6 passed" in third
     assert run.counted == (Counted("test", Counts(6)),)
     assert loop.record.of("verify_ended")[1]["tests"] == {"passed": 6, "failed": 0, "skipped": 0}
+
+
+def test_a4_a_number_that_the_product_prints_does_not_make_up_for_a_test() -> None:
+    loop = counting(COUNTED, Counts(5), Counts(5), Counts(5), Counts(5))
+    loop.verifier.reported = [Counts(5), Counts(4), Counts(6), Counts(6)]
+    run = loop.drive()
+    assert outcomes(loop) == [Outcome.VERIFY_FAILED, Outcome.COMPLETE, Outcome.COMPLETE]
+    reason = str(loop.record.of("iteration_ended")[0]["reason"])
+    assert "fewer tests: by the report of its runner 4 passed, 0 skipped, " in reason
+    assert run.counted == (Counted("test", Counts(5), Counts(6)),)
 
 
 def test_a4_a_story_may_say_that_tests_may_shrink() -> None:

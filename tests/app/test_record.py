@@ -8,8 +8,8 @@ from tests.fakes.plans import NOW, OPENED, PLAN, at, began, ended, loaded, measu
 from tests.fakes.record import FakeJournal, FakeState
 from untildone.app.bus import Bus, EventObject
 from untildone.app.record import RunRecord
-from untildone.app.views import left_behind, state
 from untildone.domain.reporting.event import Event, warning
+from untildone.domain.reporting.views import left_behind, state
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Plan, Run
 

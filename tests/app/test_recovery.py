@@ -22,6 +22,7 @@ from tests.fakes.plans import (
     won,
 )
 from tests.fakes.source import FakeSource
+from untildone.app.keep_or_revert import looked_at
 from untildone.app.recovery import facts_before, missing_facts, replay
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import next_steps
@@ -29,7 +30,8 @@ from untildone.domain.run.run import Choice, Outcome, Plan, Run
 from untildone.domain.run.step import MeasureUsage, RunAttempt, Save
 
 DIED = f.AttemptEnded(0, Outcome.INTERRUPTED, "the loop ended during this iteration", ("a1",))
-SAVED = f.Saved(0, "c1", "c1")
+SAVED = f.Saved(0, "c1", "c1", paths=("work.txt",))
+SINCE = ("changed_between", "c0", "c1")
 JUDGED = (OPENED, loaded(), began(), ended(), measured())
 PLAIN_JUDGED = (OPENED, began(4, None), ended(), measured())
 
@@ -41,13 +43,13 @@ CRASHES: dict[str, Crash] = {
     "while the agent ran": (PLAN, (OPENED, loaded(), began()), "", (DIED,), [("commits", "c0")]),
     "before measuring": (PLAN, (OPENED, loaded(), began(), ended()), "", (), []),
     "before saving": (PLAN, JUDGED, "", (), [("saved_as", "c0", "1", 1)]),
-    "after saving": (PLAN, JUDGED, "c1", (SAVED,), [("saved_as", "c0", "1", 1)]),
+    "after saving": (PLAN, JUDGED, "c1", (SAVED,), [("saved_as", "c0", "1", 1), SINCE]),
     "plain, after saving": (
         PLAIN,
         PLAIN_JUDGED,
         "c1",
         (SAVED,),
-        [("saved_as", "c0", "iteration-4", 1)],
+        [("saved_as", "c0", "iteration-4", 1), SINCE],
     ),
 }
 
@@ -57,8 +59,23 @@ def test_missing_facts(name: str) -> None:
     plan, facts, made, missing, asked = CRASHES[name]
     checkpoint = FakeCheckpoint()
     checkpoint.made, checkpoint.agent_commits = made, ("a1",)
+    checkpoint.between = ("work.txt",)
     assert missing_facts(told(*facts, plan=plan), ORIGIN, checkpoint) == missing
     assert checkpoint.calls == asked
+
+
+def test_what_was_saved_before_a_crash_is_looked_at_again() -> None:
+    """As far as the stories can be read; a plain loop has none."""
+    loop = FakeLoop(())
+    assert loop.source
+    driver = loop.driver(replace(told(*JUDGED), book=None))
+    assert looked_at(driver, SAVED) == f.Saved(0, "c1", "c1")
+    plan_only = replace(SAVED, paths=tuple(loop.source.load().files))
+    assert looked_at(driver, plan_only).unchanged
+    loop.source.text = None
+    assert not looked_at(driver, plan_only).unchanged
+    plain = FakeLoop(()).driver(told(*PLAIN_JUDGED, plan=PLAIN))
+    assert looked_at(plain, replace(SAVED, paths=())) == f.Saved(0, "c1", "c1")
 
 
 def test_a_crash_while_opening() -> None:

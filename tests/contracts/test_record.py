@@ -9,7 +9,6 @@ from tests.fakes.plans import NOW, OPENED, told
 from tests.fakes.record import FakeRecord
 from untildone.adapters.records.journal import Journal, events, replayed
 from untildone.adapters.records.state_file import StateFile
-from untildone.app import views
 from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
 from untildone.domain.reporting.event import Event, warning
@@ -22,7 +21,7 @@ Scene = tuple[Record, Callable[[], list[Fact]], Callable[[], list[object]]]
 
 def _real(folder: Path) -> Scene:
     path = folder / "journal.jsonl"
-    state = StateFile(folder / "state.json", views.entry)
+    state = StateFile(folder / "state.json")
     record = RunRecord(Journal(path), state, Bus(), (1, None))
     return (
         record,

@@ -10,7 +10,6 @@ from msgspec import json
 from tests.fakes.plans import OPENED, TWO, loaded, told, won
 from tests.fakes.record import FakeState
 from untildone.adapters.records.state_file import StateFile
-from untildone.app import views
 from untildone.ports import StateStore
 
 BOTH = told(OPENED, loaded(), *won(), loaded(), *won(2, TWO)).iterations
@@ -25,7 +24,7 @@ def _real(folder: Path) -> Scene:
         data: Mapping[str, Any] = json.decode(path.read_bytes())
         return data["status"], [row["n"] for row in data["iterations"]]
 
-    return StateFile(path, views.entry), last
+    return StateFile(path), last
 
 
 def _fake(folder: Path) -> Scene:

@@ -22,7 +22,9 @@ def _real(top: Path, stopped: bool) -> Verifier:
     wake = WakePipe()
     if stopped:
         wake.set()
-    return ShellChecks(Processes(wake.fd), RunEnvironment({}), top, lambda: stopped)
+    return ShellChecks(
+        Processes(wake.fd), RunEnvironment({}), top, top / "reports", lambda: stopped
+    )
 
 
 def _fake(top: Path, stopped: bool) -> Verifier:

@@ -24,7 +24,16 @@ from untildone.app.recovery import replay
 from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Reached
-from untildone.domain.reporting.account import Account, Call, Pause, Told, account, total
+from untildone.domain.reporting.account import (
+    Account,
+    Bought,
+    Call,
+    Pause,
+    Told,
+    account,
+    bought,
+    total,
+)
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Plan, Run, Status, Stop, StopHow
@@ -223,3 +232,78 @@ def test_a_check_proves_nothing_of_work_that_is_not_there_or_eased_its_tests() -
     found = [states(each)[0][1] for each in (empty, eased)]
     assert found == ["done, nothing changed", "done, not verified"]
     assert eased.calls[0].own_tests == ("t.py",)
+
+
+def _in_lane(lane: int, *facts: f.Fact) -> tuple[f.Fact, ...]:
+    return tuple(replace(fact, lane=lane) for fact in facts)
+
+
+def _check_in(lane: int, *, passed: bool = True) -> tuple[Event, Event]:
+    first, last = check(passed=passed)
+    in_lane = {"lane": lane}
+    return Event(first.name, {**first.data, **in_lane}), Event(last.name, {**last.data, **in_lane})
+
+
+def in_two_lanes(usage: Usage | None = USAGE, *, requeue: bool = True) -> Account:
+    """Two stories at once; the second cannot be brought together with the first, and is redone.
+
+    One second per fact and event.
+    """
+    plan = replace(CHECKED, lanes=2)
+    passed = f.Verified(0, passed=True, checked=True)
+    slots = (f.SlotReady(0, "/s0", ("made anew",)), f.SlotReady(1, "/s1"))
+    one = replace(began(1), base="c0")
+    two = replace(began(2, TWO), base="c0", lane=1)
+    work = (ended(), measured(usage))
+    facts: list[f.Fact | Event] = [OPENED, loaded(), stories(), *slots, one, two]
+    facts += [*_in_lane(1, *work), *_in_lane(0, *work)]
+    facts += [*_check_in(1), *_in_lane(1, passed), *_check_in(0), passed]
+    facts += [f.LandIntended(0, "c0", "c1"), f.Landed(0, "c1", flaky=("pytest",))]
+    if requeue:
+        again = replace(began(3, TWO), base="c1", lane=1)
+        facts += [f.Requeued(1, "both changed a.py", ("a.py",), "refs/ralph/attempts/demo/2/1")]
+        facts += [loaded(), again, *_in_lane(1, *work), *_check_in(1), *_in_lane(1, passed)]
+    facts += [*_check_in(1), f.LandIntended(1, "c1", "c2"), f.Landed(1, "c2")]
+    return accounted(*facts, plan=plan)
+
+
+def test_calls_in_lanes_and_what_lanes_bought() -> None:
+    found = in_two_lanes()
+    assert [(c.n, c.lane, c.base, c.tip, c.kept, c.requeued) for c in found.calls] == [
+        (1, 0, "c0", "c1", True, False),
+        (2, 1, "c0", "", False, True),
+        (3, 1, "c1", "c2", True, False),
+    ]
+    assert [len(call.checks) for call in found.calls] == [1, 1, 1]
+    assert [len(call.on_sum) for call in found.calls] == [0, 0, 1]
+    assert [call.flaky for call in found.calls] == [("pytest",), (), ()]
+    assert states(found) == [("1", "verified"), ("2", "verified")]
+    assert [remark.text for remark in found.remarks] == ["made anew"]
+    # From 6 to 20 and from 22 to 31; the calls took 4 and 1 seconds, a check takes one.
+    gain = bought(found)
+    assert gain == Bought(
+        lanes=2, wall_s=23.0, serial_s=7.0, requeues=1, flaky=1, extra_tokens=50.0, again_s=1.0
+    )
+    assert not gain.paid
+
+
+def test_tokens_that_nobody_knows_are_no_share() -> None:
+    gain = bought(in_two_lanes(None))
+    assert gain
+    assert gain.extra_tokens is None
+    quick = bought(in_two_lanes(requeue=False))
+    assert quick
+    assert (quick.requeues, quick.extra_tokens) == (0, 0.0)
+    assert bought(accounted(OPENED, loaded(), *_in_lane(0, began(1)))) is None
+
+
+def test_the_wait_of_one_lane_is_not_that_of_another() -> None:
+    limit = ended(Outcome.AGENT_ERROR, limit=LIMIT)
+    waits = (f.WaitStarted(0, at(50), "full"), f.WaitStarted(1, at(60), "full too"))
+    found = accounted(
+        *(OPENED, loaded(), began(1), replace(began(2, TWO), lane=1)),
+        *(limit, measured(), put_back(""), *_in_lane(1, limit, measured(), put_back(""))),
+        *(*waits, f.WaitOver(0)),
+        plan=replace(PLAN, lanes=2),
+    )
+    assert [(p.why, p.seconds) for p in found.pauses] == [("full", 2.0), ("full too", 1.0)]

@@ -11,6 +11,7 @@ from untildone.domain.checks.counted_tests import (
     junit_file,
     merged,
     shrunk,
+    with_report,
 )
 
 OUTPUTS = {
@@ -66,6 +67,19 @@ def test_a4_the_tests_of_a_junit_file() -> None:
     assert count_junit("<testsuites/>") is None
 
 
+def test_a_test_that_was_run_again_is_one_test() -> None:
+    again = '<testcase name="a" time="1"/><testcase name="a" time="2"></testcase><testcase/>'
+    assert count_junit(f"{again}<testcase/>") == Counts(3)
+
+
+def test_a4_a_report_is_asked_for_where_nobody_speaks_of_one() -> None:
+    assert with_report("", "/r.xml", "pytest") == "--junitxml=/r.xml"
+    assert with_report("-x", "/a b.xml") == "-x --junitxml='/a b.xml'"
+    for spoken_for in ("--junit-xml r.xml", "--junitxml=r.xml", "-p no:junitxml"):
+        assert with_report("-x", "/r.xml", spoken_for) == "-x"
+    assert with_report("", "/r.xml", "junit_family = xunit2") == "--junitxml=/r.xml"
+
+
 FILES = {
     "pytest --junitxml=out/report.xml -q": "out/report.xml",
     "pytest --junit-xml 'r.xml'": "r.xml",
@@ -82,6 +96,7 @@ def test_a4_the_junit_file_that_a_command_names(command: str) -> None:
 
 WAS = (Counted("other", Counts(9)), Counted("pytest", Counts(5, 0, 1)))
 SAID = "5 passed, 1 skipped"
+SINCE = "at the last checkpoint"
 SHRUNK = {
     Counts(5, 0, 1): "",
     Counts(7, 0, 0): "",
@@ -95,13 +110,27 @@ SHRUNK = {
 
 @pytest.mark.parametrize("now", SHRUNK)
 def test_a4_fewer_tests_than_at_the_last_checkpoint(now: Counts | None) -> None:
-    assert shrunk("pytest", now, WAS) == SHRUNK[now]
+    assert shrunk("pytest", now, None, WAS) == SHRUNK[now]
+
+
+REPORTED = {
+    Counts(5, 0, 1): "",
+    Counts(4, 0, 1): f"by the report of its runner 4 passed, 1 skipped, {SINCE} {SAID}",
+    None: f"by the report of its runner nothing was written, {SINCE} {SAID}",
+}
+
+
+@pytest.mark.parametrize("now", REPORTED)
+def test_a4_what_is_printed_does_not_make_up_for_what_is_reported(now: Counts | None) -> None:
+    was = (Counted("pytest", Counts(5, 0, 1), Counts(5, 0, 1)),)
+    assert shrunk("pytest", Counts(9, 0, 1), now, was) == REPORTED[now]
+    assert shrunk("pytest", Counts(4, 0, 1), now, was) == SHRUNK[Counts(4, 0, 1)]
 
 
 def test_a4_where_a_number_says_nothing() -> None:
-    assert shrunk("npm test", Counts(), WAS) == ""
-    assert shrunk("pytest", None, (Counted("pytest", Counts()),)) == ""
-    assert shrunk("pytest --lf", Counts(1), (Counted("pytest --lf", Counts(5)),)) == ""
+    assert shrunk("npm test", Counts(), None, WAS) == ""
+    assert shrunk("pytest", None, None, (Counted("pytest", Counts()),)) == ""
+    assert shrunk("pytest --lf", Counts(1), None, (Counted("pytest --lf", Counts(5)),)) == ""
 
 
 def test_the_newer_number_counts() -> None:

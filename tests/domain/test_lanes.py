@@ -14,6 +14,7 @@ from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.costs.budget import Budget, Reserved
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
+from untildone.domain.run.lanes import LANE_MEMORY, lanes_that_pay
 from untildone.domain.run.machine import apply, begin, next_steps
 from untildone.domain.run.run import (
     Choice,
@@ -507,3 +508,21 @@ def test_with_all_stories_finished_a_manual_run_waits_for_the_person() -> None:
     manual = replace(TWO_LANES, done=Done.MANUAL)
     done = replace(looked(story(1, done=True)), finished=1)
     assert next_steps(told(done, *SLOTS, plan=manual)) == (s.AwaitPerson(),)
+
+
+@pytest.mark.parametrize(
+    ("story_s", "check_s", "free", "lanes", "why"),
+    [
+        (None, None, None, 4, "4 are the most without being asked for"),
+        (600, 10, 64 * LANE_MEMORY, 4, "4 are the most without being asked for"),
+        (600, 200, 64 * LANE_MEMORY, 3, "a story takes 600 s and its checks 200 s, and stories"),
+        (600, None, 2 * LANE_MEMORY, 2, "4.0 GiB of memory are free, and a lane may need 2"),
+        (60, 200, None, 1, "a story takes 60 s and its checks 200 s"),
+        (600, 0, LANE_MEMORY - 1, 1, "2.0 GiB of memory are free"),
+    ],
+)
+def test_lanes_that_pay(
+    story_s: float | None, check_s: float | None, free: int | None, lanes: int, why: str
+) -> None:
+    found = lanes_that_pay(story_s, check_s, free)
+    assert (found.lanes, found.why[: len(why)]) == (lanes, why)

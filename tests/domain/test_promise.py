@@ -362,3 +362,25 @@ def test_an_echoed_prompt_asks_nothing(prompt: str) -> None:
     safe = neutralise(prompt)
     assert (asked(safe), find_promise([safe])) == ("", None)
     assert neutralise(safe) == safe
+
+
+LAST_LINES = {
+    "<promise>COMPLETE</promise>": True,
+    "Done.\n**<promise>COMPLETE</promise>**\n\n": True,
+    "\x1b[1m<promise>FAILED: two\nlines</promise>\x1b[0m\n": True,
+    "Done. <promise>COMPLETE</promise>\n": False,
+    "<promise>COMPLETE</promise>\nOne more thing": False,
+    "<promise>COMPLETE": False,
+    "```\n<promise>COMPLETE</promise>\n": False,
+    "> <promise>COMPLETE</promise>\n": False,
+}
+
+
+@pytest.mark.parametrize("text", LAST_LINES)
+def test_a_promise_on_the_last_line_so_far(text: str) -> None:
+    scanner = PromiseScanner()
+    for byte in text.encode():
+        scanner.feed(bytes([byte]))
+    assert (scanner.last_line() is not None) is LAST_LINES[text]
+    scanner.feed(b"\nmore\n<promise>FAILED: x</promise>\nand more")
+    assert scanner.last_line() is None

@@ -155,3 +155,9 @@ def test_names_with_slashes_and_digits_that_are_no_time() -> None:
     assert found
     assert (found.change, found.run_id, found.stored) == ("team/demo", OLD.run_id, OLD.started)
     assert label_of(ref("backup/demo/99999999-999999-00ff")) is None
+
+
+def test_what_slots_borrow_is_no_saved_work() -> None:
+    """They go with their slot, whoever's commit they hold."""
+    pins = [ref(f"slots/0a1b2c3d/{lane}/0123456789abcdef", 90, OLD.run_id) for lane in (0, 1)]
+    assert gone(pins, [OLD, NEW], ALL) == []

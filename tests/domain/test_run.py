@@ -54,6 +54,8 @@ def test_every_command_that_a_run_executes_and_where_it_is_written() -> None:
         verify=("warn: a", "off: b", "c"),
         story_verify=("3=d", "3=e"),
         terms=(Terms("2", "Two", checks=("f",), at="tasks.md:4"),),
+        lanes=2,
+        lane_setup="npm ci",
         origins={"agent_cmd": "--agent-cmd", "verify": "--verify", "c": "verify auto"},
     )
     assert [to_builtins(command) for command in run_commands(plan)] == [
@@ -61,6 +63,7 @@ def test_every_command_that_a_run_executes_and_where_it_is_written() -> None:
         for command, what, origin, story in (
             ("agent", "agent", "--agent-cmd", ""),
             ("usage", "usage", UNKNOWN, ""),
+            ("npm ci", "set-up of a lane", UNKNOWN, ""),
             ("warn: a", "check", "--verify", ""),
             ("c", "check", "verify auto", ""),
             ("f", "check", "tasks.md:4", "2"),
@@ -69,4 +72,6 @@ def test_every_command_that_a_run_executes_and_where_it_is_written() -> None:
         )
     ]
     assert is_checked(plan)
+    alone = run_commands(replace(plan, lanes=1)) + run_commands(replace(plan, lane_setup="auto"))
+    assert "set-up of a lane" not in {command.what for command in alone}
     assert not is_checked(replace(PLAIN, verify=("c",), done=Done.MANUAL))

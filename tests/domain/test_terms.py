@@ -52,10 +52,29 @@ def test_a_renamed_story_keeps_its_checks_and_is_allowed_nothing() -> None:
 
 
 def test_a_story_that_came_later_has_no_terms_but_its_dependencies() -> None:
-    late = replace(FULL, id="9", title="Late", agent="codex", model="o4")
-    assert in_force(late, (KEPT,)) == Terms(
-        "9", "Late", depends_on=("1",), acceptance=("it works",)
+    late = replace(FULL, id="9", title="Late", agent="codex", model="o4", touches=("a.py",))
+    found = in_force(late, (KEPT,))
+    assert found == Terms(
+        *("9", "Late"),
+        withheld=("Touches: a.py",),
+        depends_on=("1",),
+        acceptance=("it works",),
+        touches=("a.py",),
     )
+    assert not found.frees("a.py")
+
+
+def test_what_is_not_granted_is_withheld_and_no_change_of_the_text() -> None:
+    said = ("Touches: a.py", "Touches: b.py", "Allow empty: yes", "Tests: may shrink")
+    free = replace(KEPT, touches=("a.py", "b.py"))
+    assert free.allows == said
+    assert replace(free, tests_may_change=True).allows == (*said, "Tests: may change")
+    assert free.allowing(said) == free
+    held = free.allowing(["Touches: b.py"])
+    assert (held.frees("a.py"), held.frees("b.py")) == (False, True)
+    assert (held.may_be_empty, held.tests_may_shrink, held.frees_tests) == (False, False, False)
+    assert held.withheld == (said[0], *said[2:])
+    assert changes(held, free) == ()
 
 
 def test_the_agent_of_a_story_is_the_one_of_the_start() -> None:

@@ -324,3 +324,50 @@ def test_a_stop_while_the_checks_are_tried_is_obeyed_and_leaves_no_file(
     again = bench.run("resume", "demo", "--json").ok()
     assert len(again.named("checks_tried")) == 1
     assert again.outcomes() == ["complete"]
+
+
+NO_X = "! grep -q x a.txt"
+ADDS_X = "grep -q x a.txt || echo x >> a.txt"
+CHANGES_FILES: dict[str, tuple[list[str], int, bool]] = {
+    "a check that ran before would fail": ([NO_X, ADDS_X], 3, False),
+    "a formatter": (["grep -q a a.txt", ADDS_X], 0, True),
+    "a formatter first": ([ADDS_X, "grep -q x a.txt"], 0, True),
+    "other bytes each time": (["date +%N >> a.txt"], 0, False),
+    "new files that are there at the start": (["date +%N > made.txt", "test -f a.txt"], 0, True),
+    "an ignored file": (["mkdir -p cache; date +%N > cache/x", "test -f a.txt"], 0, True),
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "variant"), [*zip(CHANGES_FILES, ["branch", "stash", "worktree"] * 2, strict=True)]
+)
+def test_checks_that_change_files_prove_what_is_saved(bench: Bench, how: str, variant: str) -> None:
+    checks, code, verified = CHANGES_FILES[how]
+    bench.only_stories(1)
+    bench.write("a.txt", "x\n")
+    bench.write(".gitignore", "cache/\n")
+    bench.commit("a file")
+    bench.plan({}, default=[["write", "a.txt", "a\n"], *DONE])
+    flags = [word for check in checks for word in ("--verify", check)]
+    result = bench.loop(*flags, "--checkpoint", variant, "--max-retries", "0").ok(code)
+    if code:
+        reason = result.one("iteration_ended")["reason"]
+        said = f"Files changed while the check `{ADDS_X}` ran: a.txt\nThe check `{NO_X}` failed"
+        assert reason.startswith(said)
+        return
+    assert result.one("checkpoint_saved")["verified"] is verified
+    unsettled = [e for e in result.named("warning") if "each time they run" in e["message"]]
+    assert bool(unsettled) is not verified
+    bench.run("finish", "demo", "cleanup").ok()
+    assert ("x" in bench.read("a.txt")) is (ADDS_X in checks)
+
+
+def test_in_a_clean_room_no_check_sees_what_another_one_changed(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.write("a.txt", "a\n")
+    bench.commit("a file")
+    bench.plan({}, default=[["write", "b.txt", "b"], *DONE])
+    checks = [ADDS_X, "touch installed", NO_X, "test -f installed"]
+    flags = [word for check in checks for word in ("--verify", check)]
+    assert bench.loop(*flags, "--clean-room").ok().one("checkpoint_saved")["verified"]
+    assert bench.read("a.txt") == "a\n"

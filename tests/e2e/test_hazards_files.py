@@ -169,6 +169,40 @@ def test_hazard_09_submodule_edited_by_an_agent(bench: Bench, deed: str) -> None
     bench.git("cat-file", "-e", f"{start}:lib.txt", cwd=lib)
 
 
+# What git can be told about a submodule, by settings of the user or in `.gitmodules`.
+TOLD_OF_SUBMODULES = {
+    "ignore": ["config", "submodule.lib.ignore", "all"],
+    "ignore in .gitmodules": ["config", "-f", ".gitmodules", "submodule.lib.ignore", "all"],
+    "diff.ignoreSubmodules": ["config", "diff.ignoreSubmodules", "all"],
+    "update": ["config", "submodule.lib.update", "none"],
+    "active": ["config", "submodule.lib.active", "false"],
+    "none active": ["config", "submodule.active", ":(exclude)*"],
+    "recurse": ["config", "submodule.recurse", "true"],
+    "propagateBranches": ["config", "submodule.propagateBranches", "true"],
+}
+
+
+@pytest.mark.parametrize("told", TOLD_OF_SUBMODULES)
+def test_hazard_09_submodule_that_git_is_told_to_overlook(bench: Bench, told: str) -> None:
+    bench.only_stories(1)
+    lib = with_submodule(bench)
+    bench.git(*TOLD_OF_SUBMODULES[told])
+    if bench.status():
+        bench.commit("told")
+    bench.write("lib/lib.txt", "dirty\n")
+    assert "uncommitted changes, which cannot be saved: lib" in bench.loop().ok(2).stderr
+    bench.git("checkout", "-q", ".", cwd=lib)
+    start = bench.git("rev-parse", "HEAD", cwd=lib)
+    bench.plan({1: [*INSIDE["commit"], *FAILS], 2: [*INSIDE["commit"], *COMPLETES]})
+    result = bench.loop().ok()
+    assert bench.calls()[1].files == bench.calls()[0].files
+    assert bench.git("show", "refs/ralph/attempts/demo/1/1:lib.txt", cwd=lib) == "edit 1"
+    now = bench.git("rev-parse", "HEAD", cwd=lib)
+    assert now != start
+    assert bench.git("rev-parse", "ralph/demo:lib") == now
+    assert "submodule `lib`" in warnings(result)
+
+
 def test_hazard_09_submodule_where_git_knows_no_identity(bench: Bench) -> None:
     """The identity may be a setting of the repository around it, which a submodule does not see."""
     bench.only_stories(1)

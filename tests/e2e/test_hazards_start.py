@@ -138,8 +138,12 @@ def test_hazard_05_odd_change_name_that_git_can_use(bench: Bench, name: str) -> 
 def test_hazard_05_branch_name_that_bars_the_way(bench: Bench, clash: str) -> None:
     bench.git("branch", clash)
     before = bench.snapshot()
-    assert f"`{clash}`" in bench.loop().ok(2).stderr
+    told = bench.loop().ok(2).stderr
+    assert f"`{clash}`" in told
     assert (bench.snapshot(), bench.calls()) == (before, [])
+    hint = told.partition("hint: git ")[2].splitlines()[0]
+    bench.git(*hint.split())
+    bench.loop().ok()
 
 
 @pytest.mark.parametrize("cone", ["--cone", "--no-cone"])

@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.agent_calls import COMPLETE, DONE, fails
 
 if TYPE_CHECKING:
+    from tests.e2e.agent_calls import Actions
     from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
@@ -145,6 +146,39 @@ def test_an_agent_that_lingers_after_its_result_has_finished_its_work(claude: Be
     assert (entry["outcome_class"], entry["tokens_used"]) == ("complete", 2490)
     claude.run("replay").ok()
     assert claude.processes() == []
+
+
+# Of a program of `--agent-cmd`, after its promise: how it ends, and which files are kept.
+LINGERS: dict[str, tuple[Actions, str, list[str]]] = {
+    "sleeps": ([["child", "session"], ["sleep", 600]], "complete", ["work-1.txt"]),
+    "says more": ([["say", "One more thing."], ["sleep", 600]], "idle_timeout", []),
+    "goes on writing": (
+        [["sleep", 2], ["write", "a.txt", "a"], ["sleep", 2], ["write", "b.txt", "b"]],
+        "complete",
+        ["a.txt", "b.txt", "work-1.txt"],
+    ),
+    "goes on working": (
+        [["sh", "timeout 5 sh -c 'while :; do :; done'"], ["write", "a.txt", "a"]],
+        "complete",
+        ["a.txt", "work-1.txt"],
+    ),
+}
+
+
+@pytest.mark.parametrize("how", LINGERS)
+def test_a_plain_program_that_promises_on_its_last_line_and_stays(bench: Bench, how: str) -> None:
+    more, outcome, files = LINGERS[how]
+    bench.only_stories(1)
+    bench.plan({1: [*DONE, *more]})
+    started = time.monotonic()
+    result = bench.loop("--max-retries", "0", "--idle-timeout", "0.05")
+    assert (result.outcomes(), result.code) == ([outcome], 0 if files else 3)
+    told = any("did not exit" in event["message"] for event in result.named("warning"))
+    assert told is (how == "sleeps")
+    kept = {"a.txt", "b.txt", "work-1.txt"} & set(bench.contents())
+    assert sorted(kept) == files
+    assert time.monotonic() - started < 60
+    assert bench.processes() == []
 
 
 def test_complete_with_denied_writes_is_not_complete(claude: Bench) -> None:

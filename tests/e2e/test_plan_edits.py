@@ -1,5 +1,6 @@
 """The person edits the plan while the loop runs: what was written is kept, or named and stored."""
 
+import shlex
 import shutil
 
 import pytest
@@ -50,6 +51,17 @@ def test_a6_an_edit_that_cannot_be_kept_is_named_and_stored(bench: Bench) -> Non
     assert f"git show {ref}:{TASKS}" in warned
     assert "2.1 Write a bravo page" in bench.blob(ref, TASKS)
     assert "- [x] 2.2 Check the bravo file" in bench.read(TASKS)
+
+
+def test_a6_the_command_that_shows_a_stored_edit_can_be_typed_as_it_stands(bench: Bench) -> None:
+    shutil.rmtree(bench.path("openspec"))
+    path = "backlog/tasks/task-1 - It's one.md"
+    bench.write(path, "---\nid: TASK-1\ntitle: One\nstatus: To Do\n---\nWords.\n")
+    bench.commit("backlog")
+    bench.plan({1: fails_after("sed -i 's/Words/Others/' backlog/tasks/*.md")})
+    done = bench.run("run", "backlog", "--json", "--agent-cmd", bench.agent).ok()
+    command = said(done.named("warning")).partition("`git show ")[2].partition("`")[0]
+    assert "Others." in bench.git("show", *shlex.split(command))
 
 
 def test_a6_a_renamed_title_fails_no_good_attempt(bench: Bench) -> None:

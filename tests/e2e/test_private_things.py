@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from tests.e2e.agent_calls import DONE, failed
 from tests.e2e.change import TASKS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
@@ -88,6 +87,46 @@ def test_files_that_are_written_anew_keep_modes_that_git_does_not_store(
     assert (bench.read("private.key"), modes()) == ("first\n", MODES)
 
 
+REPLACED = {
+    "deleted": "rm {f}",
+    "replaced": "echo {{n}} > new; chmod 644 new; mv -f new {f}",
+    "opened to all": "chmod 666 {f} && echo {{n}} >> {f}",
+}
+
+
+@pytest.mark.parametrize("how", REPLACED)
+@pytest.mark.parametrize(
+    "checkpoint",
+    ["branch", *(pytest.param(name, marks=pytest.mark.full) for name in ("stash", "worktree"))],
+)
+def test_modes_of_files_that_an_attempt_deletes_or_replaces_come_back(
+    bench: Bench, checkpoint: str, how: str
+) -> None:
+    names = {**MODES, "vault/deep/key.txt": 0o600}
+    for name, mode in names.items():
+        bench.write(name, "first\n")
+        bench.path(name).chmod(mode)
+    bench.path("vault").chmod(0o2750)
+    bench.commit("theirs")
+    bench.only_stories(1)
+    names["vault"] = 0o2750
+
+    def modes(folder: Path) -> dict[str, int]:
+        return {name: stat.S_IMODE((folder / name).stat().st_mode) for name in names}
+
+    each = "; ".join(REPLACED[how].format(f=name) for name in names if name != "vault")
+    harm = ["sh", f"{each}; chmod 755 vault; rmdir -p vault/deep"]
+    bench.plan({1: [harm, ["say", failed("no")]], 2: [["wait", bench.gate("go")], harm, *DONE]})
+    live = bench.begin("--checkpoint", checkpoint)
+    place = Path(bench.wait_call(2).cwd)
+    assert modes(place) == names
+    assert {(place / name).read_text() for name in MODES} == {"first\n"}
+    bench.open_gate("go")
+    live.wait().ok()
+    bench.run("restore", "demo").ok()
+    assert modes(bench.repo) == names
+
+
 def test_run_folders_that_exist_already_are_made_private(bench: Bench) -> None:
     bench.loop("--on-complete", "cleanup").ok()
     runs = bench.path(".git/untildone/runs")
@@ -123,6 +162,8 @@ def test_no_text_of_others_reaches_the_terminal_with_escapes(bench: Bench, where
 def test_a_bundle_holds_no_password_and_no_key(bench: Bench) -> None:
     aws = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzQ9s1xKEY"
     said = f"password=hunter2 then\naws_secret_access_key = {aws}\nDB_PASS='letmein'"
+    token, netrc = "ghp_" + "0a1B2c3D4e" * 4, "machine h\n  login ada\n  password sesame"
+    said += f"\n{token}\n\x1b[31m{token[:-1]}\x1b[0m\naws:\n{aws[::-1]}\n{netrc}"
     bench.plan({1: [["say", said], *DONE]})
     bench.loop("--on-complete", "keep").ok()
     bench.run("report", "demo", "--bundle", "run.tar.gz").ok()
@@ -134,6 +175,10 @@ def test_a_bundle_holds_no_password_and_no_key(bench: Bench) -> None:
     assert b"hunter2" not in whole
     assert aws.encode() not in whole
     assert b"letmein" not in whole
+    # At the start of a line, which is `\n` in the journal, or behind a colour.
+    assert token[:-1].encode() not in whole
+    assert aws[::-1].encode() not in whole
+    assert b"sesame" not in whole
 
 
 OUTSIDE = {

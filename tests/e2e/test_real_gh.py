@@ -155,7 +155,7 @@ def test_a_run_closes_the_issues_and_nobody_else_does(start: Start) -> None:
     assert ended.outcomes() == ["failed", "complete", "complete"]
     assert [c.env["UNTILDONE_STORY_ID"] for c in scene.bench.calls()] == ["4", "4", "3"]
     again = "Open again: it was closed by an attempt that did not finish it."
-    done = "Done and checked by untildone."
+    done = "Done by a run of untildone."
     for number in (3, 4):
         ticket = scene.github.ticket(number)
         assert (ticket.state, ticket.comments) == ("CLOSED", (again, done))

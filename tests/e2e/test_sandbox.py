@@ -276,3 +276,12 @@ def test_doctor_recommends_it(bench: Bench) -> None:
     bench.write("untildone.toml", 'sandbox = "bwrap"\n')
     bench.program("bwrap", "#!/bin/sh\nexit 1\n")
     assert row()["level"] == "bad"
+
+
+@needs_bwrap
+def test_a_check_can_write_the_report_that_its_runner_is_asked_for(bench: Bench) -> None:
+    bench.plan({1: [["write", "a.txt", "x"], ["say", COMPLETE]]})
+    report = 'report="${PYTEST_ADDOPTS#*=}"; test -n "$report"'
+    enclosed(bench, "--verify", f"{report} && echo '<testcase/>' > $report").ok()
+    (written,) = (bench.repo / ".git/untildone/runs").glob("*/reports/pytest.xml")
+    assert written.read_text() == "<testcase/>\n"

@@ -81,6 +81,8 @@ def test_the_graph_of_a_change(bench: Bench) -> None:
     chart = bench.run("stories", "001-use", "--graph").ok().stdout
     assert chart.startswith('flowchart TD\n    s1["phase-1: Phase 1: Setup"]\n')
     assert "    s1 --> s2\n" in chart
+    told = bench.run("stories", "001-use", "--graph", "--json").ok().json()
+    assert (told["change"], told["rounds"]) == ("001-use", [["phase-1"], ["phase-2"]])
     value = bench.run("stories", "001-use", "--json").ok().json()
     assert [(s["priority"], s["line"]) for s in value["stories"]] == [(None, 1), (1, 6)]
     assert value["ignored"][0]["path"] == "specs/001-use/tasks.md"

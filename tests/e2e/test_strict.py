@@ -128,6 +128,36 @@ def test_a4_a_deleted_test_fails_the_story(bench: Bench) -> None:
     assert result.outcomes() == ["verify_failed", "complete"]
 
 
+FORGED: dict[str, tuple[str, str]] = {
+    "prints one more": ("print('1 passed in 0.01s')", "1 passed, 0 skipped"),
+    "prints all and leaves": (
+        "print('2 passed in 0.01s', flush=True); import os; os._exit(0)",
+        "nothing was written",
+    ),
+}
+
+
+@pytest.mark.parametrize("room", [[], ["--clean-room"]], ids=["here", "clean"])
+@pytest.mark.parametrize("how", FORGED)
+def test_a4_what_the_product_prints_does_not_make_up_for_a_test(
+    bench: Bench, how: str, room: list[str]
+) -> None:
+    """Without a new line in the settings or in a test: the product itself prints the number."""
+    project(bench)
+    bench.write("test_n.py", "def test_n():\n    pass\n")
+    bench.commit("a second test")
+    printed, said = FORGED[how]
+    forges = f"import sys\nsys.stdout = sys.__stdout__\n{printed}\ndef f():\n    return 1\n"
+    harm: Actions = [["write", "m.py", forges], ["delete", "test_n.py"], ["say", COMPLETE]]
+    bench.plan({1: harm}, default=[["write", "n.py", "x = 1\n"], *DONE])
+    result = bench.loop("--verify", f"{PYTEST} -s", "--max-retries", "1", *room).ok()
+    assert result.outcomes() == ["verify_failed", "complete"]
+    reason = result.named("iteration_ended")[0]["reason"]
+    assert f"by the report of its runner {said}" in reason
+    assert result.one("checkpoint_saved")["verified"]
+    assert bench.status() == []
+
+
 @needs_npm
 def test_a4_npm_test_the_script_cannot_be_rewritten_and_dependencies_can(bench: Bench) -> None:
     bench.only_stories(1)
@@ -236,6 +266,30 @@ def test_a_story_that_changes_nothing_is_told_everywhere(bench: Bench) -> None:
     report = json.loads(bench.run("report", "demo", "--json").ok().stdout)
     assert (report["verified"], report["done_unchanged"]) == (0, 1)
     assert report["stories"][0]["state"] == "done, nothing changed"
+
+
+@pytest.mark.parametrize("variant", ["branch", "stash", "worktree"])
+@pytest.mark.parametrize("work", ["none", "own tests", "some"])
+def test_what_was_saved_when_the_loop_was_killed_is_not_proven_by_that(
+    bench: Bench, variant: str, work: str
+) -> None:
+    """The commit of the story is there, the line of the journal that tells of it is not."""
+    project(bench)
+    edit: Actions = {
+        "none": [],
+        "own tests": [["append", "test_m.py", "\n"]],
+        "some": [["write", "n.py", "x = 1\n"]],
+    }[work]
+    bench.plan({1: [*edit, *OK]})
+    bench.loop("--verify", "test -d .", "--checkpoint", variant).ok()
+    (journal,) = bench.root.rglob("journal.jsonl")
+    lines = journal.read_text().splitlines(keepends=True)
+    saved = next(k for k, line in enumerate(lines) if json.loads(line).get("fact") == "Saved")
+    journal.write_text("".join(lines[:saved]))
+    result = bench.run("resume", "demo", "--json").ok()
+    told = result.one("checkpoint_saved")
+    assert (told["verified"], told["unchanged"]) == (work == "some", work == "none")
+    assert len(bench.calls()) == 1
 
 
 def test_a_run_without_any_check_says_so_at_its_start_in_status_and_at_its_end(

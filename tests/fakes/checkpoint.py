@@ -28,6 +28,9 @@ class FakeCheckpoint:
         self.dirty = True
         self.changed: tuple[str, ...] = ()
         self.known: tuple[str, ...] = ()
+        self.written: list[tuple[str, ...]] = []  # that changed until the next `pending`
+        self._trees = 0
+        self.between: tuple[str, ...] = ()
         self._errors = errors
         self._count = 0
 
@@ -64,11 +67,17 @@ class FakeCheckpoint:
 
     def pending(self, checkpoint: str) -> Pending:
         self._called("pending", checkpoint)
-        return Pending("tree", self.changed)
+        if self.written and (paths := self.written.pop(0)):
+            self._trees, self.between = self._trees + 1, paths
+        return Pending(f"tree{self._trees or ''}", self.changed)
 
     def had(self, checkpoint: str, paths: Sequence[str]) -> tuple[str, ...]:
         self._called("had", checkpoint, tuple(paths))
         return tuple(path for path in paths if path in self.known)
+
+    def changed_between(self, before: str, after: str) -> tuple[str, ...]:
+        self._called("changed_between", before, after)
+        return self.between if before != after else ()
 
     def save(self, lane: int, checkpoint: str, message: str, *, only_changes: bool) -> Saved:
         self._called("save", checkpoint, only_changes)

@@ -13,5 +13,8 @@ class FakeCleanCheckout:
         self.calls.append((tree, parent, *as_in_parent))
         return "checkout"
 
+    def put_back(self) -> None:
+        self.calls.append("put back")
+
     def remove(self) -> None:
         self.calls.append("removed")

@@ -19,6 +19,7 @@ class FakeVerifier:
         self._during = during
         self.interrupted = False
         self.tests: list[Counts | None] = []  # that each run counts
+        self.reported: list[Counts | None] = []  # by a file of its runner
         self.folders: list[str] = []
         self.calls: list[tuple[str, float]] = []
 
@@ -30,4 +31,5 @@ class FakeVerifier:
         reason = listed.pop(0) if listed else ""
         how = reason if reason.startswith("exit code") else "exit code 1" if reason else ""
         tests = self.tests.pop(0) if self.tests else None
-        return Checked(reason, how, reason, interrupted=self.interrupted, tests=tests)
+        reported = self.reported.pop(0) if self.reported else None
+        return Checked(reason, how, reason, self.interrupted, tests, reported)

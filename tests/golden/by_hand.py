@@ -9,10 +9,10 @@ from untildone.adapters.records.journal import Journal, replayed
 from untildone.adapters.records.state_file import StateFile
 from untildone.app.announce import announce
 from untildone.app.recovery import replay
-from untildone.app.views import entry, left_behind, state
 from untildone.domain.agents.agent import Ending, Kind, Permissions, Session, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Budget, Reached
+from untildone.domain.reporting.views import left_behind, state
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Choice, Done, Limits, Origin, Outcome, Plan, Run, Stop, StopHow
 from untildone.domain.stories.parking import Why
@@ -168,7 +168,7 @@ def write(folder: Path) -> None:
         journal.record(fact, announce(before, fact, _run(told)), at)
     journal.close()
     shown = left_behind(_run(replayed(journal.path)), NOW)
-    StateFile(folder / "loop-state.json", entry).write(state(shown, 0, None), shown.iterations)
+    StateFile(folder / "loop-state.json").write(state(shown, 0, None), shown.iterations)
 
 
 def _run(told: Iterable[tuple[f.Fact, datetime]]) -> Run:

@@ -20,8 +20,8 @@ from untildone.__main__ import main
 from untildone.adapters.records.journal import Journal, events, replayed
 from untildone.adapters.records.state_file import StateFile
 from untildone.app.recovery import replay
-from untildone.app.views import entry, left_behind, state
 from untildone.domain.reporting.event import Event
+from untildone.domain.reporting.views import left_behind, state
 
 if TYPE_CHECKING:
     from untildone.domain.run.fact import Fact
@@ -137,7 +137,7 @@ def test_the_run_is_shown_the_same_again(folder: Path, tmp_path: Path) -> None:
     # No process: written for a loop that was gone.
     if run.ended or not stored["pid"]:
         run = replace(left_behind(run, facts[-1][1]), died=None)  # 0.1.0 did not tell of deaths
-    shown = StateFile(tmp_path / "loop-state.json", entry)
+    shown = StateFile(tmp_path / "loop-state.json")
     shown.write(state(run, stored["pid"], stored["pid_started"]), run.iterations)
     # A loop adds up microseconds, a replay the milliseconds of the journal.
     timed = [budget for budget in stored["budgets"] if budget["name"].endswith("time")]

@@ -42,7 +42,15 @@ def test_completion_knows_agents_sources_and_open_stories(bench: Bench) -> None:
     bench.only_stories(2, 3)
     assert completed(bench, "untildone skip demo ", 3) == ["2", "3"]
     assert completed(bench, "untildone guide demo --story 3", 4) == ["3"]
+    assert completed(bench, "untildone reorder demo 3 ", 4) == ["2", "3"]
     assert completed(bench, "untildone retry nothing ", 3) == []
+
+
+def test_completion_knows_a_change_whose_run_is_done(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.loop("--on-complete", "keep").ok()
+    for command in ("finish", "logs", "undo", "restore", "report", "attempts"):
+        assert completed(bench, f"untildone {command} d", 2) == ["demo"], command
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -16,6 +16,7 @@ from untildone.domain.run.run import Plan, Run, Status
 from untildone.domain.stories.parking import Parked, Why
 from untildone.interfaces.report import svg
 from untildone.interfaces.report.blocks import MOST_BARS, MOST_ROWS
+from untildone.interfaces.report.data import data
 from untildone.interfaces.report.html import html
 from untildone.interfaces.report.markdown import inline, markdown
 from untildone.interfaces.report.page import page
@@ -257,3 +258,23 @@ def test_stories_that_eased_their_tests_or_changed_nothing_are_named() -> None:
     assert "| done, nothing changed | 1: not counted above |" in text
     assert "changed tests that were there: tests/test\\_a.py" in text
     assert "0 of them verified by a check, 1 changed nothing" in text
+
+
+def test_a_run_in_lanes_has_a_row_for_each_and_says_whether_they_paid() -> None:
+    one = call(1, closed=at(170), checks=proven())
+    two = call(2, "2", started=at(100), ended=at(160), closed=at(240), lane=1)
+    lost = call(3, "2", started=at(100), closed=at(165), lane=2, requeued=True, tip="")
+    found = summary(one, two, lost)
+    text = html(page(found))
+    parsed(text)
+    assert "they did not pay" in text
+    drawn = [kind for kind, _ in widths(text, "Lanes over the time of the run")]
+    assert drawn == ["kept", "kept", "kept", "failed"]
+    paid = summary(one, replace(two, closed=at(170)))
+    said = markdown(page(paid))
+    assert "they paid: 1m 10s in 2 lanes, 2m 10s in one, 1.9 times as fast" in said
+    told = data(paid)["lanes"]
+    assert isinstance(told, dict)
+    assert (told["paid"], told["requeues"]) == (True, 0)
+    assert "Lanes" not in html(page(summary(one)))
+    assert data(summary(one))["lanes"] is None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.modelserver.script import BadDay, Day, Run, Script, Story, Tokens, Write, tokens_of
-from tests.modelserver.tools import call_for
+from tests.modelserver.tools import NoTool, call_for
 from tests.modelserver.wire import Answer
 
 if TYPE_CHECKING:
@@ -26,13 +26,15 @@ IN_STREAM = (Day.CUT, Day.EARLY_END, Day.MALFORMED)
 class Place:
     """Where a request stands: the story of its last prompt, and how many tools answered since.
 
-    A side request (a title, a commit message) is not `main`.
+    A side request (a title, a commit message) is not `main`. `prompts` are those of stories in the
+    whole conversation.
     """
 
     main: bool
     story: Story | None = None
     prompt: str = ""
     step: int = 0
+    prompts: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Play:
             if turn.result:
                 place = replace(place, step=place.step + 1)
             elif found := self._script.story_in(turn.text):
-                place = Place(place.main, found, turn.text)
+                place = Place(place.main, found, turn.text, prompts=place.prompts + 1)
         return place
 
 
@@ -93,8 +95,13 @@ def _turn(plain: Answer, ask: Ask, place: Place) -> Answer:
     if not ask.tools:
         return replace(plain, text=_listed(story))
     if place.step < len(story.actions):
-        call_id = f"call_{plain.n:04d}"
-        return replace(plain, call=call_for(story.actions[place.step], ask.tools, call_id))
+        action = story.actions[place.step]
+        try:
+            return replace(plain, call=call_for(action, ask.tools, f"call_{plain.n:04d}"))
+        except NoTool:
+            # A client that holds its model to edits need not offer commands.
+            if not isinstance(action, Run):
+                raise
     return replace(plain, text=story.say)
 
 

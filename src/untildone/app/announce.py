@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import to_builtins
 
-from untildone.app.views import proven
 from untildone.app.wording import (
     STATE_OF,
     already_fails,
@@ -19,6 +18,7 @@ from untildone.domain.agents.same_failure import ANOTHER_WAY, next_rung, repeats
 from untildone.domain.checks.checks import Proof
 from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.event import Event, error, warning
+from untildone.domain.reporting.views import proven
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
 from untildone.domain.run.run import (
@@ -43,7 +43,8 @@ def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
         events += _set_aside(before, after)
     if after.undecided and not before.undecided:
         events.append(_to_decide(after.undecided[0]))
-    if after.ended and not (before.ended or after.abandoned):
+    ends = after.status is not before.status and after.ended and not before.ended
+    if ends and not after.abandoned:
         events += _ending(after)
     if _is_over(after) and not _is_over(before):
         notes = fact.remarks if isinstance(fact, f.Closed) else ()
@@ -422,8 +423,8 @@ def _not_started(blocks: Sequence[str]) -> str:
 
 
 def _is_over(run: Run) -> bool:
-    now = run.stop is not None and run.stop.how is StopHow.NOW
-    left_open = run.ended and run.choice is None and (run.status is Status.STOPPED or now)
+    at_once = run.stop is not None and run.stop.how is StopHow.NOW and run.ended
+    left_open = run.choice is None and (run.status is Status.STOPPED or at_once)
     return run.closed or run.abandoned or left_open
 
 

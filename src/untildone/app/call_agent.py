@@ -3,18 +3,18 @@
 import contextlib
 from collections.abc import Callable
 
-from untildone.app.brief import Place, brief_of, intent_of
 from untildone.app.run_driver import RunDriver
 from untildone.app.story_terms import changed_for_others
 from untildone.domain.agents.agent import AgentReport, Ending, Intent, Notice
 from untildone.domain.agents.learnings import Notes
-from untildone.domain.agents.prompt import render
+from untildone.domain.agents.prompt import NO_CONTEXT, render
 from untildone.domain.checks.check_files import named_files
 from untildone.domain.checks.terms import own_checks as checks_of
 from untildone.domain.errors import StoriesError
 from untildone.domain.reporting.event import noticed, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
+from untildone.domain.run.brief import Place, brief_of, intent_of
 from untildone.domain.run.judging import Verdict, judge
 from untildone.domain.run.run import Lane, Outcome, Run, StopHow
 from untildone.domain.stories.same_story import same_story
@@ -25,9 +25,7 @@ UNANSWERED = (Outcome.AGENT_ERROR, Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 NOTICE_BUDGET = 512 * 1024
 # What a notice takes beside its text: very many short ones count, too.
 EVENT_SIZE = 100
-LINGERED = (
-    "The agent printed its last event and did not exit; it was ended, and what it said counts"
-)
+LINGERED = "The agent said its last word and did not exit; it was ended, and what it said counts"
 
 
 def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
@@ -74,7 +72,9 @@ def _note_protected_files(driver: RunDriver, checkpoint: str, own_checks: tuple[
 
 def _intent(driver: RunDriver, step: s.RunAttempt, notes: Notes) -> Intent:
     run, ports = driver.run, driver.ports
-    prompt = render(brief_of(run, step, ports.source, ports.template, notes))
+    source, story = ports.source, step.story
+    context = source.context(story) if source and story else NO_CONTEXT
+    prompt = render(brief_of(run, step, context, ports.template, notes))
     ports.folder.keep_prompt(step.n, prompt)
     place = Place(ports.cwd, ports.folder.scratch(step.n))
     return intent_of(run, step, prompt, place, ports.clock.now())

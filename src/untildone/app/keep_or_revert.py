@@ -38,22 +38,31 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
         saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
     except WorkDiverged as diverged:
         return f.Verified(lane_id, passed=False, reason=diverged.message)
-    paths = saved.paths
-    saved = replace(saved, remarks=(*remarks, *saved.remarks), paths=())
-    return saved if plan.plain else _looked_at(driver, lane_id, saved, paths)
+    return looked_at(driver, replace(saved, remarks=(*remarks, *saved.remarks)))
 
 
-def _looked_at(driver: RunDriver, lane: int, saved: f.Saved, paths: tuple[str, ...]) -> f.Saved:
-    """With what says whether its checks prove anything."""
-    plan, source = driver.run.plan, driver.ports.source
-    book = driver.run.book or (source.load() if source else None)
-    changed = set(paths) - (book.files if book else set())
+def looked_at(driver: RunDriver, saved: f.Saved) -> f.Saved:
+    """With what says whether its checks prove anything; its paths need not be kept for that."""
+    plan = driver.run.plan
+    paths, saved = saved.paths, replace(saved, paths=())
+    if plan.plain:
+        return saved
+    changed = set(paths) - _plan_files(driver)
     if not changed:
         return replace(saved, unchanged=True)
-    if plan.protect_tests or not driver.iteration(lane).proof:
+    if plan.protect_tests or not driver.iteration(saved.lane).proof:
         return saved  # the tests were looked at, or there are none
-    own = own_tests(driver, lane, tests_among(sorted(changed)))
+    own = own_tests(driver, saved.lane, tests_among(sorted(changed)))
     return replace(saved, own_tests=own[:MOST_NAMED])
+
+
+def _plan_files(driver: RunDriver) -> set[str]:
+    """The files that the stories stand in, as far as they can be told."""
+    run, source = driver.run, driver.ports.source
+    with contextlib.suppress(StoriesError):
+        book = run.book or (source.load() if source else None)
+        return set(book.files) if book else set()
+    return set()
 
 
 def _settled(driver: RunDriver, source: StorySource, key: StoryKey) -> tuple[str, ...]:

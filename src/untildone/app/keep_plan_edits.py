@@ -1,6 +1,7 @@
 """The plan that somebody edits while the loop runs: what was written is kept, or named."""
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 
 from untildone.app.run_driver import RunDriver
@@ -68,7 +69,7 @@ def _kept(merge: "_Merge", source: StorySource, story_id: str) -> Iterator[str]:
 def _left_out(path: str, why: str, ref: str) -> str:
     return (
         f"An edit of {path} was put back with the attempt, because {why}; if it was yours, "
-        f"`git show {ref}:{path}` has it"
+        f"`git show {shlex.quote(f'{ref}:{path}')}` has it"
     )
 
 

@@ -7,7 +7,6 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from untildone.app import story_terms
-from untildone.app.brief import stories_now
 from untildone.app.call_agent import measure, run_attempt
 from untildone.app.keep_or_revert import archive, revert, save
 from untildone.app.run_driver import RunDriver
@@ -17,6 +16,7 @@ from untildone.domain.errors import CloseRefused, Interrupted, UntildoneError
 from untildone.domain.reporting.event import warning
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
+from untildone.domain.run.brief import stories_now
 from untildone.domain.run.judging import wake_at
 from untildone.domain.run.machine import next_steps
 from untildone.domain.run.run import Choice, Run, label

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from untildone.app import views
 from untildone.app.bus import Bus
+from untildone.domain.reporting import views
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run.fact import AttemptEnded, Fact, StoriesLoaded, UsageMeasured
 from untildone.domain.run.run import Run
@@ -44,6 +44,5 @@ class RunRecord(Struct, frozen=True):
 
 def _is_passing(fact: Fact, run: Run) -> bool:
     # Milliseconds later the next fact follows; the journal has this one already.
-    if run.ended or not isinstance(fact, StoriesLoaded | AttemptEnded | UsageMeasured):
-        return False
-    return views.phase(run) in ("choosing_story", "measuring", "settling")
+    may_pass = isinstance(fact, StoriesLoaded | AttemptEnded | UsageMeasured)
+    return may_pass and views.phase(run) in ("choosing_story", "measuring", "settling")

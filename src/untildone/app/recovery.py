@@ -27,7 +27,9 @@ def missing_facts(run: Run, origin: Origin, checkpoint: Checkpoint) -> tuple[f.F
         elif iteration.stage is Stage.JUDGED:
             name = f"iteration-{iteration.n}" if run.plan.plain else iteration.story_id
             commit = checkpoint.saved_as(lane.checkpoint, name, iteration.attempt)
-            facts += [f.Saved(lane.id, commit, commit)] if commit else []
+            if commit:
+                paths = checkpoint.changed_between(lane.checkpoint, commit)
+                facts.append(f.Saved(lane.id, commit, commit, paths=paths))
     return tuple(facts)
 
 

@@ -4,11 +4,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from untildone.app.brief import brief_of, stories_now
 from untildone.domain.agents.learnings import Notes
-from untildone.domain.agents.prompt import NO_NOTES, render
+from untildone.domain.agents.prompt import NO_CONTEXT, NO_NOTES, render
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
+from untildone.domain.run.brief import brief_of, stories_now
 from untildone.domain.run.machine import apply, next_steps
 from untildone.domain.run.run import Origin, Outcome, Run, Stage
 from untildone.ports import StorySource
@@ -47,7 +47,9 @@ def rehearse(
     while True:
         step = next_steps(run)[0]
         if isinstance(step, s.RunAttempt):
-            prompt = render(brief_of(run, step, source, template, notes))
+            story = step.story
+            context = source.context(story) if source and story else NO_CONTEXT
+            prompt = render(brief_of(run, step, context, template, notes))
             return Rehearsed(run, step, prompt, tuple(before))
         fact = _expected(run, step, origin, source)
         if said := _said(run, step):

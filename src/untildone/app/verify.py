@@ -25,6 +25,12 @@ from untildone.domain.run.machine import required_at_start
 from untildone.domain.stories.story import Story
 
 AT_START = "checks-at-start"
+ROUNDS = 2
+UNSETTLED = (
+    "The checks change files each time they run, so that none has passed on those that are saved: "
+    "the work is kept and not counted as verified. What checks write belongs into .gitignore; "
+    "with `--clean-room` they run beside your files"
+)
 OWN_PROOF = (
     "A file that a check runs, or that its runner obeys, was changed by the attempt. If a story is "
     "meant to do that, a line `Touches: PATH` in its text allows it; `--no-protect-checks` allows "
@@ -53,7 +59,7 @@ def try_checks(driver: RunDriver, step: s.TryChecks) -> f.ChecksTried | None:
     counted: list[Counted] = []
     cut_short = False
     with _place(driver, checkpoint) as folder:
-        for check in checks:
+        for check in _apart(driver, checks) if folder else checks:
             checked = _checked(driver, check, folder)
             cut_short = checked.interrupted
             if cut_short:
@@ -61,11 +67,14 @@ def try_checks(driver: RunDriver, step: s.TryChecks) -> f.ChecksTried | None:
             if checked.reason:
                 found.append(baseline.failing(check, checked))
             counted += _counted(check, checked)
-    remarks = _tidied(driver, step.lane, checkpoint)
+    changed = ports.checkpoint.pending(checkpoint).paths
+    known = ports.checkpoint.had(checkpoint, changed) if changed else ()
+    made = tuple(path for path in changed if path not in known)
+    remarks = _tidied(driver, step.lane, checkpoint, changed)
     if cut_short:
         return None
     missing = tuple(failing.command for failing in found if failing.how in CANNOT_START)
-    return f.ChecksTried(tuple(found), remarks, tuple(counted), missing)
+    return f.ChecksTried(tuple(found), remarks, tuple(counted), missing, known, made)
 
 
 def verify(driver: RunDriver, lane: int) -> f.Verified:
@@ -115,29 +124,108 @@ def _not_freed(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[st
 
 
 def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
-    still: list[Failing] = []
+    still: dict[str, Failing] = {}
     counted: list[Counted] = []
-    for check in checks:
-        driver.tell(Event("verify_started", _named(check)))
-        checked = _checked(driver, check, folder)
-        old: tuple[str, ...] = ()
-        if checked.reason and driver.run.plan.baseline and not check.own:
-            now = baseline.failing(check, checked)
-            checked, old = _against_start(driver, now, checked)
-            still += [replace(now, names=old if now.names else ())] if old else []
-        if not checked.reason and check.level is Level.REQUIRED:
-            checked = replace(checked, reason=_fewer_tests(driver, lane, check, checked))
+    turns = _Turns(driver, lane, checks, folder)
+    for check in turns:
+        checked, old = _run_one(driver, lane, check, folder)
+        still.pop(check.command, None)
+        still |= {check.command: old} if old else {}
         counted += _counted(check, checked)
-        _tell_end(driver, check, checked, old)
         if checked.reason and check.level is Level.REQUIRED:
-            return f.Verified(lane, passed=False, reason=checked.reason)
+            return f.Verified(lane, passed=False, reason=turns.since + checked.reason)
+    if turns.since and (unproven := _tampered(driver, lane, driver.run.changed_by_checks)):
+        return f.Verified(lane, passed=False, reason=turns.since + unproven)
     return f.Verified(
         lane,
         passed=True,
-        still_failing=tuple(still),
+        still_failing=tuple(still.values()),
         counted=tuple(counted),
-        checked=_proven(driver, lane, checks),
+        checked=turns.settled and _proven(driver, lane, checks),
     )
+
+
+def _run_one(
+    driver: RunDriver, lane: int, check: Check, folder: str
+) -> tuple[Checked, Failing | None]:
+    """What a check gave, and what of it is old and was let through."""
+    driver.tell(Event("verify_started", _named(check)))
+    checked = _checked(driver, check, folder)
+    old: tuple[str, ...] = ()
+    let: Failing | None = None
+    if checked.reason and driver.run.plan.baseline and not check.own:
+        now = baseline.failing(check, checked)
+        checked, old = _against_start(driver, now, checked)
+        let = replace(now, names=old if now.names else ()) if old else None
+    if not checked.reason and check.level is Level.REQUIRED:
+        checked = replace(checked, reason=_fewer_tests(driver, lane, check, checked))
+    _tell_end(driver, check, checked, old)
+    return checked, let
+
+
+def _apart(driver: RunDriver, checks: tuple[Check, ...]) -> Iterator[Check]:
+    """The checks in turn, each in the clean checkout as it was made."""
+    for check in checks:
+        if check is not checks[0]:
+            driver.ports.clean_checkout.put_back()
+        yield check
+
+
+class _Turns:
+    """The checks in turn, until each has passed on the very files that are saved.
+
+    Where one changes files, those that began before that run once more; which files it changed,
+    the reason of a later failure says (`since`). What writes other files each time proves nothing
+    of those that are saved. In a clean checkout none sees what another one changed.
+    """
+
+    def __init__(
+        self, driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str
+    ) -> None:
+        self._driver = driver
+        self._checkpoint = driver.run.lanes[lane].checkpoint
+        self._checks = checks
+        self._folder = folder
+        self.since = ""
+        self.settled = True
+
+    def __iter__(self) -> Iterator[Check]:
+        if self._folder:
+            return _apart(self._driver, self._checks)
+        return self._in_worktree()
+
+    def _in_worktree(self) -> Iterator[Check]:
+        tree, changes = self._tree(), 0
+        began: dict[str, int] = {}  # after how many changes
+        for _ in range(ROUNDS):
+            for check in self._checks:
+                if began.get(check.command) == changes:
+                    continue
+                began[check.command] = changes
+                yield check
+                before, tree = tree, self._tree()
+                changes += self._changed(check, before, tree)
+        self.settled = set(began.values()) <= {changes}
+        if not self.settled:
+            self._driver.tell(warning(UNSETTLED))
+
+    def _tree(self) -> str:
+        return self._driver.ports.checkpoint.pending(self._checkpoint).tree
+
+    def _changed(self, check: Check, before: str, after: str) -> bool:
+        """Whether files changed that matter: neither the task list nor what checks always write."""
+        run = self._driver.run
+        changed = set(self._driver.ports.checkpoint.changed_between(before, after))
+        changed -= {*run.made_by_checks, *(run.book.files if run.book else ())}
+        if not changed:
+            return False
+        names = baseline.listed(tuple(sorted(changed)))
+        said = f"Files changed while the check `{check.command}` ran: {names}"
+        if not self.since:
+            text = f"{said}. They are kept so, and checks that saw them otherwise run once more"
+            self._driver.tell(warning(text))
+        self.since = f"{said}\n"
+        return True
 
 
 def _proven(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> bool:
@@ -149,12 +237,12 @@ def _proven(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> bool:
 
 def _counted(check: Check, checked: Checked) -> Iterator[Counted]:
     if checked.tests and check.level is Level.REQUIRED:
-        yield Counted(check.command, checked.tests)
+        yield Counted(check.command, checked.tests, checked.reported)
 
 
 def _fewer_tests(driver: RunDriver, lane: int, check: Check, checked: Checked) -> str:
     """Why a check that passed proves less than before, and which files did that."""
-    less = shrunk(check.command, checked.tests, driver.run.counted)
+    less = shrunk(check.command, checked.tests, checked.reported, driver.run.counted)
     if not less or _terms(driver, lane).tests_may_shrink:
         return ""
     changed = driver.ports.checkpoint.pending(driver.run.lanes[lane].checkpoint).paths
@@ -194,23 +282,18 @@ def _place(driver: RunDriver, checkpoint: str, as_before: tuple[str, ...] = ()) 
         ports.clean_checkout.remove()
 
 
-def _tampered(driver: RunDriver, lane: int) -> str:
+def _tampered(driver: RunDriver, lane: int, free: tuple[str, ...] = ()) -> str:
     """Which protected files were changed: then no check is worth running."""
     plan, iteration = driver.run.plan, driver.iteration(lane)
     if not (plan.protected or iteration.checks):
         return ""
-    found = driver.ports.protected_files.violations()
-    if not found:
-        return ""
-    asked = [is_protected(violation.path, plan.protect) for violation in found]
-    if not all(asked):  # what nobody has named is protected because of the checks
-        said = _terms(driver, lane)
-        found = tuple(
-            v for v, named in zip(found, asked, strict=True) if named or not said.frees(v.path)
-        )
-        if any(not is_protected(violation.path, plan.protect) for violation in found):
-            driver.tell(warning(OWN_PROOF))
-    return complaint(found) if found else ""
+    found = [v for v in driver.ports.protected_files.violations() if v.path not in free]
+    named = [v for v in found if is_protected(v.path, plan.protect)]
+    if len(named) < len(found):
+        found = [v for v in found if v in named or not _terms(driver, lane).frees(v.path)]
+    if len(named) < len(found):  # what nobody has named is protected because of the checks
+        driver.tell(warning(OWN_PROOF))
+    return complaint(found)
 
 
 def _no_evidence(driver: RunDriver, lane: int) -> str:
@@ -243,7 +326,7 @@ def _against_start(
     compared = baseline.compare(now, driver.run.known_failures or ())
     if not compared.new:
         driver.tell(warning(let_through(now, compared.old)))
-        return Checked(tests=checked.tests), compared.old
+        return Checked(tests=checked.tests, reported=checked.reported), compared.old
     reason = f"Newly broken: {baseline.listed(compared.new)}\n{checked.reason}"
     return replace(checked, reason=reason), ()
 
@@ -257,9 +340,10 @@ def _tell_end(driver: RunDriver, check: Check, checked: Checked, old: tuple[str,
         driver.tell(warning(text))
 
 
-def _tidied(driver: RunDriver, lane: int, checkpoint: str) -> tuple[str, ...]:
+def _tidied(
+    driver: RunDriver, lane: int, checkpoint: str, changed: tuple[str, ...]
+) -> tuple[str, ...]:
     """The tree as it was before the checks; what they changed is stored like an attempt."""
-    changed = driver.ports.checkpoint.pending(checkpoint).paths
     if not changed:
         return ()
     back = driver.ports.checkpoint.revert(lane, checkpoint, AT_START, 1)

@@ -10,10 +10,10 @@ from untildone.adapters.agents.program import KnownProgram
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
-from untildone.commands.redaction import shown
 from untildone.domain.agents.agent import Ending, Intent, Permissions
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
+from untildone.domain.secrets import shown
 from untildone.settings.settings import PROGRAMS, Settings
 from untildone.wiring.agents import agent_options_of, known_program
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard, sized
+from untildone.adapters.checkpoints.guard import Flag, Guard, sized
 from untildone.adapters.checkpoints.snapshot.staged_content import SUBJECT
 from untildone.adapters.checkpoints.snapshot.withheld_files import kept_files, kept_folder, kept_of
 from untildone.adapters.git.git import Git

@@ -17,9 +17,8 @@ from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories.source_kind import Found as FoundChange
-from untildone.app import views
 from untildone.app.wording import last_sign
-from untildone.commands import gc
+from untildone.commands import gc, slots
 from untildone.commands.agents import Found, agents
 from untildone.commands.leftovers import (
     end_processes,
@@ -38,6 +37,7 @@ from untildone.commands.start_checks import cut_short_closing
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, count_of
+from untildone.domain.reporting import views
 from untildone.domain.run.run import Run, Status
 from untildone.settings.load import configuration_files, load
 from untildone.settings.settings import PROGRAMS, SOURCES, Settings
@@ -85,7 +85,7 @@ def examine(folder: Path, tell: Callable[[str], None] = lambda text: None) -> li
     rows.append(_sandbox(processes, settings, top or folder))
     if repository:
         rows += [*_stories(repository.place.top), *_leftovers(repository)]
-        rows += _stored(repository, settings.keep_days)
+        rows += [*_stored(repository, settings.keep_days), *_slots(repository)]
     return rows
 
 
@@ -110,6 +110,7 @@ def fix_leftovers(repository: Repository, abandon: str) -> list[str]:
             said.append(_give_up(holding, run))
         if run and holding is not repository:
             holding.lock.release()
+        said += slots.remove_leftovers(repository)
         said += [*remove_stash_leftovers(repository), *remove_worktrees(repository)]
     finally:
         repository.lock.release()
@@ -253,7 +254,8 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     weighs = f"{amount(gc.bytes_of_folder(folder))} in {folder}"
     yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({weighs})")
     git = repository.git()
-    refs = git.refs("refs/ralph/")
+    stored = git.refs("refs/ralph/").items()
+    refs = {name: ref for name, ref in stored if not name.startswith("refs/ralph/slots/")}
     counts = Counter(name.split("/")[2] for name in refs)
     kinds = ("attempts", "backup", "archive", "moved", *(["work"] if counts["work"] else []))
     listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)
@@ -266,6 +268,21 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
         count = f"{count_of(len(old.refs), 'ref')}, {count_of(len(old.runs), 'run folder')}"
         text = f"Work of ended runs that is older than {count_of(days, 'day')}: {count}"
         yield Row("old work", WARN, text, "untildone gc")
+
+
+def _slots(repository: Repository) -> Iterator[Row]:
+    found = slots.slots(repository)
+    if found:
+        size = sum(row.bytes for row in found)
+        text = f"Slots of lanes: {len(found)} ({amount(size)}) in {found[0].folder.parent}"
+        yield Row("slots", WARN if size > MUCH else OK, text, "untildone slots")
+    for row in found:
+        if row.state == slots.ONLY_COPY:
+            text = f"{' '.join(row.reasons)} So this stays: {row.named}"
+            yield Row("slot", WARN, text, row.look)
+    if pins := slots.leftover_pins(repository):
+        text = f"Refs of slots that are gone, below refs/ralph/slots: {len(pins)}"
+        yield Row("slot refs", WARN, text, "untildone doctor --fix")
 
 
 def _of_dead_loops(repository: Repository) -> Iterator[Row]:

@@ -5,7 +5,8 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.app.brief import Place, intent_of
+from untildone.adapters.git.history import FileHistory
+from untildone.adapters.slots.setup import SetUp, set_up_of
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
 from untildone.commands.plan import Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start_checks import (
@@ -23,12 +24,15 @@ from untildone.commands.start_checks import (
     refuse_unfinished,
     run_of_branch,
 )
+from untildone.commands.story_checks import not_obeyed
 from untildone.domain.agents.agent import Intent, Invocation
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.errors import UserError
+from untildone.domain.run.brief import Place, intent_of
 from untildone.domain.run.fact import AskedAgain, Resumed, Started
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Plan, Run, Status
+from untildone.domain.stories.predicted_files import Beside, beside
 from untildone.domain.stories.story import StoryBook
 from untildone.settings.settings import Settings
 from untildone.wiring.agents import AgentOptions, agent_options_of, agent_program
@@ -42,11 +46,19 @@ from untildone.wiring.worktrees import worktree_running
 SCRATCH = "(a private folder)"
 
 
+class LaneRehearsal(Struct, frozen=True):
+    """What lanes would begin with, and what each slot gets before an agent sees it."""
+
+    beside: Beside
+    setup: SetUp
+
+
 class DryRun(Struct, frozen=True):
     """What a run would do.
 
     `going_on` is set where it would go on with a run; `idle` says why it would do nothing;
-    `refusal` is the error that a real run ends with while another loop is alive.
+    `refusal` is the error that a real run ends with while another loop is alive. `lanes` is what
+    several of them would do.
     """
 
     plan: Plan
@@ -59,6 +71,7 @@ class DryRun(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     idle: str = ""
     refusal: UserError | None = None
+    lanes: LaneRehearsal | None = None
     agent_env: tuple[str, ...] = ()
 
 
@@ -115,7 +128,8 @@ def _going_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, o
     missing = installed_agents(plan, top, settings, run.finished, dry_run=True)
     plan, warnings = settled(plan, repo.processes, top)
     run = apply(interrupted(run, now), Resumed(plan), now)
-    dry = replace(dry, plan=plan, warnings=(*missing, *warnings, *unchecked))
+    told = (*missing, *warnings, *unchecked, *not_obeyed(plan, run.finished))
+    dry = replace(dry, plan=plan, warnings=told)
     return _rehearsed(repo, dry, run, now)
 
 
@@ -124,16 +138,28 @@ def _rehearsed(repo: Repository, dry: DryRun, run: Run, now: datetime) -> DryRun
     source = source_of(plan, top)
     if dry.idle:
         return replace(dry, book=source.load() if source else None)
+    if plan.lanes > 1:
+        # One lane shows what the first call is; the others are told as a schedule.
+        run = replace(run, plan=replace(plan, lanes=1), lanes=run.lanes[:1])
     template, learnings = template_of(top, plan.prompt_template), learnings_file_of(plan, top)
     notes = learnings.look() if learnings else Notes()
     told = rehearse(run, dry.origin, source, now, template, notes)
     dry = replace(dry, told=told, book=told.run.book)
+    if plan.lanes > 1 and dry.book:
+        dry = replace(dry, lanes=_lanes(repo, plan, dry.book))
     if told.call is None:
         return dry
     intent = intent_of(told.run, told.call, told.prompt, Place(str(top), SCRATCH), now)
     options = AgentOptions(plan.agent_args, dry.agent_env)
     agent = agent_program(intent.agent, plan.agent_cmd, plan.script, top, options)
     return replace(dry, intent=intent, invocation=agent.invocation(intent))
+
+
+def _lanes(repo: Repository, plan: Plan, book: StoryBook) -> LaneRehearsal:
+    git = repo.git()
+    known = FileHistory(git, plan.change_id).predicted(book)
+    setup = set_up_of(git, repo.place.top, plan.lane_setup)
+    return LaneRehearsal(beside(known, plan.lanes, optimistic=plan.optimistic), setup)
 
 
 def _origin(run: Run) -> Origin:

@@ -89,7 +89,7 @@ def find(repository: Repository, wanted: Rule, busy: frozenset[Path]) -> Old:
     git = repository.git()
     # Refs first: the run of every ref seen here has its journal on disk by now.
     refs = _saved_refs(git)
-    known = {run.run_id: (run, folder) for run, folder in _recorded(repository, busy)}
+    known = {run.run_id: (run, folder) for run, folder in recorded(repository, busy)}
     records = [run for run, _ in known.values()]
     if wanted.change:
         _refuse_unknown(wanted.change, refs, records)
@@ -131,7 +131,8 @@ def _saved_refs(git: Git) -> list[SavedRef]:
     ]
 
 
-def _recorded(repository: Repository, busy: frozenset[Path]) -> Iterator[tuple[Recorded, Path]]:
+def recorded(repository: Repository, busy: frozenset[Path]) -> Iterator[tuple[Recorded, Path]]:
+    """Every run with a journal, in all worktrees, and its folder."""
     # The run of a linked worktree moves to the main one at its end: seen there, if not here.
     for root in reversed(homes(repository)):
         seen: set[str] = set()

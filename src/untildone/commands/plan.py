@@ -146,6 +146,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
     task = wanted.task or _change_task(top, change, plain=plain)
     done, warnings = _done(settings, top, change, source, plain=plain)
     _refuse_promise(done, plain=plain)
+    settings = _for_lanes(settings, change, plain=plain)
     if plain:
         source = _criterion_source(top, change, source) if done is Done.TASKS else None
     split_command(settings.usage_cmd)
@@ -168,6 +169,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         limits=Limits(max_iterations=cap, **_of_limits(settings)),
         verify_found=() if plain else not_asked_for(settings, top),
         configured_max=settings.max_iterations,
+        lanes=settings.lanes,
         budgets=merged((), read(settings.budget)),
         trouble_budgets=merged(read(TROUBLE_BUDGET), read(settings.trouble_budget)),
         agent_args=agent_options_of(settings).args,
@@ -243,6 +245,28 @@ def _refuse_promise(done: Done, *, plain: bool) -> None:
             "`--done promise` is for a run without stories",
             hint='untildone run --task "what should be done" --done promise',
         )
+
+
+def _for_lanes(settings: Settings, change: str, *, plain: bool) -> Settings:
+    """Several lanes need a worktree of the run's own, and stories to tell apart."""
+    if settings.lanes == 1:
+        return settings
+    why = ""
+    if plain:
+        why = "work on stories, and a run with one task has none"
+    elif settings.checkpoint == "stash":
+        why = "land commits on a branch of their own, and `--checkpoint stash` makes no commits"
+    if why:
+        raise UserError(
+            f"Several lanes {why}",
+            state="Nothing was changed.",
+            hint=f"untildone run {change} --lanes 1",
+        )
+    raise UserError(
+        "Several lanes are not ready yet",
+        state="Nothing was changed.",
+        hint=f"untildone run {change} --lanes 1",
+    )
 
 
 def _refuse_archive(settings: Settings, source: StorySource | None, top: Path, change: str) -> None:

@@ -24,8 +24,8 @@ from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
 from untildone.adapters.terminal import Person, output_files
-from untildone.app import views
 from untildone.app.bus import Bus, Observer
+from untildone.app.keep_or_revert import looked_at
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
@@ -47,8 +47,10 @@ from untildone.commands.start_checks import (
     refuse_unfinished,
     run_of_branch,
 )
+from untildone.commands.story_checks import not_obeyed
 from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.plain_text import count_of
+from untildone.domain.reporting import views
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
@@ -220,7 +222,7 @@ class LoopProcess(Struct):
         )
         loop = RunDriver(ports, run, origin, remarks)
         for fact in missing:
-            loop.record(fact)
+            loop.record(looked_at(loop, fact) if isinstance(fact, f.Saved) else fact)
         return loop
 
     def drive(self, loop: RunDriver) -> Ended:
@@ -266,7 +268,7 @@ class LoopProcess(Struct):
         now = self.repository.clock.now()
         shown = views.left_behind(loop.run, now)
         state = self.repository.state_file(shown.plan.run_id)
-        state.keep_unknown_fields(views.KNOWN_FIELDS)
+        state.keep_unknown_fields()
         state.write(views.state(shown, *this_process()), shown.iterations)
         if not loop.run.ended:  # between two calls the request itself was the end
             loop.tell(Event("finished", {"choice": None, "status": shown.status, "notes": []}))
@@ -399,7 +401,7 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
         checkpoint, remarks = loop.adopt()
         loop.record(f.Adopted(0, checkpoint, remarks))
     loop.record(f.Resumed(plan))
-    for text in (*warnings, *unchecked):
+    for text in (*warnings, *unchecked, *not_obeyed(plan, known.finished)):
         loop.tell(warning(text))
     return process.drive(loop)
 

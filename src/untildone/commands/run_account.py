@@ -10,15 +10,15 @@ from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records import journal
 from untildone.adapters.records.codec import encode
 from untildone.adapters.records.run_folder import change_of, run_ids
-from untildone.app import views
 from untildone.app.recovery import replay
-from untildone.commands.redaction import redactor
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import count_of
 from untildone.domain.regex import regex
+from untildone.domain.reporting import views
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
+from untildone.domain.secrets import redactor
 from untildone.wiring.repository import Repository, here, no_run, read_state
 from untildone.wiring.worktrees import worktree_running
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.adapters.checkpoints.guard.new_files import new_files, unfiltered
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
+from untildone.adapters.checkpoints.guard import Flag, Guard, new_files, unfiltered
 from untildone.adapters.checks.detect import missing_program
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import has_no_refs
@@ -24,7 +23,7 @@ from untildone.commands.plan import (
     renewed,
     with_files,
 )
-from untildone.commands.story_checks import not_run, terms_of_stories
+from untildone.commands.story_checks import not_obeyed, terms_of_stories
 from untildone.domain.checks.checks import Level, parse
 from untildone.domain.checks.terms import all_written
 from untildone.domain.costs.budget import Budget, merged
@@ -78,7 +77,8 @@ def ready(
     idle = _nothing_to_do(prepared, repo.place.top)
     if idle:
         return Ready(prepared, origin, idle)
-    terms = terms_of_stories(prepared.book, git, origin, trusted=settings.trust_story_checks)
+    trusted, top = settings.trust_story_checks, repo.place.top
+    terms = terms_of_stories(prepared.book, top, git, origin, trusted=trusted)
     plan = with_holds(replace(prepared.plan, terms=terms))
     missing = installed_agents(plan, repo.place.top, settings, dry_run=asking.dry_run)
     if not wanted.include_flagged:
@@ -86,13 +86,24 @@ def ready(
     store = store_of(settings.learnings, repo.place, change)
     plan = with_files(replace(plan, learnings=store), repo.place.top)
     plan, remarks = settled(plan, repo.processes, repo.place.top)
+    plan, decided = _with_lanes(repo, plan, asking)
     refuse_missing_programs(plan)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
     bare = guarding_nothing(plan, repo.place.top)
-    warnings = (*prepared.warnings, *missing, *remarks, *not_run(terms), *bare)
+    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
+
+
+def _with_lanes(repo: Repository, plan: Plan, asking: Asking) -> tuple[Plan, tuple[str, ...]]:
+    """The plan with what is decided about lanes now; somebody at a terminal is asked."""
+    if plan.lanes == 1:
+        return plan, ()
+    from untildone.commands.lanes import with_lanes
+
+    person = Person(repo.inbox, "ask", at_terminal=asking.at_terminal)
+    return with_lanes(repo, plan, person.agrees if asking.at_terminal else None)
 
 
 def installed_agents(

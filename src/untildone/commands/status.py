@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+from untildone.adapters.git.history import FileHistory
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
@@ -14,7 +15,8 @@ from untildone.commands.run_account import told_account
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.reporting.account import Account
-from untildone.domain.run.run import Run
+from untildone.domain.run.run import MOST_LANES, Run
+from untildone.domain.stories.predicted_files import Beside, beside
 from untildone.domain.stories.story import Remark, Story, StoryBook
 from untildone.glance import look
 from untildone.plain_files import opened
@@ -74,6 +76,40 @@ def stories(
     return found.load()
 
 
+def may_run_beside(
+    repository: Repository, book: StoryBook, *, optimistic: bool = False
+) -> tuple[StoryBook, Beside]:
+    """The book with the files that each story will probably change, and what may run at once."""
+    book = FileHistory(repository.git(), book.change).predicted(book)
+    return book, beside(book, MOST_LANES, optimistic=optimistic)
+
+
+def beside_json(book: StoryBook, found: Beside) -> dict[str, object]:
+    """What may run at once as `stories --graph --json` prints it."""
+    return {
+        "change": book.change,
+        "source": book.source,
+        "stories": [
+            {
+                "id": story.id,
+                "title": story.title,
+                "state": "done" if story.done else "open",
+                "depends_on": list(story.depends_on),
+                "parallel": story.parallel,
+                "touches": list(story.touches),
+                "predicted": list(story.predicted),
+            }
+            for story in book.stories
+        ],
+        "rounds": [[story.id for story in stories] for stories in found.rounds],
+        "apart": [
+            {"stories": [pair.one.id, pair.other.id], "cause": pair.cause, "why": pair.why}
+            for pair in found.apart
+        ],
+        "unknown": [story.id for story in found.unknown],
+    }
+
+
 def changes_json(repository: Repository, source: str = "auto") -> list[dict[str, object]]:
     """Every change that could be run here, of this source or of all."""
     return [
@@ -131,32 +167,41 @@ def _remark_json(book: StoryBook, remark: Remark) -> dict[str, object]:
 
 
 def events(
-    repository: Repository, change: str, iteration: int | None, *, follow: bool
+    repository: Repository, change: str, iteration: int | None, lane: int | None, *, follow: bool
 ) -> Iterator[dict[str, object]]:
-    """The events of the newest run, of one iteration if asked, on and on if followed."""
+    """The events of the newest run, of one iteration or lane if asked, on and on if followed."""
     run = _run(repository, change)
     path = repository.folder(run.plan.run_id).journal
-    shown, current = 0, 0
+    shown = 0
     while True:
         alive = repository.alive()
+        current: dict[object, object] = {}
         for k, event in enumerate(journals.events(path)):
+            own = event.get("lane", 0)
             if event["event"] == "iteration_started":
-                current = int(str(event["n"]))
-            if k >= shown and (iteration is None or current == iteration):
+                current[own] = event["n"]
+            wanted = iteration is None or current.get(own) == iteration
+            if k >= shown and wanted and (lane is None or own == lane):
                 yield event
             shown = max(shown, k + 1)
-        current = 0
         if not follow or not alive:
             return
         repository.inbox.wake.wait(POLL_S / 4)
 
 
-def raw_output(repository: Repository, change: str, iteration: int | None) -> Iterator[str]:
+def raw_output(
+    repository: Repository, change: str, iteration: int | None, lane: int | None
+) -> Iterator[str]:
     """The agent's raw output with everything a terminal would obey taken out."""
     run = _run(repository, change)
-    folder = repository.folder(run.plan.run_id).path / "logs"
+    folder = repository.folder(run.plan.run_id)
     wanted = f"{iteration:04d}.log" if iteration else "*.log"
-    for path in sorted(folder.glob(wanted)):
+    paths = sorted((folder.path / "logs").glob(wanted))
+    if lane is not None:
+        begun = (e for e in journals.events(folder.journal) if e["event"] == "iteration_started")
+        own = {f"{event['n']:04d}.log" for event in begun if event.get("lane", 0) == lane}
+        paths = [path for path in paths if path.name in own]
+    for path in paths:
         with opened(path) as file:
             while chunk := file.read(CHUNK):
                 yield plain(chunk.decode(errors="replace"))

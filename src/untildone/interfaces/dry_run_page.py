@@ -1,15 +1,16 @@
 """A dry run in words, and as one JSON object."""
 
 import shlex
+from collections.abc import Iterator
 
 from msgspec import to_builtins
 
 from untildone.app.rehearsal import Rehearsed
-from untildone.commands.dry_run import DryRun
-from untildone.commands.redaction import shown
+from untildone.commands.dry_run import DryRun, LaneRehearsal
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Status, label
 from untildone.domain.run.run_commands import RunCommand, run_commands
+from untildone.domain.secrets import shown
 from untildone.domain.stories.story import Story
 from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows
@@ -26,6 +27,7 @@ def page(dry: DryRun) -> str:
     lines = [HEAD, "", *_table(rows)]
     if dry.book and dry.book.stories and not dry.plan.plain:
         lines += ["", f"Stories ({dry.book.path}):", *_stories(dry)]
+    lines += _lanes(dry.lanes)
     if dry.idle:
         lines += ["", dry.idle]
     if dry.told and dry.told.before:
@@ -64,11 +66,45 @@ def data(dry: DryRun) -> dict[str, object]:
         else None,
         "commands": [to_builtins(command) for command in run_commands(dry.plan)],
         "plan": to_builtins(dry.plan),
+        "lanes": _lane_data(dry.lanes),
         "warnings": list(dry.warnings),
         "before": list(told.before) if told else [],
         "message": dry.idle,
         "refused": dry.refusal.message if dry.refusal else "",
         "prompt": told.prompt if told else "",
+    }
+
+
+def _lanes(lanes: LaneRehearsal | None) -> list[str]:
+    """The schedule as if all stories took equally long, and what a fresh checkout gets."""
+    return ["", "Lanes:", *(f"  {said}" for said in _schedule(lanes))] if lanes else []
+
+
+def _schedule(lanes: LaneRehearsal) -> Iterator[str]:
+    for n, stories in enumerate(lanes.beside.rounds):
+        yield f"{'then' if n else 'at once'}: {', '.join(story.id for story in stories)}"
+    if lanes.beside.apart or lanes.beside.unknown:
+        yield "`untildone stories --graph` says why not more of them"
+    setup = lanes.setup
+    copied = ", ".join((*setup.files, *(f"{folder}/" for folder in setup.folders)))
+    if copied:
+        yield f"copied into each: {copied}"
+    for command in setup.commands:
+        yield f"run in each, once and when a lock file changes: {command}"
+    if not setup.source:
+        yield "a lane has the files of git and nothing that is ignored; see `--lane-setup`"
+
+
+def _lane_data(lanes: LaneRehearsal | None) -> dict[str, object] | None:
+    if lanes is None:
+        return None
+    return {
+        "rounds": [[story.id for story in stories] for stories in lanes.beside.rounds],
+        "setup": {
+            "commands": list(lanes.setup.commands),
+            "files": list(lanes.setup.files),
+            "folders": list(lanes.setup.folders),
+        },
     }
 
 

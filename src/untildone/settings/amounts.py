@@ -7,6 +7,7 @@ from untildone.domain.costs.budget import minutes
 from untildone.domain.regex import regex
 
 MINUTES_OF_A_DAY = 24 * 60
+AUTO_LANES = 0
 _SIZE = regex(r"(\d+(?:\.\d*)?|\.\d+)\s*(k|m|g|t|)i?b?")
 _MEBIBYTES = {"": 1 / 1024**2, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 
@@ -37,13 +38,19 @@ def _days(text: str) -> int | None:
     return int(days) if whole and days is not None else None
 
 
+def _lanes(text: str) -> int | None:
+    return AUTO_LANES if text == "auto" else int(text) or None if text.isdecimal() else None
+
+
 READ: dict[str, Callable[[str], float | None]] = {
     "minutes": _minutes,
     "MiB": _mebibytes,
     "days": _days,
+    "lanes": _lanes,
 }
 EXAMPLES = {
     "minutes": "a duration such as 30m or 1h30m (a number: minutes)",
     "MiB": "a size such as 200M or 1G (a number: MiB)",
     "days": "whole days such as 30 or 4 weeks",
+    "lanes": "a whole number from 1 to 16, or auto",
 }

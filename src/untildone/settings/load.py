@@ -309,11 +309,13 @@ def _refuse_other_words(setting: Setting, value: str, where: str) -> None:
 
 
 def _refuse_out_of_range(setting: Setting, value: float, where: str) -> None:
-    least, above = setting.least, setting.above
+    least, above, most = setting.least, setting.above, setting.most
     if least is not None and value < least:
         raise _wrong(where, f"`{setting.key}` must be at least {least}, not {value}")
     if above is not None and not above < value < math.inf:
         raise _wrong(where, f"`{setting.key}` must be more than {above}, not {value}")
+    if most is not None and value > most:
+        raise _wrong(where, f"`{setting.key}` must be at most {most}, not {value}")
 
 
 def _listed(setting: Setting, value: object, where: str) -> tuple[str, ...]:

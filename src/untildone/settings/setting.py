@@ -20,6 +20,7 @@ class Setting(NamedTuple):
     choices: tuple[str, ...] = ()
     least: int | None = None
     above: int | None = None
+    most: int | None = None
     # -- the flag
     flag: bool = True
     spelling: str = ""  # if it is not made of the key

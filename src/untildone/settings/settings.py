@@ -32,6 +32,7 @@ PROGRAMS = (
     "droid",
     "kimi",
     "cline",
+    "vibe",
     "cursor-agent",
 )
 AGENTS = (*PROGRAMS, "command", "scripted")
@@ -283,7 +284,8 @@ class Settings(Struct, frozen=True):
     trust_story_checks: Annotated[
         bool,
         Setting(
-            "Run checks that story text names, also where nobody has committed it here.", plan=""
+            "Obey checks and permissions of story text also where nobody has committed it here.",
+            plan="",
         ),
     ] = False
     protect: Annotated[
@@ -363,6 +365,42 @@ class Settings(Struct, frozen=True):
             fixed=True,
         ),
     ] = "branch"
+    lanes: Annotated[
+        int,
+        Setting(
+            "Stories at once, each in a checkout of its own; auto: as many as pay here.",
+            metavar="NUMBER|auto",
+            amount="lanes",
+            least=0,
+            most=16,
+            plan="",
+        ),
+    ] = 1
+    optimistic: Annotated[
+        bool,
+        Setting("Lanes: stories may run together although nobody knows which files they change."),
+    ] = False
+    slots: Annotated[
+        str,
+        Setting(
+            "Lanes: what their checkouts are; worktree is for submodules and Git LFS.",
+            choices=("clone", "worktree"),
+            fixed=True,
+        ),
+    ] = "clone"
+    lane_setup: Annotated[
+        str,
+        Setting(
+            "Lanes: command that makes a fresh checkout work; auto: what the project has for "
+            "other tools.",
+            unset="off",
+            metavar="CMD|auto|off",
+        ),
+    ] = ""
+    check_slots: Annotated[
+        int,
+        Setting("Lanes: checks at once.", unset="half of the processors", least=0),
+    ] = 0
     on_complete: Annotated[
         str,
         Setting(
@@ -437,7 +475,7 @@ STRICT: dict[str, object] = {
     "verify": ("auto",),
 }
 # The settings that are command lines.
-COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd")
+COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup")
 
 
 def described(settings: type = Settings) -> dict[str, Setting]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from untildone.adapters.agents.call import AgentCaller
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
+from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.checks.clean_checkout import CleanCheckout
 from untildone.adapters.checks.protected_files import ProtectedFiles
 from untildone.adapters.checks.shell import ShellChecks
@@ -14,9 +14,8 @@ from untildone.adapters.records.journal import Journal
 from untildone.adapters.sandbox import RunEnvironment
 from untildone.adapters.sessions.meter import UsageMeter
 from untildone.adapters.sessions.watch import SessionWatch
-from untildone.adapters.stories.plan_files import PlanFiles
+from untildone.adapters.stories.story_file import PlanFiles
 from untildone.adapters.terminal import Person
-from untildone.app import views
 from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
 from untildone.app.run_driver import Ports
@@ -45,7 +44,7 @@ def build_ports(
     folder.make()
     folder.note_origin(f"{origin.branch}\n{origin.commit}\n")
     state = repo.state_file(plan.run_id)
-    state.keep_unknown_fields(views.KNOWN_FIELDS)
+    state.keep_unknown_fields()
     stop_now = repo.inbox.stop_now
     marks = {"UNTILDONE_RUN_ID": plan.run_id, "UNTILDONE_STATE_FILE": str(state.path)}
     marks |= dict([own_mark()])
@@ -61,7 +60,7 @@ def build_ports(
         ),
         source=source_of(plan, top),
         checkpoint=build_checkpoint(repo, plan, origin),
-        verifier=ShellChecks(repo.processes, environment, top, stop_now),
+        verifier=ShellChecks(repo.processes, environment, top, folder.path / "reports", stop_now),
         clean_checkout=CleanCheckout(repo.git(stop_now), repo.place, folder.path),
         protected_files=ProtectedFiles(repo.git(stop_now), top, folder.path / "protected.json"),
         meter=UsageMeter(

@@ -25,10 +25,10 @@ from untildone.adapters.records.journal import Journal
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import RunFolder, change_of, run_ids
 from untildone.adapters.records.state_file import StateFile
-from untildone.app import views
 from untildone.app.announce import announce
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
+from untildone.domain.reporting import views
 from untildone.domain.run.fact import Abandoned, Fact
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Run
@@ -62,7 +62,7 @@ class Repository(Struct, frozen=True):
     def state_file(self, run_id: str = "") -> StateFile:
         """The file other tools read; of a run if it is to be written."""
         folder = self.folder(run_id).path if run_id else None
-        return StateFile(self.place.top / STATE_FILE, views.entry, folder)
+        return StateFile(self.place.top / STATE_FILE, folder)
 
     def replay(self, run_id: str) -> Run | None:
         """A run from its journal; None if that was removed by `gc`."""
@@ -117,7 +117,7 @@ class Repository(Struct, frozen=True):
         """The state file of a run that no process works on any more; its last sign was then."""
         state = self.state_file(run.plan.run_id)
         ended = views.left_behind(run, at or self.last_sign(run))
-        state.keep_unknown_fields(views.KNOWN_FIELDS)
+        state.keep_unknown_fields()
         state.write(views.state(ended, 0, None), ended.iterations)
 
     def abandon(self, run: Run, why: str) -> Run:

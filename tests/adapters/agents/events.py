@@ -83,6 +83,13 @@ def _cline_events(text: str) -> list[object]:
     ]
 
 
+def _vibe_events(text: str) -> list[object]:
+    content = [{"type": "text", "text": text}]
+    said = {"type": "message", "role": "assistant", "id": "m", "content": content}
+    kept = {"outcome": {"type": "committed"}}
+    return [{**said, **kept}, {"outcome": "finished", "error": None, "exported": True}]
+
+
 # The last one is how it ends; those before it are how it says the text.
 EVENTS: dict[str, Callable[[str], list[object]]] = {
     "claude": _claude_events,
@@ -97,5 +104,6 @@ EVENTS: dict[str, Callable[[str], list[object]]] = {
     "droid": _droid_events,
     "kimi": _kimi_events,
     "cline": _cline_events,
+    "vibe": _vibe_events,
     "cursor-agent": _claude_events,
 }

@@ -93,6 +93,24 @@ def test_arguments_that_the_loop_relies_on_are_refused(name: str) -> None:
             KnownProgram(spec, extra_env={variable: "x"}).invocation(INTENT)
 
 
+OTHER_SPELLINGS = (
+    *(("gemini", "--outputFormat=text"), ("qwen", "--approvalMode"), ("opencode", "--no-auto")),
+    *(("aider", "--stream"), ("aider", "--mess=x"), ("aider", "--yes"), ("aider", "--gitignore")),
+    *(("claude", "--no-verbose"), ("claude", "--inputFormat")),
+)
+
+
+@pytest.mark.parametrize(("name", "word"), OTHER_SPELLINGS)
+def test_other_spellings_of_a_refused_argument_are_refused(name: str, word: str) -> None:
+    with pytest.raises(UserError, match=f"cannot be given to {name}: "):
+        KnownProgram(known_program(name).spec, extra_args=(word,)).invocation(INTENT)
+
+
+def test_an_option_that_another_begins_with_is_not_short_for_it() -> None:
+    call = KnownProgram(known_program("aider").spec, extra_args=("--no-git",)).invocation(INTENT)
+    assert "--no-git" in call.argv
+
+
 def test_settings_of_codex_that_the_loop_relies_on_are_refused() -> None:
     spec = known_program("codex").spec
     for given in (

@@ -159,9 +159,10 @@ def test_the_last_event_ends_the_call() -> None:
 def test_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLINE_DIR", "/elsewhere")
     intent = Intent("p", "/w", "/s", model="opus")
-    words = ("--json", "--auto-approve", "true", "-m", "opus", "Do what the text below says.")
+    words = ("--json", "--auto-approve", "true", "-m", "opus")
+    prompt = ("--", "Do what the text below says.")
     assert KnownProgram(CLINE).invocation(intent) == Invocation(
-        argv=("cline", *words),
+        argv=("cline", *words, *prompt),
         stdin=b"p",
         env={"CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"},
         unset=CLINE.unset,

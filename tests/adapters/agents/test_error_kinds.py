@@ -21,6 +21,8 @@ SAID = [
     ("unexpected status 401 Unauthorized: Incorrect API key provided: sk-x.", "not_logged_in"),
     ("429 The usage limit has been reached", "quota_exhausted"),
     ("[API Error: Model stream ended without a finish reason.]", "overloaded"),
+    ("The server had an error while processing your request.", "overloaded"),
+    ("Missing MISTRAL_API_KEY environment variable for mistral provider", "not_logged_in"),
     # qwen after `content_filter`
     ("[API Error: Model stream ended with empty response text.]", "refused"),
 ]

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.worktree import Worktree
-from untildone.adapters.checkpoints.guard.new_files import NewFiles
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, Guard
+from untildone.adapters.checkpoints.guard import Flag, Guard, NewFiles
 from untildone.adapters.checkpoints.snapshot.draft_index import DraftIndex
 from untildone.adapters.checkpoints.snapshot.ignore_rules import IgnoredAtStart
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots

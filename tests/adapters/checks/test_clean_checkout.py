@@ -1,6 +1,7 @@
 """A fresh checkout for checks."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -107,3 +108,22 @@ def test_some_files_as_they_are_in_the_parent(scene: Scene) -> None:
     assert (scene.checkout / "a/b.txt").read_text() == "b"
     assert (scene.checkout / "a/[x].txt").read_text() == "new"
     assert not (scene.checkout / "run.sh").exists()
+    scene.clean.make(scene.tree, scene.commit, ("a/[x].txt",))
+    assert not (scene.checkout / "a/[x].txt").exists()
+    scene.clean.put_back()
+    assert not (scene.checkout / "a/[x].txt").exists()
+
+
+def test_the_next_check_does_not_see_what_the_last_one_changed(scene: Scene) -> None:
+    scene.make()
+    (scene.checkout / "a/b.txt").write_text("changed")
+    (scene.checkout / "run.sh").unlink()
+    (scene.checkout / "installed").write_text("x")
+    scene.git("add", "-A", cwd=scene.checkout)
+    scene.clean.put_back()
+    assert (scene.checkout / "a/b.txt").read_text() == "b"
+    assert os.access(scene.checkout / "run.sh", os.X_OK)
+    assert (scene.checkout / "installed").exists()
+    shutil.rmtree(scene.checkout)
+    scene.clean.put_back()
+    assert (scene.checkout / "a/b.txt").read_text() == "b"

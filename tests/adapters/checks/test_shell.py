@@ -3,7 +3,9 @@
 import threading
 from pathlib import Path
 
-from untildone.adapters.checks.shell import KEPT, TAIL, ShellChecks
+import pytest
+
+from untildone.adapters.checks.shell import KEPT, LARGEST_REPORT, TAIL, ShellChecks
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.sandbox import RunEnvironment
@@ -12,7 +14,8 @@ from untildone.domain.checks.counted_tests import Counts
 
 
 def checks(processes: Processes, top: Path, *, stop: bool = False) -> ShellChecks:
-    return ShellChecks(processes, RunEnvironment({"MARK": "r1"}), top, lambda: stop)
+    environment = RunEnvironment({"MARK": "r1"})
+    return ShellChecks(processes, environment, top, top / "reports", lambda: stop)
 
 
 def test_a_check_that_passes(processes: Processes, tmp_path: Path) -> None:
@@ -72,3 +75,39 @@ def test_a4_the_tests_are_counted_by_output_or_by_the_junit_file(
     writes = "echo '<testcase/><testcase><skipped/></testcase>' > junit.xml"
     assert run(writes, 5).tests == Counts(1, 0, 1)
     assert run("test -f junit.xml", 5).tests is None  # of an earlier run
+
+
+REPORT = 'eval set -- "$PYTEST_ADDOPTS"; report="${*##*=}"'
+TWICE = '<testcase name="a" time="1"/><testcase name="a" time="2"/>'
+
+
+def test_a4_pytest_is_asked_for_a_report_of_its_own(
+    processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = tmp_path / "a b'c"
+    top.mkdir()
+    run = checks(processes, top).run
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-x")
+    writes = f"{REPORT}; test $1 = -x; echo '<testcase/>{TWICE}' > \"$report\""
+    told = run(f"{writes}; echo '9 passed in 0.1s'; echo made: $report", 5)
+    assert (told.tests, told.reported) == (Counts(9), Counts(2))
+    assert run(f"{writes}; echo in $report; echo why; exit 1", 5).output == "why\n"
+    assert run(writes, 5).tests == Counts(2)  # nothing is printed
+    assert run("true", 5).reported is None  # of an earlier run
+    for bars in ("rm -r reports; echo > reports", "rm -r reports; ln -s . reports"):
+        run(bars, 5)
+        assert run(writes, 5).reported == Counts(2)
+    assert run(f'{REPORT}; head -c {LARGEST_REPORT + 1} /dev/zero > "$report"', 9).reported is None
+
+
+def test_a4_pytest_is_not_asked_where_its_report_is_spoken_for(
+    processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = checks(processes, tmp_path).run
+    unasked = 'test "$PYTEST_ADDOPTS" = '
+    assert run(f'{unasked}"" || : --junit-xml=own.xml && {unasked}""', 5) == Checked()
+    (tmp_path / "setup.cfg").write_text("[tool:pytest]\naddopts = -p no:junitxml\n")
+    assert run(f'{unasked}""', 5) == Checked()
+    (tmp_path / "setup.cfg").unlink()
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--junitxml=mine.xml")
+    assert run(f"{unasked}--junitxml=mine.xml", 5) == Checked()

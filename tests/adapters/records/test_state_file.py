@@ -12,14 +12,10 @@ from msgspec.structs import replace
 from tests.fakes.plans import OPENED, TWO, loaded, told, won
 from untildone.adapters.records.state_file import StateFile
 from untildone.domain.agents.agent import Usage
-from untildone.domain.run.run import Iteration
+from untildone.domain.reporting.views import entry
 
 FIRST, SECOND = told(OPENED, loaded(), *won(), loaded(), *won(2, TWO)).iterations
 COSTLY = replace(FIRST, usage=Usage(10, 5, cost_usd=0.1))
-
-
-def entry(iteration: Iteration) -> dict[str, object]:
-    return {"n": iteration.n, "done_check": iteration.done_check}
 
 
 @pytest.fixture
@@ -34,38 +30,37 @@ def read(path: Path) -> dict[str, object]:
 
 
 def test_history_and_totals(path: Path) -> None:
-    state = StateFile(path, entry)
+    state = StateFile(path)
     state.write({"status": "running"}, ())
     empty = {"status": "running", "total_tokens": 0, "total_cost_usd": None, "iterations": []}
     assert read(path) == empty
     state.write({"status": "running"}, (COSTLY,))
-    state.write({"status": "done"}, (COSTLY, replace(SECOND, usage=Usage(1, 1, cost_usd=0.2))))
+    second = replace(SECOND, usage=Usage(1, 1, cost_usd=0.2))
+    state.write({"status": "done"}, (COSTLY, second))
     assert read(path) == {
         "status": "done",
         "total_tokens": 17,
         "total_cost_usd": 0.3,
-        "iterations": [{"n": 1, "done_check": False}, {"n": 2, "done_check": False}],
+        "iterations": [entry(COSTLY), entry(second)],
     }
 
 
 def test_the_last_entry_may_still_change(path: Path) -> None:
-    state = StateFile(path, entry)
+    state = StateFile(path)
     state.write({}, (FIRST, SECOND))
-    state.write({}, (FIRST, replace(SECOND, done_check=True)))
-    assert read(path)["iterations"] == [
-        {"n": 1, "done_check": False},
-        {"n": 2, "done_check": True},
-    ]
+    changed = replace(SECOND, done_check=True)
+    state.write({}, (FIRST, changed))
+    assert read(path)["iterations"] == [entry(FIRST), entry(changed)]
 
 
 def test_a_history_may_become_shorter(path: Path) -> None:
-    state = StateFile(path, entry)
+    state = StateFile(path)
     state.write({}, (COSTLY, SECOND, replace(COSTLY, n=3)))
     state.write({}, (COSTLY, SECOND))
     assert read(path) == {
         "total_tokens": 15,
         "total_cost_usd": 0.1,
-        "iterations": [{"n": 1, "done_check": False}, {"n": 2, "done_check": False}],
+        "iterations": [entry(COSTLY), entry(SECOND)],
     }
     state.write({}, ())
     assert read(path) == {"total_tokens": 0, "total_cost_usd": None, "iterations": []}
@@ -74,8 +69,8 @@ def test_a_history_may_become_shorter(path: Path) -> None:
 def test_fields_of_others_are_kept(path: Path) -> None:
     path.parent.mkdir()
     path.write_text(json.dumps({"status": "old", "note": {"by": "another tool"}}))
-    state = StateFile(path, entry)
-    state.keep_unknown_fields(("status", "iterations"))
+    state = StateFile(path)
+    state.keep_unknown_fields()
     state.write({"status": "running"}, ())
     assert (read(path)["note"], read(path)["status"]) == ({"by": "another tool"}, "running")
 
@@ -84,14 +79,14 @@ def test_fields_of_others_are_kept(path: Path) -> None:
 def test_a_broken_file_is_replaced(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-    state = StateFile(path, entry)
-    state.keep_unknown_fields(())
+    state = StateFile(path)
+    state.keep_unknown_fields()
     state.write({}, ())
     assert read(path)["iterations"] == []
 
 
 def test_nothing_new_is_not_written(path: Path) -> None:
-    state = StateFile(path, entry)
+    state = StateFile(path)
     state.write({}, (FIRST,))
     before = path.stat().st_ino
     state.write({}, (FIRST,))
@@ -101,7 +96,7 @@ def test_nothing_new_is_not_written(path: Path) -> None:
 
 
 def test_a_reader_never_sees_half_a_file(path: Path) -> None:
-    state = StateFile(path, entry)
+    state = StateFile(path)
     state.write({"n": 0}, ())
     over = threading.Event()
 
@@ -126,7 +121,7 @@ def test_a_reader_never_sees_half_a_file(path: Path) -> None:
 
 
 def test_a_failed_write_leaves_the_old_file(path: Path) -> None:
-    state = StateFile(path, entry)
+    state = StateFile(path)
     state.write({"n": 1}, ())
     path.unlink()
     path.mkdir()
@@ -143,5 +138,5 @@ def test_drafts_of_dead_processes_go(path: Path) -> None:
     alive = path.with_name(f"{path.name}.{os.getppid()}.tmp")
     for draft in (path.with_name(f"{path.name}.{dead.pid}.tmp"), foreign, alive):
         draft.write_text("{")
-    StateFile(path, entry).write({"status": "running"}, ())
+    StateFile(path).write({"status": "running"}, ())
     assert sorted(path.parent.iterdir()) == sorted([path, foreign, alive])

@@ -23,6 +23,7 @@ PLACES = {
     "kimi": ".kimi-code/sessions/wd_repo/session_1/agents/main/wire.jsonl",
     "pi": ".pi/agent/sessions/--repo--/2026_01a1e152-3def-768f-8da4-2b9faa12db50.jsonl",
     "qwen": ".qwen/projects/repo/chats/b2ed9b6e-30e2-4efd-9318-a21455e89bde.jsonl",
+    "vibe": ".vibe/logs/session/unified/ee0315d8-acf4-d60c-d1ca-1816619e340c/journal/1.jsonl",
 }
 CODEX_HEAD: list[dict[str, object]] = [
     {
@@ -31,8 +32,12 @@ CODEX_HEAD: list[dict[str, object]] = [
     },
     {"type": "turn_context", "payload": {"model": "gpt-5-codex", "cwd": "/repo"}},
 ]
-# Four calls each: of most 1200 tokens in, 300 of them from the cache, and 45 out, 10 of them
-# reasoning.
+VIBE_META = """{
+  "environment": {"working_directory": "/repo"},
+  "config": {"active_model": "scripted", "model_name": "scripted-1"}
+}"""
+# Four calls each (three of vibe): of most 1200 tokens in, 300 of them from the cache, and 45 out,
+# 10 of them reasoning.
 RECORDED = {
     "claude": ("claude-opus-5-5", Usage(4800, 180, 1200, 0)),
     "codex": ("gpt-5-codex", Usage(3600, 180, 1200, 0, reasoning_tokens=40)),
@@ -41,6 +46,7 @@ RECORDED = {
     "kimi": ("scripted-1", Usage(4520, 178, 1266, 0)),
     "pi": ("fake-model", Usage(3600, 180, 1200, 0, 0.01386)),
     "qwen": ("fake-model", Usage(3600, 180, 1200, 0, reasoning_tokens=40)),
+    "vibe": ("scripted-1", Usage(3380, 132, 944, 0)),
 }
 
 
@@ -60,6 +66,8 @@ def put(home: Path, agent: str, content: list[str]) -> Path:
     path.write_text("\n".join(content) + "\n", encoding="utf-8")
     if agent == "kimi":
         (path.parents[2] / "state.json").write_text('{"cwd": "/repo"}', encoding="utf-8")
+    if agent == "vibe":
+        (path.parents[1] / "meta.json").write_text(VIBE_META, encoding="utf-8")
     return path
 
 
@@ -88,6 +96,8 @@ def first_session(agent: str) -> str:
         return "session_1"
     if agent == "copilot":
         return Path(PLACES[agent]).parent.name
+    if agent == "vibe":
+        return Path(PLACES[agent]).parents[1].name
     return Path(PLACES[agent]).stem[-36:]
 
 
@@ -124,6 +134,10 @@ ODD += ['{"type": "token_usage_record", "payload": {"usage": {"input_tokens": "m
 ODD += ['{"type": "assistant", "usageMetadata": {"promptTokenCount": true}}']
 ODD += ['{"type": "session.usage_record", "data": {"usage": {"inputTokens": 1.5}}}']
 ODD += ['{"type": "usage.record", "time": 1, "usage": {"output": -1}}']
+ODD += ['{"type": "core_input", "payload": {"input": {"command": {"result": {"usage": 1}}}}}']
+ODD += [
+    '{"type":"core_input","payload":{"input":{"command":{"result":{"usage":{"input_tokens":1.5}}}}}}'
+]
 ODD += ['{"message": {"role": "assistant", "usage": {"input": 1.5}}}']
 
 

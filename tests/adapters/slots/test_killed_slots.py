@@ -7,8 +7,10 @@ import pytest
 
 from tests.adapters.slots.lanes import Lanes, files, is_sound
 from tests.adapters.worktree import Worktree, shell_git
+from untildone.adapters.checks.clean_checkout import remove_folder
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Captured, Processes
+from untildone.adapters.slots import slots
 from untildone.adapters.slots.slot import CLONE, WORKTREE
 
 STEP = 5
@@ -95,3 +97,36 @@ def test_what_only_a_slot_has_survives_every_kill_of_its_next_use(
             break
     assert k > 2 * STEP
     assert is_sound(lanes.repo.top)
+
+
+@pytest.mark.parametrize("kind", [CLONE, WORKTREE])
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_deletion_that_is_killed_leaves_no_half_of_a_slot(
+    lanes: Lanes, tmp_path: Path, kind: str, k: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del first
+    lanes = Lanes(lanes.repo, tmp_path / "more", kind)
+    work = lanes.story("echo c > c")
+    left = iter([remove_folder] * (k - 1))
+
+    def mortal(folder: Path) -> None:
+        found = next(left, None)
+        if found is None:
+            raise Killed
+        found(folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(slots, "remove_folder", mortal)
+        try:
+            lanes.slots.delete(0)
+        except Killed:
+            assert not lanes.slots.slot(0).folder.exists()
+    lanes.restart()
+    again = lanes.prepare()
+    assert files(again.slot.top) == files(lanes.repo.top)
+    assert shell_git(again.slot.top, "status", "--porcelain") == ""
+    assert lanes.slots.delete(0).deleted
+    assert not list((tmp_path / "more").iterdir())
+    assert len(lanes.repo.sh("worktree", "list").splitlines()) == 1
+    assert not [name for name in lanes.refs() if "lane" in name or "slots" in name]
+    assert lanes.file(work, "c") == "c"

@@ -36,6 +36,19 @@ def test_a_linked_slot_works_like_a_clone(linked: Lanes) -> None:
     assert is_sound(linked.repo.top)
 
 
+def test_a_commit_that_only_the_branch_of_a_linked_slot_holds_keeps_it(linked: Lanes) -> None:
+    linked.attempt(linked.prepare(), "echo c > c; git add c; git commit -qm own")
+    own = linked.refs()["refs/heads/ralph-lane-0/demo"]
+    deletion = linked.slots.delete(0)
+    assert (deletion.deleted, deletion.reasons) == (
+        False,
+        (f"No ref holds the commit {own[:12]} of it.",),
+    )
+    assert linked.slots.delete(0, store=True).deleted
+    assert linked.file(own, "c") == "c"
+    assert is_sound(linked.repo.top)
+
+
 def test_a_failed_attempt_is_put_back_while_the_run_branch_moves(linked: Lanes) -> None:
     linked.repo.sh("branch", "ralph/demo")
     one, two = linked.prepare(0), linked.prepare(1)

@@ -12,7 +12,6 @@ from tests.adapters.slots.lanes import Lanes, files, shell
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.slots.lane_environment import (
-    LEAST_MEMORY,
     PORTS,
     free_memory,
     free_ports,
@@ -26,8 +25,10 @@ from untildone.adapters.slots.setup import (
     found_setups,
     included_files,
     reflink,
+    set_up_of,
 )
 from untildone.domain.errors import Interrupted, StepError
+from untildone.domain.run.lanes import LANE_MEMORY
 
 INSTALL = SetUp("lane_setup", ("mkdir -p node_modules; echo run >> node_modules/log",))
 
@@ -148,6 +149,46 @@ def test_ignored_files_that_the_project_names_are_copied(lanes: Lanes) -> None:
     assert repo.top.joinpath(".env").read_text() == "secret\n"
 
 
+def test_a_slot_gets_what_was_asked_for_and_nothing_without_a_word(lanes: Lanes) -> None:
+    repo = lanes.repo
+    repo.write(".worktreeinclude", ".env\n")
+    repo.write(".env", "secret\n")
+    repo.write("web/node_modules/m.js", "m\n")
+    repo.write("build/out", "not ignored\n")
+    nothing = set_up_of(repo.git(), repo.top, "")
+    ready = lanes.slots.ready(0, "demo", "r1", lanes.head, nothing)
+    assert files(ready.prepared.slot.top) == lanes_files(lanes)
+    assert ready.variables["UNTILDONE_LANE"] == "0"
+
+    command = set_up_of(repo.git(), repo.top, "cat .env > node_modules; echo edited > a.txt")
+    assert (command.files, command.folders) == ((".env",), ())
+    top = lanes.slots.ready(0, "demo", "r1", lanes.head, command).prepared.slot.top
+    assert (top / ".env").read_text() == "secret\n"
+    assert (top / "a.txt").read_text() == "a\n"
+
+    auto = set_up_of(repo.git(), repo.top, "auto")
+    assert (auto.commands, auto.folders) == ((), ("web/node_modules",))
+    prepared = lanes.slots.ready(1, "demo", "r1", lanes.head, auto).prepared
+    assert (prepared.slot.top / ".env").read_text() == "secret\n"
+    # The files of a set-up are ignored ones, whatever a story makes of the rules.
+    lanes.attempt(prepared, "echo > .gitignore; echo 1 > one")
+    assert ".env" not in repo.tree(lanes.save(prepared))
+
+
+def lanes_files(lanes: Lanes) -> dict[str, bytes]:
+    return {
+        name: lanes.file("HEAD", name).encode() + b"\n"
+        for name in (".gitignore", "a.txt", "src/b.txt")
+    }
+
+
+def test_several_commands_stop_at_the_first_that_fails(lanes: Lanes) -> None:
+    assert SetUp("x", ("npm ci",)).script == "npm ci"
+    script = SetUp("x", ("exit 7", "touch never")).script
+    with pytest.raises(StepError, match="exit code 7"):
+        lanes.slots.set_up(lanes.prepare(), SetUp("x", (script,)), {})
+
+
 def test_a_disk_that_cannot_share_blocks_gets_no_copy(tmp_path: Path) -> None:
     shell(tmp_path, "mkdir -p a/node_modules b; echo x > a/node_modules/x")
     try:
@@ -239,6 +280,6 @@ def test_no_lane_starts_below_two_gigabytes(tmp_path: Path) -> None:
     (group / "memory.max").write_text("max\n")
     (group / "memory.current").write_text("5\n")
     assert free_memory(tmp_path) == 3 * 1024**3
-    (group / "memory.max").write_text(f"{LEAST_MEMORY}\n")
-    assert free_memory(tmp_path) == LEAST_MEMORY - 5
+    (group / "memory.max").write_text(f"{LANE_MEMORY}\n")
+    assert free_memory(tmp_path) == LANE_MEMORY - 5
     assert not has_room(free_memory(tmp_path))

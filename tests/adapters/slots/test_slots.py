@@ -3,12 +3,13 @@
 import os
 import shutil
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from tests.adapters.slots.lanes import Lanes, everything, files, is_sound, shell
 from tests.adapters.worktree import shell_git
-from untildone.adapters.slots.slot import slots_folder
+from untildone.adapters.slots.slot import LOOKING, slots_folder
 from untildone.domain.errors import UserError
 
 HARM = {
@@ -282,16 +283,22 @@ def test_bases_are_held_while_they_are_in_use_only(lanes: Lanes) -> None:
     assert sorted(pins.values()) == sorted([first, lanes.head])
 
 
-def test_slots_are_listed_with_their_weight(lanes: Lanes) -> None:
-    prepared = lanes.prepare()
-    shell(prepared.slot.top, "mkdir node_modules; head -c 1000000 /dev/urandom > node_modules/big")
-    (listed,) = lanes.slots.listed()
-    assert (listed.lane, listed.in_use, listed.note.change) == (0, True, "demo")
-    assert listed.note.top == str(lanes.repo.top)
-    assert 1_000_000 < listed.weight < 2_000_000
+def test_a_look_says_where_all_is_and_deletes_nothing(lanes: Lanes) -> None:
+    commit = lanes.story("echo c > c")
+    found = lanes.slots.delete(0, only_look=True)
+    assert (found.deleted, found.reasons) == (False, ())
+    assert f"{commit[:12]} is held by refs/ralph/moved/demo/{commit[:16]}" in found.proof
+    assert files(lanes.slots.slot(0).top)["c"] == b"c\n"
+
+
+def test_a_loop_waits_for_somebody_who_looks_into_its_slot(lanes: Lanes) -> None:
+    slot = lanes.prepare().slot
     lanes.restart()
-    (listed,) = lanes.slots.listed()
-    assert not listed.in_use
+    look = slot.take(LOOKING)
+    timer = Timer(0.5, look.release)
+    timer.start()
+    assert files(lanes.prepare().slot.top)["a.txt"] == b"a\n"
+    timer.join()
 
 
 def test_a_slot_is_deleted_with_the_proof_that_all_is_elsewhere(lanes: Lanes) -> None:
@@ -332,6 +339,11 @@ LEFT = {
     "a lost commit": (
         "echo n > n; git add n; git commit -qm n; git reset -q --hard HEAD~1",
         "No ref holds the commit ",
+    ),
+    "a commit with a gap": (
+        "echo n > n; git add n; git commit -qm n; find ../git/objects -type f -name '??????*' "
+        "! -name alternates -delete",
+        "Git cannot tell what it holds: ",
     ),
     "a repository": ("rm .git; git init -q", "Nothing else holds what was moved aside: "),
 }

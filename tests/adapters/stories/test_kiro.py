@@ -185,6 +185,13 @@ def test_waves_say_what_comes_first(tmp_path: Path, name: str) -> None:
     assert [s.depends_on for s in book.stories] == [(), ("1",), ("1", "2")]
 
 
+def test_tasks_of_one_wave_may_be_worked_on_at_once(tmp_path: Path) -> None:
+    tasks = "- [ ] 1. One\n- [ ] 2. Two\n- [ ] 3. Three\n- [ ] 4. Four\n"
+    graph = '{"waves": [{"id": 0, "tasks": ["1"]}, {"id": 1, "tasks": ["2", "3"]}]}'
+    book = put(tmp_path, f"{tasks}\n```json\n{graph}\n```\n").load()
+    assert [story.parallel for story in book.stories] == [False, True, True, False]
+
+
 NOTHING = "The task graph orders nothing: there is no task of this file in its `waves`."
 
 

@@ -44,6 +44,7 @@ def test_tasks_are_read_and_written_in_place(tmp_path: Path) -> None:
         ("write-the-docs", 6, 0, False, ()),
         ("add-the-api", 11, 1, True, ("create-the-model",)),
     ]
+    assert [s.group for s in book.stories] == [1, 0, 1]
     assert book.stories[1].body == "Say what it does.\n\nAnd why."
     assert book.open_stories(frozenset())[0].id == "write-the-docs"
     for story in book.stories:

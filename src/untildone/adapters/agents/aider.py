@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from untildone.adapters.agents.program import (
     ENDS,
-    GRANTS,
+    MODEL,
     OUTPUT,
     PROMPT,
     SESSION,
@@ -354,6 +354,11 @@ _ARGS = (
     *("--no-check-update", "--no-show-release-notes", "--no-show-model-warnings"),
     *("--no-detect-urls", "--no-suggest-shell-commands"),
 )
+# Each is an old short name of a model.
+_MODELS = (
+    *("--opus", "--sonnet", "--haiku", "--4", "-4", "--4o", "--mini", "--4-turbo", "--35turbo"),
+    *("--35-turbo", "--3", "-3", "--deepseek", "--o1-mini", "--o1-preview"),
+)
 
 
 def _adapt(intent: Intent, call: Invocation) -> Invocation:
@@ -398,12 +403,23 @@ AIDER = AgentSpec(
     tells_cost=True,
     reserved={
         **dict.fromkeys(("-m", "--message", "--msg", "-f", "--load", "--apply"), PROMPT),
-        **dict.fromkeys(("--stream", "--pretty", "--analytics", "--gui", "--browser"), OUTPUT),
-        **dict.fromkeys(("--auto-commits", "--dirty-commits", "--commit"), OUTPUT),
+        # Our prompt would be read in this encoding, too.
+        **dict.fromkeys(("--apply-clipboard-edits", "--copy-paste", "--encoding"), PROMPT),
+        # With the latter two the prompt stands among the words of the answer, or nobody ends it.
+        **dict.fromkeys(("--gui", "--browser", "-v", "--verbose", "--watch-files"), OUTPUT),
         **dict.fromkeys(("--chat-history-file", "--input-history-file"), SESSION),
-        "--restore-chat-history": SESSION,
-        "--suggest-shell-commands": GRANTS,
+        **dict.fromkeys(("--restore-chat-history", "--no-restore-chat-history"), SESSION),
+        **dict.fromkeys(_MODELS, MODEL),
         **dict.fromkeys(("--exit", "--show-prompts", "-h", "--help", "--version"), ENDS),
+        **dict.fromkeys(("--commit", "--lint", "--test", "--dry-run", "--show-repo-map"), ENDS),
+        **dict.fromkeys(("--list-models", "--models", "--shell-completions"), ENDS),
+        **dict.fromkeys(("--upgrade", "--update", "--install-main-branch"), ENDS),
+        "--just-check-update": ENDS,
     },
-    widening=("--auto-lint", "--auto-test", "--lint-cmd", "--test-cmd", "--test", "--lint"),
+    widening=(
+        *("--auto-lint", "--auto-test", "--lint-cmd", "--test-cmd", "--notifications-command"),
+    ),
+    abbreviates=True,
+    # Not short for `--gitignore`.
+    repeatable=("--git", "--no-git"),
 )

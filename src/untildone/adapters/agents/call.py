@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from untildone.adapters.agents.command import PlainReader
 from untildone.adapters.agents.reading.event_reader import EventReader
 from untildone.adapters.agents.recording import Recording
 from untildone.adapters.process.child import Command
@@ -36,6 +37,8 @@ REDIRECTS = (
 
 # A program that has printed its last event has this long to exit by itself.
 LINGER_S = 20.0
+# One whose last line is a promise has finished if it then shows no sign of life for this long.
+QUIET_S = 60.0
 LATE = (Ending.TIMEOUT, Ending.IDLE_TIMEOUT)
 
 
@@ -88,6 +91,7 @@ class AgentCaller:
             timeout_s=limits.timeout_min * 60,
             idle_s=limits.idle_timeout_min * 60,
             linger_s=min(LINGER_S, limits.idle_timeout_min * 60 / 2),
+            quiet_s=min(QUIET_S, limits.idle_timeout_min * 60),
             folders=(intent.cwd, intent.scratch),
         )
         return self._environment.applied_to(command, invocation.writable, intent.scratch)
@@ -108,6 +112,7 @@ class _Output:
         self._begun = not program.prints_before_model
         self._spoke = False
         self._events = self._reader if isinstance(self._reader, EventReader) else None
+        self._plain = self._reader if isinstance(self._reader, PlainReader) else None
         separate = self._events is not None and self._events.separates_tool_output
         self._repetition = Repetition(limits.repeat_limit if separate else 0)
 
@@ -121,6 +126,8 @@ class _Output:
             repeats = self._repetition.heard(notice) or repeats
         if repeats:
             return Ending.REPEATING
+        if self._plain and self._plain.promised:
+            return Ending.IDLE_TIMEOUT
         return Ending.LINGERED if self._events and self._events.over else None
 
     def report(self, ended: Ended) -> AgentReport:
@@ -129,6 +136,8 @@ class _Output:
         ending, code = ended.ending, ended.exit_code
         if ending in LATE and self._events and self._events.over:
             ending = Ending.LINGERED  # the time was up while it had nothing left to say
+        if ending is Ending.IDLE_TIMEOUT and self._plain and self._plain.promised:
+            ending = Ending.LINGERED
         if ending is Ending.LINGERED:
             code = None  # that of our own signal
         exited = code if ending is Ending.EXITED else None

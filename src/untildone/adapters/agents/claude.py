@@ -4,6 +4,7 @@ from untildone.adapters.agents.program import (
     ENDS,
     GRANTS,
     OUTPUT,
+    PLACE,
     PROMPT,
     SESSION,
     AgentSpec,
@@ -68,14 +69,22 @@ CLAUDE = AgentSpec(
     tells_cost=True,
     reserved={
         **dict.fromkeys(("--print", "--input-format", "--json-schema", "--brief"), OUTPUT),
+        **dict.fromkeys(("--forward-subagent-text", "--prompt-suggestions"), OUTPUT),
+        **dict.fromkeys(("--ax-screen-reader",), OUTPUT),
         **dict.fromkeys(("--replay-user-messages", "--system-prompt"), PROMPT),
+        "--system-prompt-file": PROMPT,
         **dict.fromkeys(("-r", "-c", "--continue", "--session-id", "--fork-session"), SESSION),
         **dict.fromkeys(("--from-pr", "--teleport", "--no-session-persistence"), SESSION),
-        **dict.fromkeys(("-w", "--worktree", "--bg", "--background", "--cloud", "--tmux"), OUTPUT),
+        **dict.fromkeys(("-w", "--worktree", "--bg", "--background", "--cloud", "--tmux"), PLACE),
+        **dict.fromkeys(("--desktop", "--environment", "--remote-control"), PLACE),
         **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
         "--allow-dangerously-skip-permissions": GRANTS,
         "--permission-prompts": GRANTS,
         "--permission-prompt-tool": GRANTS,
     },
-    widening=("--add-dir", "--allowedTools", "--allowed-tools", "--settings", "--tools"),
+    widening=(
+        *("--add-dir", "--allowedTools", "--allowed-tools", "--settings", "--tools", "--chrome"),
+        # These may bring hooks, or permissions of their own.
+        *("--agent", "--agents", "--plugin-dir", "--plugin-url"),
+    ),
 )

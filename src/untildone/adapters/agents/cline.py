@@ -7,6 +7,7 @@ from untildone.adapters.agents.program import (
     GRANTS,
     MODEL,
     OUTPUT,
+    PLACE,
     PROMPT,
     SESSION,
     AgentSpec,
@@ -120,7 +121,8 @@ CLINE = AgentSpec(
     grants={Permissions.FULL: Grant(("--auto-approve", "true"))},
     model=("-m",),
     # What it reads from standard input is put below a prompt, and there must be one.
-    last=("Do what the text below says.",),
+    # Before it `--`: a bare `--thinking` of the person's own would take it for its value.
+    last=("--", "Do what the text below says."),
     # Else it leaves a daemon behind, which serves the next call with the environment of this one.
     env={"CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"},
     unset=("CLINE_HUB_ADDRESS", "CLINE_RUN_AS_HUB_DAEMON"),
@@ -144,7 +146,8 @@ CLINE = AgentSpec(
     reserved={
         "--model": MODEL,
         **dict.fromkeys(("-i", "--tui", "--acp", "-z", "--zen"), OUTPUT),
-        **dict.fromkeys(("-s", "--system", "-c", "--cwd", "--worktree"), PROMPT),
+        **dict.fromkeys(("-s", "--system"), PROMPT),
+        **dict.fromkeys(("-c", "--cwd", "--worktree"), PLACE),
         **dict.fromkeys(("-p", "--plan"), GRANTS),
         "--id": SESSION,
         **dict.fromkeys(("--update", "--kanban", "-h", "--help", "-V", "--version"), ENDS),

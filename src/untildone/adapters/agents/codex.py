@@ -9,6 +9,9 @@ from untildone.adapters.agents.program import (
     GRANTS,
     MODEL,
     OUTPUT,
+    PLACE,
+    PROMPT,
+    SESSION,
     AgentSpec,
     Grant,
     HomePath,
@@ -182,8 +185,15 @@ CODEX = AgentSpec(
         **dict.fromkeys(("--sandbox", "--approve-for-me", "--full-auto", "--yolo"), GRANTS),
         **dict.fromkeys(_settings("sandbox_mode", "approval_policy", "permissions"), GRANTS),
         **dict.fromkeys(("--model", *_settings("model=")), MODEL),
-        **dict.fromkeys(("-C", "--cd", "--worktree", "--color", "--ephemeral"), OUTPUT),
+        **dict.fromkeys(("--color", "--output-schema"), OUTPUT),
+        # It takes every word after it, that of our input too.
+        **dict.fromkeys(("-i", "--image"), PROMPT),
+        **dict.fromkeys(("-C", "--cd", "--worktree"), PLACE),
+        "--ephemeral": SESSION,
         **dict.fromkeys(("-h", "--help", "-V", "--version"), ENDS),
     },
-    widening=("--add-dir", *_settings("sandbox_workspace_write"), "-p", "--profile"),
+    widening=(
+        *("--add-dir", *_settings("sandbox_workspace_write"), "-p", "--profile"),
+        *("--trust", "--dangerously-bypass-hook-trust", "--ignore-rules"),
+    ),
 )

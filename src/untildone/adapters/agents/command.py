@@ -99,6 +99,11 @@ class PlainReader:
             text = "\n".join(lines[-PIECE_LINES:])
         return [AgentText(text)] if text else []
 
+    @property
+    def promised(self) -> bool:
+        """Whether the last line so far is a promise: plain text has no other last event."""
+        return self._scanner.last_line() is not None
+
     def finish(self, exit_code: int | None, stderr_tail: bytes) -> Reading:
         """The output is over; of a failure standard error says why, and sometimes of what kind."""
         promise, question = self._scanner.result(), self._scanner.question()

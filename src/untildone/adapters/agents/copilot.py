@@ -6,6 +6,7 @@ from untildone.adapters.agents.program import (
     ENDS,
     GRANTS,
     OUTPUT,
+    PLACE,
     PROMPT,
     SESSION,
     AgentSpec,
@@ -159,11 +160,17 @@ COPILOT = AgentSpec(
         ((HomePath("~/.copilot/config.json", "COPILOT_HOME", "config.json"), "loggedInUsers"),),
     ),
     reserved={
-        **dict.fromkeys(("-s", "--silent", "--acp", "--stream"), OUTPUT),
-        **dict.fromkeys(("-p", "--prompt", "-i", "--interactive", "-C"), PROMPT),
+        **dict.fromkeys(("-s", "--silent", "--acp", "--stream", "--share", "--share-gist"), OUTPUT),
+        **dict.fromkeys(("-p", "--prompt", "-i", "--interactive"), PROMPT),
+        **dict.fromkeys(("-C", "--environment-host", "--environment-compute-id"), PLACE),
+        **dict.fromkeys(("--remote", "--remote-export"), PLACE),
         **dict.fromkeys(("--yolo", "--allow-all-tools", "--mode", "--plan"), GRANTS),
+        **dict.fromkeys(("--autopilot", "--assisted-approval"), GRANTS),
         **dict.fromkeys(("-r", "--resume", "--continue", "--connect", "-n", "--name"), SESSION),
         **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
     },
-    widening=("--allow-tool", "--allow-all-paths", "--allow-all-urls", "--add-dir"),
+    widening=(
+        *("--allow-tool", "--allow-all-paths", "--allow-all-urls", "--allow-url", "--add-dir"),
+        *("--trust-folder", "--plugin-dir"),
+    ),
 )

@@ -10,6 +10,9 @@ from msgspec.structs import replace
 from untildone.adapters.agents.program import (
     ENDS,
     GRANTS,
+    MODEL,
+    OUTPUT,
+    PLACE,
     SESSION,
     AgentSpec,
     Grant,
@@ -71,8 +74,12 @@ CURSOR_AGENT = AgentSpec(
     tells_tokens=False,
     untested=True,
     reserved={
-        **dict.fromkeys(("-f", "--yolo", "--mode"), GRANTS),
+        **dict.fromkeys(("--print", "--stream-partial-output", "--fullscreen"), OUTPUT),
+        **dict.fromkeys(("-f", "--yolo", "--mode", "--plan"), GRANTS),
+        "-m": MODEL,
         "--continue": SESSION,
-        **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),
+        **dict.fromkeys(("--workspace", "-w", "--worktree", "-c", "--cloud"), PLACE),
+        **dict.fromkeys(("-b", "--background"), PLACE),
+        **dict.fromkeys(("--list-models", "-h", "--help", "-v", "--version"), ENDS),
     },
 )

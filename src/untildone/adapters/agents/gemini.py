@@ -7,6 +7,7 @@ from untildone.adapters.agents.program import (
     GRANTS,
     MODEL,
     OUTPUT,
+    PLACE,
     PROMPT,
     SESSION,
     AgentSpec,
@@ -178,7 +179,8 @@ GEMINI = AgentSpec(
     ),
     reserved={
         **dict.fromkeys(("-o", "--raw-output", "--screen-reader", "--acp"), OUTPUT),
-        **dict.fromkeys(("--experimental-acp", "-w", "--worktree"), OUTPUT),
+        "--experimental-acp": OUTPUT,
+        **dict.fromkeys(("-w", "--worktree"), PLACE),
         **dict.fromkeys(("-p", "--prompt", "-i", "--prompt-interactive"), PROMPT),
         **dict.fromkeys(("-y", "--yolo", "--policy", "--admin-policy"), GRANTS),
         **dict.fromkeys(("-r", "--session-id", "--session-file", "--delete-session"), SESSION),

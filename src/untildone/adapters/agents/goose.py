@@ -8,6 +8,7 @@ from untildone.adapters.agents.program import (
     ENDS,
     MODEL,
     OUTPUT,
+    PLACE,
     PROMPT,
     SESSION,
     AgentSpec,
@@ -226,6 +227,7 @@ GOOSE = AgentSpec(
         **dict.fromkeys(("-n", "--name", "--session-id", "--path", "--no-session"), SESSION),
         **dict.fromkeys(("-r", "--resume"), SESSION),
         **dict.fromkeys(("--model", "--provider"), MODEL),
+        "--container": PLACE,
         **dict.fromkeys(("--explain", "--render-recipe", "-h", "--help"), ENDS),
     },
 )

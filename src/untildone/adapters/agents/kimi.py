@@ -35,12 +35,12 @@ _FAILED = "error: failed to run prompt: "
 _BLOCKED = "safety policy blocked"
 # It takes its prompt as an argument alone, and Linux takes no argument of more than 128 KiB: of a
 # longer prompt it is told where to read it. Below that the shell makes the argument of our input.
-_AS_ARGUMENT = """\
-cat > "$0"
-if [ "$(wc -c < "$0")" -lt 120000 ]; then set -- "$@" -p "$(cat "$0")"
-else set -- "$@" -p "Read the whole file $0 and do what it says."
-fi
-exec "$@" < /dev/null"""
+_AS_ARGUMENT = (
+    'cat > "$0"; '
+    'if [ "$(wc -c < "$0")" -lt 120000 ]; then set -- "$@" -p "$(cat "$0")"; '
+    'else set -- "$@" -p "Read the whole file $0 and do what it says."; fi; '
+    'exec "$@" < /dev/null'
+)
 
 
 class KimiReader(EventReader):
@@ -134,7 +134,7 @@ KIMI = AgentSpec(
         "-p": PROMPT,
         "--prompt": PROMPT,
         **dict.fromkeys(("-y", "--yolo", "--auto", "--plan"), GRANTS),
-        **dict.fromkeys(("--session", "-c", "--continue"), SESSION),
+        **dict.fromkeys(("--session", "-r", "--resume", "-c", "--continue"), SESSION),
         **dict.fromkeys(("-h", "--help", "-V", "--version"), ENDS),
     },
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from untildone.adapters.agents.program import (
     ENDS,
+    GRANTS,
     OUTPUT,
     PROMPT,
     SESSION,
@@ -149,8 +150,10 @@ PI = AgentSpec(
         **dict.fromkeys(("-p", "--print", "--export"), OUTPUT),
         "--system-prompt": PROMPT,
         **dict.fromkeys(("-c", "--continue", "-r", "--resume", "--fork"), SESSION),
-        **dict.fromkeys(("--session-dir", "--no-session"), SESSION),
+        **dict.fromkeys(("--session-id", "--session-dir", "--no-session"), SESSION),
+        "-t": GRANTS,
         **dict.fromkeys(("--list-models", "-h", "--help", "-v", "--version"), ENDS),
     },
-    widening=("-t", "-e", "--extension"),
+    # Both bring code that runs by itself.
+    widening=("-e", "--extension", "-a", "--approve"),
 )

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
+from untildone.domain.regex import regex
 from untildone.plain_files import opened
 from untildone.ports import OutputReader
 
@@ -21,7 +22,9 @@ PROMPT = "the prompt comes from the loop"
 GRANTS = "`--permissions` says what the agent may do"
 MODEL = "`--model` names the model"
 SESSION = "the loop says which conversation goes on"
+PLACE = "the loop says where the agent works"
 ENDS = "it would do no work"
+_HUMP = regex(r"(?<=[a-z0-9])[A-Z]")
 # Variables that are the loop's own, or send git elsewhere.
 LOOPS_OWN = ("UNTILDONE_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 
@@ -75,7 +78,7 @@ class AgentSpec(Struct, frozen=True):
     Arguments of the person's own may not repeat an option of this command line, but those in
     `repeatable`, nor be one of `reserved`, each with the reason; those in `widening` only where
     less than everything is permitted. An entry with a blank means the beginning of an option's
-    value: `-c sandbox_`.
+    value: `-c sandbox_`. `abbreviates`: it takes the beginning of an option for the option.
     """
 
     name: str
@@ -100,6 +103,7 @@ class AgentSpec(Struct, frozen=True):
     repeatable: tuple[str, ...] = ()
     reserved: Mapping[str, str] = field(default_factory=dict)
     widening: tuple[str, ...] = ()
+    abbreviates: bool = False
 
     def holds(self, permissions: Permissions) -> str:
         """What these permissions really keep the agent from; empty if nothing is to be said."""
@@ -215,9 +219,10 @@ class KnownProgram:
         widening = spec.widening if permissions is not Permissions.FULL else ()
         reserved = _own_options(spec) | dict(spec.reserved) | dict.fromkeys(widening, GRANTS)
         for word, value in zip(given, (*given[1:], ""), strict=True):
-            why = next((why for own, why in reserved.items() if _is_option(own, word, value)), "")
-            if why:
-                raise _refused(spec.name, word, why)
+            for own, why in reserved.items():
+                shortened = spec.abbreviates and word not in spec.repeatable and _begins(own, word)
+                if shortened or _is_option(own, word, value):
+                    raise _refused(spec.name, word, why)
 
 
 def refuse_variables(name: str, given: Mapping[str, str], own: Iterable[str]) -> None:
@@ -232,18 +237,24 @@ def refuse_variables(name: str, given: Mapping[str, str], own: Iterable[str]) ->
 
 
 def _own_options(spec: AgentSpec) -> dict[str, str]:
-    """The options that the loop gives by itself."""
+    """The options that the loop gives by itself, and those that take them back."""
     granted = [word for grant in spec.grants.values() for word in grant.args]
     parts = (
         *((spec.args, OUTPUT), (spec.last, OUTPUT), (granted, GRANTS)),
         *((spec.model, MODEL), (spec.resume, SESSION)),
     )
-    found = {word: why for words, why in parts for word in words if len(word.strip("-")) > 0}
-    return {
+    found = {
         word: why
-        for word, why in found.items()
-        if word.startswith("-") and word not in spec.repeatable
+        for words, why in parts
+        for word in words
+        if word.startswith("-") and word.strip("-") and word not in spec.repeatable
     }
+    return {_opposite(word): why for word, why in found.items() if word.startswith("--")} | found
+
+
+def _opposite(option: str) -> str:
+    name = option.removeprefix("--no-")
+    return f"--{name}" if name != option else f"--no-{option[2:]}"
 
 
 def _is_option(own: str, word: str, value: str) -> bool:
@@ -253,8 +264,16 @@ def _is_option(own: str, word: str, value: str) -> bool:
         return (word == option and value.startswith(begins)) or word.startswith(
             (f"{option}={begins}", f"{option}{begins}")
         )
-    attached = word.startswith(option) and len(option) == len("-x") and not word.startswith("--")
-    return word == option or word.startswith(f"{option}=") or attached
+    if not word.startswith("--"):
+        return word.startswith(option) if len(option) == len("-x") else word == option
+    # Several parsers take `--outputFormat` for `--output-format`.
+    given = word.partition("=")[0]
+    return option in (given, _HUMP.sub(lambda hump: f"-{hump[0].lower()}", given))
+
+
+def _begins(own: str, word: str) -> bool:
+    given = word.partition("=")[0]
+    return given.startswith("--") and own.startswith(given)
 
 
 def _refused(name: str, word: str, why: str) -> UserError:

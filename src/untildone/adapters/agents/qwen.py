@@ -7,6 +7,7 @@ from untildone.adapters.agents.program import (
     GRANTS,
     MODEL,
     OUTPUT,
+    PLACE,
     PROMPT,
     SESSION,
     AgentSpec,
@@ -72,7 +73,8 @@ QWEN = AgentSpec(
         Permissions.FULL: Grant(("--approval-mode", "yolo")),
         Permissions.EDITS: Grant(
             ("--approval-mode", "auto-edit"),
-            holds="It edits files; a command waits for a yes that nobody gives, and is denied.",
+            holds="It edits files, and may write them anywhere; a command waits for a yes that "
+            "nobody gives, and is denied.",
         ),
     },
     model=("-m",),
@@ -105,10 +107,14 @@ QWEN = AgentSpec(
     ),
     reserved={
         **dict.fromkeys(("-o", "--input-format", "--acp", "--experimental-acp"), OUTPUT),
+        **dict.fromkeys(("--json-fd", "--json-file", "--json-schema", "--screen-reader"), OUTPUT),
         **dict.fromkeys(("-p", "--prompt", "-i", "--prompt-interactive"), PROMPT),
-        **dict.fromkeys(("--system-prompt",), PROMPT),
+        **dict.fromkeys(("--system-prompt", "--input-file"), PROMPT),
         **dict.fromkeys(("-y", "--yolo"), GRANTS),
-        **dict.fromkeys(("-r", "-c", "--continue", "--session-id"), SESSION),
+        **dict.fromkeys(("-r", "-c", "--continue", "--session-id", "--fork-session"), SESSION),
+        # Without it nothing is there to go on with, and no tokens to be read.
+        **dict.fromkeys(("--chat-recording", "--no-chat-recording"), SESSION),
+        "--worktree": PLACE,
         "--model": MODEL,
         **dict.fromkeys(("-l", "--list-extensions"), ENDS),
         **dict.fromkeys(("-h", "--help", "-v", "--version"), ENDS),

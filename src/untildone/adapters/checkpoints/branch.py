@@ -1,7 +1,7 @@
 """Checkpoints as commits on `ralph/CHANGE`; nothing is overwritten before it is saved."""
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.snapshot.compare import Snapshot
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot
 from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace, trailer
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.place import Place
@@ -152,6 +152,7 @@ class BranchCheckpoint(Workspace):
         self._head_on_branch()
         self._refs.moved({self._ref: tip})
         self._snapshots.saved(commit)
+        self._snapshots.modes.note(snapshot.paths)
         remarks = (*remarks, *snapshot.remarks, *moved)
         return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 

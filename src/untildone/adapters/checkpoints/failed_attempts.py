@@ -5,15 +5,14 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.checkpoints.snapshot.compare import Snapshot
-from untildone.adapters.checkpoints.snapshot.readonly_folders import (
+from untildone.adapters.checkpoints.snapshot.file_modes import (
     check_gone,
     make_writable,
     modes_kept,
     unlock,
 )
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
-from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot, Snapshots
 from untildone.adapters.checkpoints.snapshot.unaddable_files import (
     folders_below,
     is_folder,
@@ -115,7 +114,9 @@ class FailedAttempts:
         Says what of the attempt made since then was moved and is not in its commit.
         """
         with modes_kept(self._place.top, (change.path for change in snapshot.changes)):
-            return self._put_back(ref, snapshot, checkpoint, since)
+            late = self._put_back(ref, snapshot, checkpoint, since)
+        self._snapshots.modes.put_back()
+        return late
 
     def _put_back(
         self, ref: str, snapshot: Snapshot, checkpoint: str, since: float

@@ -4,8 +4,8 @@ import contextlib
 import json
 from collections.abc import Callable, Generator, Iterator
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
-from untildone.adapters.checkpoints.snapshot.readonly_folders import modes_kept
+from untildone.adapters.checkpoints.guard import DEFAULT, Guard
+from untildone.adapters.checkpoints.snapshot.file_modes import modes_kept
 from untildone.adapters.checkpoints.snapshot.skipped_files import (
     restore_index_flags,
     write_skipped_files,

@@ -49,6 +49,7 @@ class Opening:
         staged = git.write_tree(index=self._copied_index("index.staged"))
         work, tree, nested, disk_blobs = self._add_users_files(staged)
         self._snapshots.ignore_rules.freeze(nested)
+        self._snapshots.modes.note_start(git.files_at(tree))
         trailer = f"\n\nUntildone-Run: {self._folder.name}\n"
         index_commit = git.commit_tree(staged, [origin.commit], "index before the run" + trailer)
         parents = [origin.commit, index_commit]

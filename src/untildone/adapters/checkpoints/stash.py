@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
-from untildone.adapters.checkpoints.outside.refs_and_settings import STASH
+from untildone.adapters.checkpoints.guard import DEFAULT, Guard
+from untildone.adapters.checkpoints.refs_and_settings import STASH
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.stash_entries import StashEntries, StateBefore
 from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace, trailer
@@ -137,6 +137,7 @@ class StashCheckpoint(Workspace):
         moved = self._restore_users_state(refs)
         dropped = self._drop_and_move(story, tip, message)
         self._snapshots.saved(tip)
+        self._snapshots.modes.note(snapshot.paths)
         remarks = (*remarks, *snapshot.remarks, *moved, *dropped)
         return Saved(lane, commit, tip, remarks, snapshot.tree, snapshot.paths)
 

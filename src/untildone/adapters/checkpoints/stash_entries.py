@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.outside.refs_and_settings import (
+from untildone.adapters.checkpoints.refs_and_settings import (
     STASH,
     STASH_LOG,
     held_ref,

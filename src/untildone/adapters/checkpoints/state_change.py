@@ -7,8 +7,8 @@ from pathlib import Path, PurePath
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Guard
-from untildone.adapters.checkpoints.snapshot.readonly_folders import (
+from untildone.adapters.checkpoints.guard import Guard
+from untildone.adapters.checkpoints.snapshot.file_modes import (
     check_gone,
     modes_kept,
     unlock,
@@ -142,6 +142,7 @@ class StateChange:
         with modes_kept(self._place.top, paths):
             self._check_out(now, tree, changes)
             raw.put_back(tree, then_raw, now_raw)
+        self.snapshots.modes.put_back_start(paths)
 
     def _check_out(self, now: str, tree: str, changes: Sequence[Change]) -> None:
         git = self.git

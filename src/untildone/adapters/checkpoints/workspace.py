@@ -1,18 +1,19 @@
 """What every way of checkpointing shares: one ref of ours, snapshots, attempts, surroundings."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.checkpoints.failed_attempts import FailedAttempts
-from untildone.adapters.checkpoints.outside.ref_cache import RefCache
-from untildone.adapters.checkpoints.outside.refs_and_settings import RefsAndSettings
+from untildone.adapters.checkpoints.refs_and_settings import RefsAndSettings
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.start import Opening
 from untildone.adapters.git.git import Git, Ref
+from untildone.adapters.git.object_files import files_below, stamp
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import IN_PROGRESS, git_folder_gone, head_of, home
 from untildone.adapters.records.operations import Operation, OperationLog, RepoState
+from untildone.plain_files import contents
 from untildone.ports import Pending
 
 MERGE_LEFT_OPEN = "A merge, rebase or cherry-pick was left open with conflicts. Finish or abort it."
@@ -64,6 +65,10 @@ class Workspace:
         """Which of these paths the checkpoint has."""
         return self._git.files_among(checkpoint, paths) if paths else ()
 
+    def changed_between(self, before: str, after: str) -> tuple[str, ...]:
+        """The paths that differ between two trees."""
+        return tuple(change.path for change in self._git.diff_trees(before, after))
+
     def _refuse_without_folder(self) -> None:
         """Without our notes the last attempt was not put back: its files are no result."""
         if not self._folder.is_dir():
@@ -83,6 +88,7 @@ class Workspace:
         commit = self._git.commit_tree(snapshot.tree, [tip], message)
         self._snapshots.unconverted.keep(commit, snapshot.disk_blobs)
         self._git.update_refs([(self._ref, commit, tip)], "untildone: keep edits by hand")
+        self._snapshots.modes.note(snapshot.paths)
         return commit, remarks
 
     def _keep_staged(self, tip: str, tree: str) -> Iterator[str]:
@@ -113,3 +119,53 @@ def trailer(message: str, name: str) -> str:
     """What a commit message says under this name."""
     lines = (line.partition(": ") for line in message.splitlines())
     return next((value for key, _, value in lines if key == name), "")
+
+
+Fingerprint = dict[str, object]
+
+
+class RefCache:
+    """All refs as they are now: git is asked again only when their files change.
+
+    A look at the files costs a fraction of a git process.
+    """
+
+    def __init__(self, git: Git, place: Place) -> None:
+        self._git = git
+        self._refs: dict[str, Ref] = {}
+        self._fingerprint: Fingerprint | None = None
+        # Plain text: looked at several times per story, and joining paths costs more than reading.
+        self._common = str(place.common_dir)
+
+    def now(self) -> dict[str, Ref]:
+        """All refs."""
+        seen = self._fingerprint_now()
+        if seen != self._fingerprint:
+            self._refs = self._git.refs("refs/")
+            self._fingerprint = seen
+        return self._refs
+
+    def last(self) -> dict[str, Ref]:
+        """All refs by the last look, for a question that follows it at once."""
+        return self.now() if self._fingerprint is None else self._refs
+
+    def moved(self, refs: Mapping[str, str]) -> None:
+        """We moved these refs (empty: deleted): known without asking, if no other moved too."""
+        expected, known = dict(self._fingerprint or {}), dict(self._refs)
+        for ref, commit in refs.items():
+            path = f"{self._common}/{ref}"
+            before = known.pop(ref, None)
+            expected.pop(path, None)
+            if commit:
+                expected[path] = f"{commit}\n".encode()
+                known[ref] = Ref(commit, before.worktree if before else "")
+            if commit and not before and ref.startswith("refs/heads/"):
+                return  # some worktree may have this branch checked out: git knows which
+        self._refs, self._fingerprint = known, expected  # the next look compares it
+
+    def _fingerprint_now(self) -> Fingerprint:
+        common = self._common
+        paths = [f"{common}/HEAD", f"{common}/reftable/tables.list"]
+        paths += files_below(f"{common}/refs")
+        paths += (p for p in files_below(f"{common}/worktrees") if p.endswith("/HEAD"))
+        return {"packed-refs": stamp(f"{common}/packed-refs"), **contents(paths)}

@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.snapshot.readonly_folders import modes_kept
+from untildone.adapters.checkpoints.snapshot.file_modes import modes_kept
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
@@ -55,6 +55,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
         write_skipped_files(self._git, self._place.top, self._folder)
         raw = self._snapshots.unconverted
         raw.put_back(stored.opened.checkpoint, raw.of(stored.opened.checkpoint), {})
+        self._snapshots.modes.put_back()
         self._git.point_head(self._branch, why)  # last: it says that all files are there
         self._snapshots.opened(stored.opened.checkpoint)
         return stored.opened

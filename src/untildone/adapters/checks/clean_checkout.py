@@ -7,8 +7,9 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from untildone.adapters.git.git import Git
+from untildone.adapters.git.git import Git, git_failed
 from untildone.adapters.git.place import Place
+from untildone.adapters.process.process import Captured
 from untildone.domain.errors import StepError
 from untildone.plain_files import read_bytes
 
@@ -25,7 +26,10 @@ class CleanCheckout:
         self._git = git
         self._place = place
         self._note = run_folder / NOTE
+        self._index = run_folder / "clean-room.index"  # which no check has touched
         self._name = f"untildone-room-{run_folder.name}"
+        self._folder = run_folder
+        self._made: tuple[str, str, tuple[str, ...]] = ("", "", ())
 
     def make(self, tree: str, parent: str, as_in_parent: Sequence[str] = ()) -> str:
         """Check the tree out as a commit on `parent`, some files as in that; returns where."""
@@ -43,17 +47,31 @@ class CleanCheckout:
             (own / "commondir").write_bytes(os.fsencode(self._place.common_dir) + b"\n")
         except OSError as error:
             raise StepError(f"The clean room cannot be made: {error}") from error
-        here = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(folder)}
-        whole = ("-c", "core.sparseCheckout=false")
-        self._git.do(*whole, "read-tree", "--reset", "-u", tree, index=own / "index", env=here)
+        self._folder, self._made = folder, (tree, parent, tuple(as_in_parent))
+        self._do("read-tree", "--reset", "-u", tree)
         known = self._git.blobs_at(parent, as_in_parent) if as_in_parent else {}
-        for path in set(as_in_parent) - set(known):
-            (folder / path).unlink(missing_ok=True)
+        new = sorted(set(as_in_parent) - set(known))
+        if new:
+            self._do("rm", "-q", "-f", "--", *new)
         if known:
-            literal = ("--literal-pathspecs", *whole)
-            words = ("checkout", "-q", "-f", parent, "--", *known)
-            self._git.do(*literal, *words, index=own / "index", env=here)
+            self._do("checkout", "-q", "-f", parent, "--", *known)
+        shutil.copy2(folder / ".git/index", self._index)
         return str(folder)
+
+    def put_back(self) -> None:
+        """The files as they were checked out: what one check changes, the next one does not see."""
+        if not self._ask("checkout-index", "-q", "-f", "-a", index=self._index).ok:
+            self.make(*self._made)  # a check has harmed it
+
+    def _ask(self, *words: str, index: Path | None = None) -> Captured:
+        own = self._folder / ".git"
+        here = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(self._folder)}
+        whole = ("--literal-pathspecs", "-c", "core.sparseCheckout=false")
+        return self._git.ask(*whole, *words, index=index or own / "index", env=here)
+
+    def _do(self, *words: str) -> None:
+        if not (answer := self._ask(*words)).ok:
+            raise git_failed(words, answer)
 
     def remove(self) -> None:
         remove_noted(self._note)

@@ -1,7 +1,11 @@
-"""HEAD and index as git needs them: an attempt may have made them something it cannot read."""
+"""What an attempt may have made unreadable for git: HEAD, the index, and files that are pipes now.
+
+Git sees no repository without a HEAD, and would wait for a pipe, socket or device for ever.
+"""
 
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from untildone.adapters.git.object_files import content, head_text
@@ -71,3 +75,41 @@ def is_readable(head: Path | str) -> bool:
     if stat.S_ISLNK(mode):
         return os.readlink(head).startswith("refs/")  # noqa: PTH115 - as above
     return stat.S_ISREG(mode) and bool(_HEAD.fullmatch(content(head)))
+
+
+READ_IN_EVERY_FOLDER = {".gitignore", ".gitattributes", ".gitmodules"}
+OWN = "untildone"
+
+
+def move_special_files(top: Path, folders: Iterable[Path], aside: Path) -> tuple[str, ...]:
+    """Move pipes and the like out of git's way, from worktree and git folders; says which."""
+    moved = []
+    for path in (*_read_by_git(top), *(p for folder in set(folders) for p in _in_git(folder))):
+        aside.mkdir(parents=True, exist_ok=True)
+        path.rename(free_name(aside, path.name))
+        moved.append(str(path))
+    return tuple(moved)
+
+
+def _read_by_git(top: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(top):
+        if ".git" in folders:
+            folders.remove(".git")
+        names = (Path(folder, name) for name in READ_IN_EVERY_FOLDER.intersection(files))
+        yield from filter(_is_special, names)
+
+
+def _in_git(git_dir: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(git_dir):
+        if folder == str(git_dir) and OWN in folders:
+            folders.remove(OWN)  # we know how to read our own
+        yield from filter(_is_special, (Path(folder, name) for name in files))
+
+
+def _is_special(path: Path) -> bool:
+    """As git sees it, which follows links; one to nowhere is no obstacle."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

@@ -16,12 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.adapters.clock import monotonic, pause
-from untildone.adapters.git.disk import disk_settings
 from untildone.adapters.git.environment import (
     FALLBACK_IDENTITY,
     FLAGS,
     IDENTITY,
     clean_environment,
+    disk_settings,
 )
 from untildone.adapters.git.object_files import (
     commit_body,
@@ -248,7 +248,7 @@ class Git:
         return answer
 
     def _move_special_files(self) -> None:
-        from untildone.adapters.git.special_files import move_special_files  # noqa: PLC0415 - rare
+        from untildone.adapters.git.damaged import move_special_files  # noqa: PLC0415 - rare
 
         git_dir = self._git_dir or self._common_dir
         aside = git_dir / "untildone" / "aside"

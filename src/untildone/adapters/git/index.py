@@ -44,6 +44,17 @@ def copy_index(git: Git, place: Place, source: Path, target: Path) -> None:
         git.ask("update-index", "--force-write-index", index=target)
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """An index under a second name."""
+    # Git never writes into an index, it puts a new one in its place: a second name is a copy.
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def has_path(listing: bytes, path: str) -> bool:
     """Whether a path is among the entries."""
     return b"\t%s\0" % os.fsencode(path) in listing

@@ -381,7 +381,7 @@ def _refuse_branch_clashes(git: Git, place: Place, change: str) -> None:
     if clash := next(bars, "").removeprefix("refs/heads/"):
         raise UserError(
             f"The branch `{clash}` exists, so `ralph/{change}` cannot be made",
-            hint=f"git branch -m {clash} {clash}-old",
+            hint=f"git branch -m {clash} {clash.replace('/', '-')}-old",
         )
     elsewhere = refs[mine].worktree if mine in refs else ""
     if is_elsewhere(git, place, elsewhere):

@@ -71,7 +71,8 @@ class Processes:
         """Run a program to its end, handing over its standard output as it comes.
 
         An answer REPEATING of `on_output` ends it. The answer LINGERED says that nothing more is
-        to come: if it does not exit by itself, it is ended after `linger_s`.
+        to come: if it does not exit by itself, it is ended after `linger_s`. IDLE_TIMEOUT says that
+        this may be so: unless it shows a sign of life, it is ended after `quiet_s`.
         """
         pipes = Pipes(with_input=bool(command.stdin))
         try:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 # written only with another value, so that what an earlier release wrote is written the same again.
 ADDED: dict[str, dict[str, object]] = {
     "StoriesLoaded": {"unfinished": ""},
-    "ChecksTried": {"counted": [], "cannot_start": []},
+    "ChecksTried": {"counted": [], "cannot_start": [], "changed": [], "made": []},
     "Verified": {"counted": [], "checked": False},
     "Saved": {"paths": [], "unchanged": False, "own_tests": []},
     "Plan": {
@@ -27,6 +27,9 @@ ADDED: dict[str, dict[str, object]] = {
         "optimistic": False,
         "runner_settings": [],
         "protect_tests": False,
+        "slots": "clone",
+        "lane_setup": "",
+        "check_slots": 0,
         "origins": {},
     },
     "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},

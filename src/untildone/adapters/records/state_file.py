@@ -5,15 +5,14 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.records import codec
 from untildone.adapters.records.durable import free_name, replace_file
+from untildone.domain.reporting.views import KNOWN_FIELDS, entry
 from untildone.domain.run.run import Iteration
 from untildone.plain_files import read_bytes, read_text
-
-Entry = dict[str, object]
 
 PLACE = "state-place"
 
@@ -21,25 +20,22 @@ PLACE = "state-place"
 class StateFile:
     """Writes the projection of a run; entries of finished iterations are encoded only once."""
 
-    def __init__(
-        self, path: Path, entry: Callable[[Iteration], Entry], run_folder: Path | None = None
-    ) -> None:
+    def __init__(self, path: Path, run_folder: Path | None = None) -> None:
         self.path = path
         self._name, self._draft = str(path), f"{path}.{os.getpid()}.tmp"
         self._folder = StateFolder(path, run_folder)
-        self._entry = entry
-        self._unknown: Entry = {}
+        self._unknown: dict[str, object] = {}
         self._encoded, self._count_encoded = bytearray(), 0
         self._tokens = 0
         self._cost: float | None = None
         self._last: tuple[bytes, int, bytes] | None = None
 
-    def keep_unknown_fields(self, known: Sequence[str]) -> None:
+    def keep_unknown_fields(self) -> None:
         """Keep top-level fields of an existing file that are not ours."""
         with contextlib.suppress(OSError, ValueError):
             data = json.loads(read_text(self.path)) if self.path.is_file() else None
             if isinstance(data, dict):
-                self._unknown = {k: v for k, v in data.items() if k not in known}
+                self._unknown = {k: v for k, v in data.items() if k not in KNOWN_FIELDS}
 
     def write(self, head: Mapping[str, object], iterations: Sequence[Iteration]) -> tuple[str, ...]:
         """Replace the file by temp file, fsync and rename; totals are of all calls.
@@ -67,7 +63,7 @@ class StateFile:
         tokens, cost, row = self._tokens, self._cost, b""
         if iterations:
             last = iterations[-1]
-            row = _dump(self._entry(last))
+            row = _dump(entry(last))
             tokens += last.usage.total if last.usage else 0
             cost = _plus(cost, last)
         cost = _sum(cost, head.get("unattempted_cost_usd"))
@@ -102,7 +98,7 @@ class StateFile:
 
     def _settle(self, iteration: Iteration) -> None:
         # One run of bytes: ten thousand small ones would take longer to write.
-        self._encoded += _dump(self._entry(iteration)) + b",\n"
+        self._encoded += _dump(entry(iteration)) + b",\n"
         self._count_encoded += 1
         self._tokens += iteration.usage.total if iteration.usage else 0
         self._cost = _plus(self._cost, iteration)

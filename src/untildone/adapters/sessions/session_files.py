@@ -66,6 +66,7 @@ FILES: dict[str, Callable[[], Iterator[str]]] = {
     "opencode": lambda: _data("opencode/opencode.db"),
     "pi": lambda: _below(f"{_named('PI_CODING_AGENT_DIR', f'{_home()}/.pi/agent')}/sessions"),
     "qwen": lambda: _chats(f"{_named('QWEN_HOME', f'{_home()}/.qwen')}/projects"),
+    "vibe": lambda: _below(f"{_named('VIBE_HOME', f'{_home()}/.vibe')}/logs/session/unified"),
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from untildone.adapters.checks.clean_checkout import remove_folder
 from untildone.adapters.git.damaged import is_readable
-from untildone.adapters.git.disk import disk_settings
+from untildone.adapters.git.environment import disk_settings
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place

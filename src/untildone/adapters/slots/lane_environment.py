@@ -11,11 +11,11 @@ from untildone.adapters.git.object_files import content
 from untildone.adapters.git.repository import slug
 from untildone.adapters.slots.slot import Slot
 from untildone.domain.errors import StepError
+from untildone.domain.run.lanes import LANE_MEMORY
 
 PORTS = 20
 # Below the ports that the system gives away by itself.
 FIRST_PORT, LAST_PORT = 20_000, 32_000
-LEAST_MEMORY = 2 * 1024**3
 
 
 def environment(slot: Slot, ports: int) -> dict[str, str]:
@@ -80,7 +80,7 @@ def _limits(system: Path) -> Iterable[tuple[bytes, bytes]]:
 
 def has_room(free: int | None) -> bool:
     """Whether one more lane may start; where nobody can tell, it may."""
-    return free is None or free >= LEAST_MEMORY
+    return free is None or free >= LANE_MEMORY
 
 
 def source_variables(top: Path, slot: Slot) -> Mapping[str, str]:

@@ -31,11 +31,42 @@ KEY_FILES = (
 INCLUDE = ".worktreeinclude"
 
 
+AUTO = "auto"
+# Ignored folders that hold what a project needs and does not make itself.
+DEPENDENCIES = ("node_modules", "bower_components", "vendor", "Pods")
+
+
 class SetUp(Struct, frozen=True):
-    """Commands that make a checkout work, run one after the other, and the file that says so."""
+    """What makes a checkout work: commands, one after the other, and the file that says so.
+
+    Before them, ignored `files` and `folders` are copied from the worktree `top`.
+    """
 
     source: str
-    commands: tuple[str, ...]
+    commands: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    top: Path = Path()
+
+    @property
+    def script(self) -> str:
+        """The commands as one; the first that fails is the last."""
+        several = len(self.commands) > 1
+        return "\n".join((*(["set -e"] if several else []), *self.commands))
+
+
+def set_up_of(git: Git, top: Path, asked: str) -> SetUp:
+    """What every slot of a run gets, by its `lane_setup`: nothing, a command, or `auto`.
+
+    The last one is for projects that have no commands: what they need is copied, where the disk can
+    share the blocks. A command knows better what is needed.
+    """
+    if not asked:
+        return SetUp("")
+    files = included_files(git, top)
+    if asked != AUTO:
+        return SetUp("lane_setup", (asked,), files, top=top)
+    return SetUp(AUTO, files=files, folders=dependency_folders(git), top=top)
 
 
 def found_setups(top: Path) -> tuple[SetUp, ...]:
@@ -81,7 +112,8 @@ def _commands(found: object) -> tuple[str, ...]:
 
 def setup_key(top: Path, setup: SetUp, files: Sequence[str] = KEY_FILES) -> str:
     """What a set-up was made of: the commands and the bytes of the key files."""
-    known = hashlib.sha256("\0".join(setup.commands).encode())
+    parts = (*setup.commands, *setup.files, *setup.folders)
+    known = hashlib.sha256(os.fsencode("\0".join(parts)))
     for name in files:
         data = content(top / name)
         if data:
@@ -121,6 +153,13 @@ class SetUps:
 
 
 # -- what is ignored ---------------------------------------------------------------------------
+
+
+def dependency_folders(git: Git) -> tuple[str, ...]:
+    """Ignored folders with dependencies, wherever they are in the worktree."""
+    words = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
+    found = os.fsdecode(git.do(*words)).split("\0")
+    return tuple(path.rstrip("/") for path in found if Path(path).name in DEPENDENCIES)
 
 
 def included_files(git: Git, top: Path) -> tuple[str, ...]:

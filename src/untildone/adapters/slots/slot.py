@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from untildone.adapters.clock import pause
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import slug
 from untildone.adapters.records.durable import replace_file, sync_folder
@@ -17,6 +18,9 @@ from untildone.plain_files import read_bytes
 
 CLONE, WORKTREE = "clone", "worktree"
 NOTE = "slot.json"
+DELETED = "deleted-"
+LOOKING = "a look into the slot"  # who holds the lock of a slot and does no work in it
+TRIES, PAUSE_S = 100, 0.1
 BLOCK = 512  # the unit of `st_blocks`, whatever the disk's own is
 
 
@@ -69,16 +73,20 @@ class Slot(Struct, frozen=True):
     def take(self, label: str) -> WorktreeLock:
         """Make the folder and lock it for this process."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = self.lock
-        try:
-            lock.take(label)
-        except UserError as busy:
-            raise UserError(
-                f"Another loop works in the slot of lane {self.lane}: {self.folder}",
-                state="Nothing was changed.",
-                hint="`untildone status` shows it; wait for its end",
-            ) from busy
-        return lock
+        lock, tries = self.lock, TRIES
+        while True:
+            try:
+                lock.take(label)
+                return lock
+            except UserError as busy:
+                tries -= 1
+                if not tries or LOOKING not in busy.message:
+                    raise UserError(
+                        f"Another loop works in the slot of lane {self.lane}: {self.folder}",
+                        state="Nothing was changed.",
+                        hint="`untildone status` shows it; wait for its end",
+                    ) from busy
+            pause(PAUSE_S)  # a look does not take long
 
     def note(self) -> Note | None:
         """What is noted; None for a slot that is not there, or whose note nobody can read."""
@@ -86,6 +94,11 @@ class Slot(Struct, frozen=True):
             return msgspec.json.decode(read_bytes(self.folder / NOTE), type=Note)
         except (OSError, msgspec.DecodeError):
             return None
+
+    @property
+    def used(self) -> float:
+        """When a story was last begun in it, in seconds of the system's clock."""
+        return (self.folder / NOTE).stat().st_mtime
 
     def write(self, note: Note) -> None:
         path = self.folder / NOTE
@@ -120,6 +133,14 @@ def slots_in(root: Path) -> Iterator[Slot]:
         note = slot.note() if slot else None
         if slot and note:
             yield msgspec.structs.replace(slot, top=slot.folder / Path(note.top).name)
+
+
+def deleted_in(folder: Path) -> Iterator[Slot]:
+    """Slots of one worktree that were proven to be spare; a kill came before all of it was gone."""
+    for path in sorted(folder.glob(f"{DELETED}lane-*")):
+        number = path.name.removeprefix(f"{DELETED}lane-").partition(".")[0]
+        if number.isdigit():
+            yield Slot(int(number), path, path)
 
 
 def weight(folder: Path) -> int:

@@ -2,14 +2,14 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Guard
+from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checks.clean_checkout import remove_folder
 from untildone.adapters.git import own_worktree
 from untildone.adapters.git.environment import clean_environment
@@ -27,16 +27,25 @@ from untildone.adapters.slots.lane_environment import (
     free_ports,
     source_variables,
 )
-from untildone.adapters.slots.setup import KEY_FILES, SetUp, SetUps, setup_key
+from untildone.adapters.slots.setup import (
+    KEY_FILES,
+    SetUp,
+    SetUps,
+    copy_folder,
+    copy_included,
+    setup_key,
+)
 from untildone.adapters.slots.slot import (
     CLONE,
+    DELETED,
+    LOOKING,
     WORKTREE,
     Note,
     Slot,
+    deleted_in,
     key_of,
     slot_of,
     slots_in,
-    weight,
 )
 from untildone.adapters.slots.workspace import (
     PINS,
@@ -58,14 +67,11 @@ class Prepared(Struct, frozen=True):
     rescued: tuple[str, ...] = ()
 
 
-class Listed(Struct, frozen=True):
-    """One slot on this machine, of any repository."""
+class Ready(Struct, frozen=True):
+    """A slot that an agent may work in, and the variables that its programs get."""
 
-    lane: int
-    folder: Path
-    note: Note
-    weight: int
-    in_use: bool
+    prepared: Prepared
+    variables: dict[str, str]
 
 
 class Deletion(Struct, frozen=True):
@@ -136,6 +142,22 @@ class Slots:
         _fresh_folder(slot.temporary)
         return Prepared(slot, self._place(slot, note), workspace, rescued)
 
+    def ready(
+        self,
+        lane: int,
+        change: str,
+        run_id: str,
+        base: str,
+        setup: SetUp,
+        guard: Guard = DEFAULT,
+    ) -> Ready:
+        """A slot at its base with its set-up done and its ports taken: all but the agent."""
+        prepared = self.prepare(lane, change, run_id, base, guard)
+        variables = self.environment(prepared.slot)
+        if setup.source:
+            self.set_up(prepared, setup, variables)
+        return Ready(prepared, variables)
+
     def workspace(self, lane: int, guard: Guard = DEFAULT) -> SlotWorkspace | None:
         """After a crash: a slot as it was left, to save or to put back what is in it."""
         slot = self.slot(lane)
@@ -172,7 +194,10 @@ class Slots:
         if note.set_up == key:
             return False
         slot.write(replace(note, set_up=""))
-        sources = source_variables(self._user.top, slot)
+        copy_included(setup.top, setup.files, slot.top)
+        for folder in setup.folders:
+            copy_folder(setup.top / folder, slot.top / folder)
+        sources = source_variables(setup.top if setup.top.name else self._user.top, slot)
         own = clean_environment(os.environ) | dict(variables) | dict(sources)
         SetUps(self._processes, self._interrupted).run(setup, slot.top, own)
         moved = f"refs/ralph/moved/{note.change}/lane-{slot.lane}-set-up"
@@ -296,44 +321,48 @@ class Slots:
 
     # -- list and delete -----------------------------------------------------------------------
 
-    def listed(self) -> Iterator[Listed]:
-        """All slots on this machine, with what they take from the disk."""
-        for slot in slots_in(self._root):
-            note = slot.note()
-            if note:
-                in_use = slot.lock.is_held()
-                yield Listed(slot.lane, slot.folder, note, weight(slot.folder), in_use)
+    def delete(self, lane: int, *, store: bool = False, only_look: bool = False) -> Deletion:
+        """Delete a slot if all that it holds is elsewhere; `store` puts it there first.
 
-    def delete(self, lane: int, *, store: bool = False) -> Deletion:
-        """Delete a slot if all that it holds is elsewhere; `store` puts it there first."""
+        `only_look` says where all is, and deletes nothing.
+        """
         slot = self.slot(lane)
         held = lane in self._locks
         try:
-            self._hold(slot, "delete")
+            self._hold(slot, LOOKING)
         except UserError as busy:
             return Deletion(slot.folder, deleted=False, reasons=(busy.message,))
         note = slot.note()
-        if note and note.ready:
-            proof, reasons = self._where_all_is(slot, note, store=store)
-        else:
-            proof, reasons = ("No agent has worked in it.",), ()
-        if reasons:
+        proof, reasons = self._examined(slot, note, store=store)
+        if reasons or only_look:
             if not held:
                 self.release(lane)
             return Deletion(slot.folder, deleted=False, proof=proof, reasons=reasons)
-        self._remove(slot, note)
+        self._remove(slot)
         return Deletion(slot.folder, deleted=True, proof=proof)
+
+    def _examined(
+        self, slot: Slot, note: Note | None, *, store: bool
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if not note or not note.ready:
+            return ("No agent has worked in it.",), ()
+        try:
+            return self._where_all_is(slot, note, store=store)
+        except Interrupted:
+            raise
+        except StepError as error:  # an agent has damaged what git keeps: nothing is proven
+            return (), (f"Git cannot tell what it holds: {error.message}",)
 
     def _where_all_is(
         self, slot: Slot, note: Note, *, store: bool
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """For every commit and file of a slot: the ref that holds it, or that none does."""
-        self._repair(slot, note)
-        workspace = self._workspace(slot, note, DEFAULT)
         if store:
-            workspace.bring_to(note.base, f"refs/ralph/moved/{note.change}/lane-{slot.lane}")
-            workspace.hand_over((slot.damaged,), slot.lane)
+            self._reuse(slot, note, note.base, DEFAULT)
             workspace = self._begin(slot, note, DEFAULT)
+        else:
+            self._repair(slot, note)
+            workspace = self._workspace(slot, note, DEFAULT)
         users = self._users_repository(slot, note)
         stray = workspace.stray_tips()
         reasons = [f"No ref holds the commit {tip[:12]} of it." for tip in sorted(stray)]
@@ -344,9 +373,9 @@ class Slots:
         folders = (slot.damaged, *runs.glob("*/kept"), *runs.glob("*/aside"))
         full = (folder for folder in folders if folder.is_dir() and any(folder.iterdir()))
         reasons += [f"Nothing else holds what was moved aside: {folder}" for folder in full]
-        proof = [
-            f"{tip[:12]} is held by {users.holder(tip)}" for tip in sorted(workspace.tips() - stray)
-        ]
+        # What a log names and git does not have any more is held by nothing: it is gone already.
+        held = ((tip, users.holder(tip)) for tip in sorted(workspace.tips() - stray))
+        proof = [f"{tip[:12]} is held by {holder}" for tip, holder in held if holder]
         return tuple(proof), tuple(reasons)
 
     def _give_up(self, slot: Slot) -> None:
@@ -360,22 +389,26 @@ class Slots:
             )
         self._hold(slot, "prepare")
 
-    def _remove(self, slot: Slot, note: Note | None) -> None:
-        if note and note.kind == WORKTREE and Path(note.git_dir).is_dir():
+    def _remove(self, slot: Slot) -> None:
+        # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
+        slot.folder.rename(free_name(slot.folder.parent, f"{DELETED}{slot.folder.name}"))
+        self.release(slot.lane)
+        self._unpin(slot.lane)
+        for gone in deleted_in(slot.folder.parent):
+            self.finish(gone)
+        with contextlib.suppress(OSError):
+            slot.folder.parent.rmdir()
+
+    def finish(self, gone: Slot) -> None:
+        """Remove what a deletion has put out of the way, the worktree of git's own with it."""
+        note = gone.note()
+        if note and note.kind == WORKTREE and not _is_taken(Path(note.git_dir)):
             remove_folder(Path(note.git_dir))
-            head = _head(slot, note)
+            head = _head(gone, note)
             commit = self._users.resolve(head)
             if commit:
                 self._users.update_refs([(head, "", commit)], "untildone: a slot was deleted")
-        # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
-        gone = free_name(slot.folder.parent, f"deleted-{slot.folder.name}")
-        slot.folder.rename(gone)
-        self.release(slot.lane)
-        for path in slot.folder.parent.glob("deleted-*"):
-            remove_folder(path)
-        with contextlib.suppress(OSError):
-            slot.folder.parent.rmdir()
-        self._unpin(slot.lane)
+        remove_folder(gone.folder)
 
     # -----------------------------------------------------------------------------------------
 
@@ -406,7 +439,8 @@ class Slots:
 
     def _users_repository(self, slot: Slot, note: Note) -> UsersRepository:
         folder = RunFolder(home(self._user), note.run_id).path
-        return UsersRepository(self._users, self._user, folder, self._place(slot, note))
+        place = self._place(slot, note)
+        return UsersRepository(self._users, self._user, folder, place, _head(slot, note))
 
     def _workspace(self, slot: Slot, note: Note, guard: Guard) -> SlotWorkspace:
         place = self._place(slot, note)
@@ -427,6 +461,12 @@ def _head(slot: Slot, note: Note) -> str:
         if shared
         else f"refs/heads/ralph/{note.change}"
     )
+
+
+def _is_taken(git_dir: Path) -> bool:
+    """Whether a linked worktree has files (of a new slot by now), or is none any more."""
+    pointer = os.fsdecode(content(git_dir / "gitdir").strip())
+    return not pointer or os.path.lexists(pointer)
 
 
 def _fresh_folder(path: Path) -> None:

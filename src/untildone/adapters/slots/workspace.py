@@ -6,16 +6,15 @@ adds to it: a copy in the user's repository before anything is replaced.
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
 from untildone.adapters.checkpoints.failed_attempts import FailedAttempts
 from untildone.adapters.checkpoints.finish import Closing
-from untildone.adapters.checkpoints.snapshot.compare import Snapshot
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
-from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot, Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import NAMES
 from untildone.adapters.checkpoints.snapshot.withheld_files import kept_folder
 from untildone.adapters.git.git import Git, git_failed
@@ -33,13 +32,17 @@ PASSES = 3
 
 
 class UsersRepository:
-    """The user's repository as a slot sees it: refs are stored there, with all that they need."""
+    """The user's repository as a slot sees it: refs are stored there, with all that they need.
 
-    def __init__(self, git: Git, place: Place, run_folder: Path, slot: Place) -> None:
+    A linked worktree has its branch `head` there, which goes with it and holds nothing for good.
+    """
+
+    def __init__(self, git: Git, place: Place, run_folder: Path, slot: Place, head: str) -> None:
         self.git = git
         self.place = place
         self.run_folder = run_folder
         self._slot = slot
+        self._head = head if self.shares_refs else PINS
 
     @property
     def shares_refs(self) -> bool:
@@ -70,7 +73,8 @@ class UsersRepository:
         if not wanted:
             return set()
         refs = self.git.refs("refs/").items()
-        known = {ref.commit for name, ref in refs if not name.startswith(PINS)}
+        going = (PINS, self._head)
+        known = {ref.commit for name, ref in refs if not name.startswith(going)}
         lines = [*wanted, *(f"^{commit}" for commit in known)]
         words = ("rev-list", "--ignore-missing", "--stdin")
         out = slot.do(*words, stdin="".join(f"{line}\n" for line in lines).encode())
@@ -78,9 +82,14 @@ class UsersRepository:
 
     def holder(self, commit: str) -> str:
         """The first ref that holds a commit for good; empty if none does."""
-        answer = self.git.ask("for-each-ref", "--format=%(refname)", "--contains", commit)
-        names = os.fsdecode(answer.stdout).split()
-        return next((name for name in names if not name.startswith(PINS)), "")
+        return holder_of(self.git, commit, self._head)
+
+
+def holder_of(git: Git, commit: str, but: str = PINS) -> str:
+    """The first ref of a repository that holds a commit, no pin and not `but` that; or nothing."""
+    answer = git.ask("for-each-ref", "--format=%(refname)", "--contains", commit)
+    names = os.fsdecode(answer.stdout).split()
+    return next((name for name in names if not name.startswith((PINS, but))), "")
 
 
 class SlotSnapshots(Snapshots):
@@ -293,14 +302,18 @@ class SlotWorkspace(BranchCheckpoint):
         return tuple(dict.fromkeys(found))
 
     def tips(self) -> set[str]:
-        """All commits that a ref or a log of the slot names."""
+        """All commits that a ref or a log of the slot names; of shared refs, its own branch."""
         refs = self._refs.now()
-        known = {ref.commit for ref in refs.values()} | {self._head_commit(refs)}
+        shared = self._users.shares_refs
+        own = [ref for name, ref in refs.items() if not shared or name == self._ref]
+        known = {ref.commit for ref in own} | {self._head_commit(refs), *self._logged()}
+        return {tip for tip in known if tip.strip("0")}
+
+    def _logged(self) -> Iterator[str]:
         logs = self._place.git_dir / "logs"
         for path in (Path(at, name) for at, _, names in os.walk(logs) for name in names):
             rows = (line.split(b" ", 2) for line in content(path).splitlines())
-            known |= {row[1].decode(errors="replace") for row in rows if len(row) == 3}
-        return {tip for tip in known if tip.strip("0")}
+            yield from (row[1].decode(errors="replace") for row in rows if len(row) == 3)
 
     def stray_tips(self) -> set[str]:
         """Those of them that no ref of the user's repository holds for good."""

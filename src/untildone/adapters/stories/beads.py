@@ -101,7 +101,7 @@ class Beads(TrackerSource):
 
     def _close(self, name: str) -> None:
         """Close it; versions that refuse an issue above an open record get that closed first."""
-        done = (_CLOSED, "close", "--reason", "Done and checked by untildone")
+        done = (_CLOSED, "close", "--reason", "Done by a run of untildone")
         try:
             self._change(name, *done)
         except (Refused, SourceAway):

@@ -135,7 +135,7 @@ class GitHub(TrackerSource):
     def _write_state(self, new: NewState) -> None:
         verb, why = "reopen", "Open again: it was closed by an attempt that did not finish it."
         if new.done:
-            verb, why = "close", "Done and checked by untildone."
+            verb, why = "close", "Done by a run of untildone."
         with _login_named():
             GH.call(self.root, "issue", verb, new.task.id, "--comment", why)
 

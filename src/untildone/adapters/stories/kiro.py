@@ -118,7 +118,7 @@ def _annotate(
         replace(
             story,
             depends_on=tuple(n for n in dict.fromkeys(waits[story.id]) if n != story.id),
-            parallel=all("(P)" in task.text for task in story.tasks),
+            parallel=story.id in graph.abreast or all("(P)" in task.text for task in story.tasks),
         )
         for story in stories
     ]
@@ -222,8 +222,9 @@ class TaskGraph:
     """What a file's graph says about stories.
 
     `owners` are the numbers of tasks, each with the story that it belongs to; a number stands for
-    all below it as well. `placed` are the stories that the graph speaks of. `not_counted` gives the
-    numbers of tasks that are no part of any story.
+    all below it as well. `placed` are the stories that the graph speaks of, `abreast` those that
+    are in a wave with others. `not_counted` gives the numbers of tasks that are no part of any
+    story.
     """
 
     def __init__(
@@ -240,6 +241,7 @@ class TaskGraph:
                 self.below.setdefault(name, []).append(story)
         self.edges: list[tuple[str, list[str]]] = []
         self.placed: set[str] = set()
+        self.abreast: set[str] = set()
         self.remarks: list[Remark] = []
         if _WAVES in text or _NEEDS in text:
             for block in _FENCED.finditer(text):
@@ -277,6 +279,7 @@ class TaskGraph:
             found = [story for name in row.tasks for story in members.get(name, ())]
             if row.needs is None:
                 needs, before = before, found or before
+                self.abreast.update(found if len(set(found)) > 1 else ())
             else:
                 needs = [story for name in row.needs for story in self.below.get(name, ())]
             self.edges += [(story, needs) for story in found]

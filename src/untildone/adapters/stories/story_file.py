@@ -1,8 +1,10 @@
 """A file of the worktree that stories stand in: read as bytes, replaced in one step."""
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -105,3 +107,31 @@ def _reason(error: OSError) -> str:
 def _replace(target: Path, data: bytes) -> None:
     draft = target.with_name(f".{target.name}.untildone")
     replace_file(target, [data], draft, stat.S_IMODE(target.stat().st_mode))
+
+
+class PlanFiles:
+    """Story files as bytes, below the top folder `root`: for edits that outlive an attempt."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """Those that are ordinary files; a plan may also be a folder, or be kept elsewhere."""
+        found = {}
+        for name in sorted(paths):
+            path = self._root / name
+            with contextlib.suppress(OSError):
+                if stat.S_ISREG(path.stat().st_mode):
+                    found[name] = path.read_bytes()
+        return found
+
+    def write(self, path: str, data: bytes | None) -> None:
+        """Replace the file, make it, or remove it."""
+        target = self._root / path
+        if data is None:
+            target.unlink(missing_ok=True)
+            return
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch()
+        StoryFile(self._root, path, "").write(data)

@@ -1,5 +1,6 @@
 """The agent's last word: find COMPLETE, FAILED or ASK in its own text, or a question at its end."""
 
+import copy
 import re
 from collections.abc import Sequence
 
@@ -42,6 +43,7 @@ _END_OF_PROMPT = "End of the prompt."
 
 # So much of the end of a message is looked at for a question.
 _QUESTION_BYTES = 2048
+_LAST_LINE = regex(r"(?:\A|\n)[ \t*_~]*<promise>[^<]*</promise>[\s*_~]*\Z")
 _ASKS = regex("[?\uff1f][\\s*_~]*\\Z")
 
 
@@ -144,6 +146,13 @@ class PromiseScanner:
         if final and self._page.ending is not None:
             return self._page.ending.promise
         return self._page.standing
+
+    def last_line(self) -> Promise | None:
+        """The promise that stands alone on the last line so far; more may come."""
+        told = _CLOSE.encode() in self._tail
+        if not (told and _LAST_LINE.search(plain(self._tail.decode(*_LENIENT)))):
+            return None
+        return copy.deepcopy(self).result()
 
     def question(self) -> str:
         """What the message asks if it ends with a question, the message being over."""

@@ -57,7 +57,7 @@ class Checked(Struct, frozen=True):
     """What one run of a check gave: no reason if it passed, else why not, with the output's tail.
 
     `how` is how it ended, in words that can be compared; `output` is what it printed, bounded;
-    `tests` are those that its runner counted.
+    `tests` are those that its runner counted, `reported` those in a file that it wrote for us.
     """
 
     reason: str = ""
@@ -65,6 +65,7 @@ class Checked(Struct, frozen=True):
     output: str = ""
     interrupted: bool = False
     tests: Counts | None = None
+    reported: Counts | None = None
 
 
 class Failing(Struct, frozen=True):

@@ -1,6 +1,7 @@
 """How many tests a check ran, by the words of its runner; fewer than before prove less."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
@@ -25,11 +26,12 @@ class Counts(Struct, frozen=True):
         return f"{self.passed} passed{more}, {self.skipped} skipped"
 
 
-class Counted(Struct, frozen=True):
-    """The tests of one check at a checkpoint."""
+class Counted(Struct, frozen=True, omit_defaults=True):
+    """The tests of one check at a checkpoint; `reported` by a file that its runner wrote for us."""
 
     command: str
     tests: Counts
+    reported: Counts | None = None
 
 
 # What a runner calls the ways a test can end. What it leaves out on purpose (deselected, todo,
@@ -63,8 +65,10 @@ _PHPUNIT = regex(r"OK \((\d+) tests?, \d+ assertions?\)")
 _PHPUNIT_ISSUES = regex(r"Tests: (\d+), Assertions: \d+(.*?)\.?")
 
 _XML = regex(r"[^\s'\"=:]+\.xml\b")
-_CASE, _SKIPPED = regex(r"<testcase\b"), regex(r"<skipped\b")
+_CASE, _SKIPPED = regex(r"<testcase\b([^>]*)>"), regex(r"<skipped\b")
+_TIME = regex(r"\btime=(?:\"[^\"]*\"|'[^']*')|/$")
 _FAILED = regex(r"<(?:failure|error)\b")
+_REPORT_NAMED = regex(r"--junit-?xml|no:junitxml")
 # With these a runner picks tests by what was changed, or failed last: their number says nothing.
 _SELECTS = frozenset(
     (
@@ -85,8 +89,10 @@ def count(output: str) -> Counts | None:
 
 
 def count_junit(text: str) -> Counts | None:
-    cases, failed = len(_CASE.findall(text)), len(_FAILED.findall(text))
-    skipped = len(_SKIPPED.findall(text))
+    found = [_TIME.sub("", case).strip() for case in _CASE.findall(text)]
+    # A test that was run again because it failed is one test.
+    cases = found.count("") + len(set(found) - {""})
+    failed, skipped = len(_FAILED.findall(text)), len(_SKIPPED.findall(text))
     return Counts(max(0, cases - failed - skipped), failed, skipped) if cases else None
 
 
@@ -96,16 +102,40 @@ def junit_file(command: str) -> str:
     return found[0] if found else ""
 
 
-def shrunk(command: str, now: Counts | None, known: Iterable[Counted]) -> str:
+def with_report(options: str, file: str, *more: str) -> str:
+    """Options of pytest with the wish for a report in this file.
+
+    Not where the options, or one of the texts that say `more` of them, decide about a report: then
+    somebody else needs it, or pytest cannot write any.
+    """
+    if any(_REPORT_NAMED.search(text) for text in (options, *more)):
+        return options
+    return f"{options} --junitxml={shlex.quote(file)}".strip()
+
+
+def shrunk(
+    command: str, now: Counts | None, reported: Counts | None, known: Iterable[Counted]
+) -> str:
     """Why this run of a check proves less than that of the last checkpoint; empty if it does not.
 
-    Fewer tests that pass, fewer tests at all, more that are skipped, or no number any more.
+    What is printed and what is reported must both hold: what is tested can print, too.
     """
-    was = next((each.tests for each in known if each.command == command), None)
-    if was is None or not was.collected or not _SELECTS.isdisjoint(command.split()):
+    was = next((each for each in known if each.command == command), None)
+    if was is None or not _SELECTS.isdisjoint(command.split()):
+        return ""
+    printed = _less(now, was.tests, "no number of tests was printed")
+    if printed or was.reported is None:
+        return printed
+    told = _less(reported, was.reported, "nothing was written")
+    return f"by the report of its runner {told}" if told else ""
+
+
+def _less(now: Counts | None, was: Counts, nothing: str) -> str:
+    """Fewer tests that pass, fewer tests at all, more that are skipped, or no number any more."""
+    if not was.collected:
         return ""
     if now is None:
-        return f"no number of tests was printed, at the last checkpoint {was.said}"
+        return f"{nothing}, at the last checkpoint {was.said}"
     worse = now.passed < was.passed or now.collected < was.collected or now.skipped > was.skipped
     return f"{now.said}, at the last checkpoint {was.said}" if worse else ""
 

@@ -46,7 +46,7 @@ def tests_among(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def complaint(violations: Iterable[Violation]) -> str:
-    """The reason of an attempt that changed protected files; each is named."""
+    """The reason of an attempt that changed protected files; each is named. Empty for none."""
     rows = []
     for found in violations:
         lost = "" if found.kept else "; it is not in git, so it was not put back"
@@ -54,7 +54,7 @@ def complaint(violations: Iterable[Violation]) -> str:
     more = len(rows) - MOST_NAMED
     shown = [*rows[:MOST_NAMED], *([f"- and {more} more"] if more > 0 else [])]
     listed = "\n".join(shown)
-    return f"Protected files were changed. They must stay as they are:\n{listed}"
+    return f"Protected files were changed. They must stay as they are:\n{listed}" if rows else ""
 
 
 @cache

@@ -11,6 +11,8 @@ from untildone.domain.checks.protection import is_protected
 from untildone.domain.stories.same_story import not_the_same
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
+EMPTY, SHRINK, CHANGE = "Allow empty: yes", "Tests: may shrink", "Tests: may change"
+
 
 class Fields(TypedDict):
     """What a story and its terms call the same."""
@@ -25,13 +27,15 @@ class Fields(TypedDict):
 class Terms(Struct, frozen=True, omit_defaults=True):
     """The terms of one story, and `at` which place they are written.
 
-    `not_run` are checks from text that nobody has committed to this repository.
+    Of text that nobody has committed to this repository, `not_run` are its checks, and `withheld`
+    what it would allow.
     """
 
     id: str
     title: str
     checks: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
     may_be_empty: bool = False
     tests_may_shrink: bool = False
     tests_may_change: bool = False
@@ -49,7 +53,29 @@ class Terms(Struct, frozen=True, omit_defaults=True):
 
     def frees(self, path: str) -> bool:
         """Whether the person names this file as one that the story changes."""
-        return is_protected(path, self.touches)
+        return is_protected(path, tuple(t for t in self.touches if _touch(t) not in self.withheld))
+
+    @property
+    def allows(self) -> tuple[str, ...]:
+        """What loosens the rules for this story, in the words of its text."""
+        said = (
+            (EMPTY, self.may_be_empty),
+            (SHRINK, self.tests_may_shrink),
+            (CHANGE, self.tests_may_change),
+        )
+        return (*map(_touch, self.touches), *(words for words, yes in said if yes))
+
+    def allowing(self, granted: Iterable[str]) -> "Terms":
+        """The same without what is not granted."""
+        known = set(granted)
+        withheld = tuple(words for words in self.allows if words not in known)
+        return replace(
+            self,
+            withheld=withheld,
+            may_be_empty=self.may_be_empty and EMPTY in known,
+            tests_may_shrink=self.tests_may_shrink and SHRINK in known,
+            tests_may_change=self.tests_may_change and CHANGE in known,
+        )
 
     @property
     def key(self) -> StoryKey:
@@ -89,7 +115,7 @@ def in_force(story: Story, known: Sequence[Terms] | None) -> Terms:
         return like
     kept = like or Terms(*story.key)
     fields = _fields(story) | {"agent": kept.agent, "model": kept.model}
-    return Terms(*story.key, checks=kept.checks, not_run=kept.not_run, **fields)
+    return Terms(*story.key, checks=kept.checks, not_run=kept.not_run, **fields).allowing(())
 
 
 def left_out(story: Story, known: Sequence[Terms] | None) -> tuple[str, ...]:
@@ -174,9 +200,9 @@ def changes(was: Terms, now: Terms) -> tuple[str, ...]:
     """What is another than it was, in words."""
     told = (
         ("Verify:", _commands((*was.checks, *was.not_run)), _commands(now.checks)),
-        ("Allow empty:", _yes(said=was.may_be_empty), _yes(said=now.may_be_empty)),
-        ("Tests: may shrink", _yes(said=was.tests_may_shrink), _yes(said=now.tests_may_shrink)),
-        ("Tests: may change", _yes(said=was.tests_may_change), _yes(said=now.tests_may_change)),
+        ("Allow empty:", _yes(was, EMPTY), _yes(now, EMPTY)),
+        (SHRINK, _yes(was, SHRINK), _yes(now, SHRINK)),
+        (CHANGE, _yes(was, CHANGE), _yes(now, CHANGE)),
         ("dependencies", ", ".join(was.depends_on), ", ".join(now.depends_on)),
         ("acceptance", "; ".join(was.acceptance), "; ".join(now.acceptance)),
         ("Touches:", ", ".join(was.touches), ", ".join(now.touches)),
@@ -191,8 +217,13 @@ def _commands(commands: Iterable[str]) -> str:
     return ", ".join(f"`{command}`" for command in sorted(commands))
 
 
-def _yes(*, said: bool) -> str:
-    return "yes" if said else ""
+def _yes(terms: Terms, words: str) -> str:
+    """Whether it says so, withheld or not."""
+    return "yes" if words in (*terms.allows, *terms.withheld) else ""
+
+
+def _touch(glob: str) -> str:
+    return f"Touches: {glob}"
 
 
 def _says(terms: Terms) -> bool:

@@ -1,1 +1,1 @@
-"""What is told of a run: events and the account of a report."""
+"""What is told of a run: events, the account of a report, and the fields of the state file."""

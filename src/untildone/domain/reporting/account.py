@@ -17,6 +17,8 @@ ENDS_A_WAIT = (
     *(f.WaitOver, f.BudgetSet, f.StopRequested, f.Resumed),
     *(f.Abandoned, f.StepFailed, f.ChoiceMade),
 )
+REMARKS = (f.Saved, f.Reverted, f.Adopted, f.SlotReady, f.Landed, f.Requeued)
+ALL_LANES = -1
 REQUIRED = "required"
 UNCHANGED = "done, nothing changed"
 
@@ -31,6 +33,11 @@ class CheckRun(Struct, frozen=True):
     passed: bool | None = None
     reason: str = ""
 
+    @property
+    def seconds(self) -> float:
+        """How long it took; nothing while that is not known."""
+        return (self.ended - self.started).total_seconds() if self.ended else 0.0
+
 
 class Call(Struct, frozen=True):
     """One agent call and what became of its work.
@@ -38,7 +45,9 @@ class Call(Struct, frozen=True):
     From `base` to `tip` is what it changed, if it was kept. A call that ended at a limit is no
     attempt: its number is 0. `proven` says that the loop's own checks let the work through, with
     `let_through` failures that were there before the run. That proves nothing if it has changed
-    nothing (`unchanged`), or tests that were there before (`own_tests`).
+    nothing (`unchanged`), or tests that were there before (`own_tests`). Beside other lanes, its
+    work was checked again together with theirs (`on_sum`), and what could not be brought together
+    was `requeued`; `flaky` are checks that failed once on files that they passed with.
     """
 
     n: int
@@ -62,6 +71,11 @@ class Call(Struct, frozen=True):
     settled: bool = False
     unchanged: bool = False
     own_tests: tuple[str, ...] = ()
+    lane: int = 0
+    closed: datetime | None = None
+    on_sum: tuple[CheckRun, ...] = ()
+    requeued: bool = False
+    flaky: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -71,14 +85,19 @@ class Call(Struct, frozen=True):
     @property
     def kept(self) -> bool:
         """Whether its work is part of the result."""
-        return self.settled and not self.saved_ref and not self.limit
+        return self.settled and not (self.saved_ref or self.limit or self.requeued)
 
     @property
     def verified(self) -> bool:
         """Whether a required check ran after COMPLETE and the loop let the work through."""
-        ran = any(check.level == REQUIRED for check in self.checks)
+        ran = any(check.level == REQUIRED for check in self.all_checks)
         proves = not (self.unchanged or self.own_tests)
         return self.kept and self.proven and ran and proves
+
+    @property
+    def all_checks(self) -> tuple[CheckRun, ...]:
+        """Those of its own work, then those of the sum."""
+        return (*self.checks, *self.on_sum)
 
     @property
     def wasted(self) -> bool:
@@ -97,6 +116,27 @@ class Pause(Struct, frozen=True):
     def seconds(self) -> float:
         """How long nothing was done."""
         return max((self.ended - self.started).total_seconds(), 0.0)
+
+
+class Bought(Struct, frozen=True):
+    """What several lanes were good for: the time that they took and what one lane would have.
+
+    `extra_tokens` are those of calls whose work could not be brought together, in per cent of all
+    others; None where tokens are unknown. `again_s` is the time of checks on the sum.
+    """
+
+    lanes: int
+    wall_s: float
+    serial_s: float
+    requeues: int
+    flaky: int
+    extra_tokens: float | None
+    again_s: float
+
+    @property
+    def paid(self) -> bool:
+        """Whether it took less time than one lane would have, by a tenth at least."""
+        return self.wall_s < 0.9 * self.serial_s
 
 
 class StoryAccount(Struct, frozen=True):
@@ -189,10 +229,10 @@ class _Ledger:
         self.remarks: list[Remarked] = []
         self._calls: list[Call] = []
         self._open: dict[int, Call] = {}
+        self._judged: set[int] = set()
         self._pauses: list[Pause] = []
-        self._why = ""
-        self._until: datetime | None = None
-        self._since = first
+        # By lane; a budget holds up all of them.
+        self._waits: dict[int, tuple[str, datetime | None, datetime]] = {}
         self._checkpoint = ""
         # A fact that takes others back names how many remain.
         self._checkpoints = [""]
@@ -203,9 +243,8 @@ class _Ledger:
 
     def all_pauses(self) -> tuple[Pause, ...]:
         """Those that are over, then the present one."""
-        if self._why:
-            return (*self._pauses, Pause(self._since, self.last, self._why))
-        return tuple(self._pauses)
+        present = (Pause(since, self.last, why) for why, _, since in self._waits.values())
+        return (*self._pauses, *present)
 
     def add(self, what: f.Fact | Event, at: datetime) -> None:
         self.last = max(self.last, at)
@@ -214,7 +253,7 @@ class _Ledger:
             return
         self._waiting(what, at)
         self._fact(what, at)
-        if isinstance(what, f.Saved | f.Reverted | f.Adopted):
+        if isinstance(what, REMARKS):
             self.remarks += [Remarked(at, text) for text in what.remarks]
         self._checkpoints.append(self._checkpoint)
 
@@ -227,46 +266,61 @@ class _Ledger:
             case f.TakenBack(facts):
                 self._checkpoint = self._checkpoints[facts]
             case f.AttemptStarted():
-                self._open[what.lane] = Call(
-                    what.n, what.story_key, what.agent, at, self._checkpoint, model=what.model
-                )
+                base = what.base or self._checkpoint
+                call = Call(what.n, what.story_key, what.agent, at, base, model=what.model)
+                self._open[what.lane] = replace(call, lane=what.lane)
+                self._judged.discard(what.lane)
             case f.AttemptEnded() | f.UsageMeasured() | f.Verified():
                 self._open[what.lane] = _learned(self._open[what.lane], what, at)
-            case f.Saved():
-                tip = what.checkpoint if what.commit else ""
-                call = self._open[what.lane]
-                seen = replace(call, unchanged=what.unchanged, own_tests=what.own_tests)
-                self._open[what.lane] = seen
-                self._settle(what.lane, tip=tip, commit=what.commit)
-                self._checkpoint = what.checkpoint
-            case f.Reverted():
-                self._settle(what.lane, saved_ref=what.saved_ref)
+                if isinstance(what, f.Verified):
+                    self._judged.add(what.lane)
+            case f.Saved() | f.Reverted() | f.Landed() | f.Requeued():
+                self._settled(what, at)
             case _:
                 return
 
-    def _settle(self, lane: int, **changes: str) -> None:
-        call = self._open.pop(lane)
-        self._calls.append(replace(call, settled=True, **changes))
+    def _settled(self, what: f.Saved | f.Reverted | f.Landed | f.Requeued, at: datetime) -> None:
+        """What became of a call's work."""
+        call = replace(self._open.pop(what.lane), settled=True, closed=at)
+        match what:
+            case f.Saved():
+                tip = what.checkpoint if what.commit else ""
+                seen = {"unchanged": what.unchanged, "own_tests": what.own_tests}
+                call = replace(call, tip=tip, commit=what.commit, **seen)
+                self._checkpoint = what.checkpoint
+            case f.Landed():
+                call = replace(call, tip=what.commit, commit=what.commit, flaky=what.flaky)
+                self._checkpoint = what.commit
+            case _:
+                again = isinstance(what, f.Requeued)
+                call = replace(call, saved_ref=what.saved_ref, requeued=again)
+        self._calls.append(call)
 
     def _waiting(self, what: f.Fact, at: datetime) -> None:
         if isinstance(what, f.WaitStarted):
-            self._why, self._until, self._since = what.why, what.until, at
+            self._waits[what.lane] = what.why, what.until, at
         elif isinstance(what, f.BudgetReached) and what.waits:
-            self._why, self._until, self._since = f"budget {what.reached.name}", None, at
-        elif self._why and isinstance(what, ENDS_A_WAIT):
-            # After a crash the next fact may be a day later.
-            ended = at if isinstance(what, f.WaitOver) else min(at, self._until or at)
-            self._pauses.append(Pause(self._since, ended, self._why))
-            self._why = ""
+            self._waits[ALL_LANES] = f"budget {what.reached.name}", None, at
+        elif isinstance(what, ENDS_A_WAIT):
+            over = what.lane if isinstance(what, f.WaitOver) else None
+            for lane in [lane for lane in self._waits if over in (None, lane)]:
+                why, until, since = self._waits.pop(lane)
+                # After a crash the next fact may be a day later.
+                ended = min(at, until or at) if over is None else at
+                self._pauses.append(Pause(since, ended, why))
 
     def _event(self, event: Event, at: datetime) -> None:
         data = event.data
         if event.name == "stories_loaded" and not self.stories:
             self.stories = dict(_listed(data))
         elif event.name in ("verify_started", "verify_ended") and self._open:
-            lane, call = next(iter(self._open.items()))
-            checks = _with_check(call.checks, event.name, data, at)
-            self._open[lane] = replace(call, checks=checks)
+            told = data.get("lane")
+            lane = told if isinstance(told, int) and told in self._open else next(iter(self._open))
+            call = self._open[lane]
+            # Whatever is checked after the work itself was judged is the sum.
+            field = "on_sum" if lane in self._judged else "checks"
+            checks = _with_check(getattr(call, field), event.name, data, at)
+            self._open[lane] = replace(call, **{field: checks})
 
 
 def _learned(call: Call, what: f.AttemptEnded | f.UsageMeasured | f.Verified, at: datetime) -> Call:
@@ -286,6 +340,58 @@ def _learned(call: Call, what: f.AttemptEnded | f.UsageMeasured | f.Verified, at
         usage=what.usage,
         limit=limit,
     )
+
+
+def bought(found: Account) -> Bought | None:
+    """What lanes were good for, by the times of one journal; None of a run that had only one.
+
+    One lane would have done every call but those that were requeued, each with its own checks. The
+    time that lanes took is that with a call open in any of them.
+    """
+    calls = [call for call in found.calls if call.closed]
+    lanes = {call.lane for call in calls}
+    if lanes <= {0}:
+        return None
+    once, again = _apart(calls)
+    return Bought(
+        lanes=len(lanes),
+        wall_s=_covered(calls),
+        serial_s=sum(call.seconds + _seconds(call.checks) for call in once),
+        requeues=len(again),
+        flaky=sum(len(call.flaky) for call in calls),
+        extra_tokens=_extra_tokens(once, again),
+        again_s=sum(_seconds(call.on_sum) for call in calls),
+    )
+
+
+def _apart(calls: Iterable[Call]) -> tuple[list[Call], list[Call]]:
+    """Those that one lane would have made as well, and those that it would not."""
+    once: list[Call] = []
+    again: list[Call] = []
+    for call in calls:
+        (again if call.requeued else once).append(call)
+    return once, again
+
+
+def _extra_tokens(once: list[Call], again: list[Call]) -> float | None:
+    usual, extra = total(once), total(again)
+    known = usual.counted + extra.counted == usual.calls + extra.calls
+    return 100 * extra.usage.total / usual.usage.total if known and usual.usage.total else None
+
+
+def _seconds(checks: Iterable[CheckRun]) -> float:
+    return sum(check.seconds for check in checks)
+
+
+def _covered(calls: Iterable[Call]) -> float:
+    """The seconds with any of these calls open."""
+    seconds, last = 0.0, None
+    for call in sorted(calls, key=lambda call: call.started):
+        closed = call.closed or call.started
+        begun = max(call.started, last) if last else call.started
+        seconds += max((closed - begun).total_seconds(), 0.0)
+        last = max(closed, last) if last else closed
+    return seconds
 
 
 def _with_check(

@@ -70,7 +70,8 @@ def _stuck(run: Run, fact: f.StoriesLoaded) -> Run:
 def checks_tried(run: Run, fact: f.ChecksTried) -> Run:
     """What fails before the first story is known; without its checks no run begins."""
     if not fact.cannot_start or run.ended:
-        return replace(run, known_failures=fact.failing, counted=fact.counted)
+        files = {"changed_by_checks": fact.changed, "made_by_checks": fact.made}
+        return replace(run, known_failures=fact.failing, counted=fact.counted, **files)
     commands = ", ".join(f"`{command}`" for command in fact.cannot_start)
     error = f"A check cannot start, there is no such program or it may not be run: {commands}"
     run = replace(run, cannot_start=fact.cannot_start, error=error)

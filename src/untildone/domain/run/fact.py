@@ -53,13 +53,15 @@ class ChecksTried(Struct, frozen=True):
     """These required checks fail before the first story; what they changed was put back.
 
     `counted` are the tests of those that count them, `cannot_start` the commands that are not there
-    at all.
+    at all. `changed` are files of the checkpoint that the checks changed, `made` new ones.
     """
 
     failing: tuple[Failing, ...] = ()
     remarks: tuple[str, ...] = ()
     counted: tuple[Counted, ...] = ()
     cannot_start: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
 
 
 class SlotReady(Struct, frozen=True):

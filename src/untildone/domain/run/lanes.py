@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from untildone.domain.agents.same_failure import next_rung
 from untildone.domain.run import step as s
 from untildone.domain.run.run import Iteration, Lane, Run, Stage
@@ -9,8 +11,37 @@ from untildone.domain.run.spending import affordable, expected_cost
 from untildone.domain.stories.predicted_files import together
 from untildone.domain.stories.story import Story, StoryKey
 
+# More are not started unless somebody asks for them.
+AUTO_MOST = 4
+LANE_MEMORY = 2 * 1024**3
 # Finished work that cannot be brought together is done again so often; then it has the run alone.
 MOST_REQUEUES = 2
+
+
+class LaneCount(Struct, frozen=True):
+    """How many lanes pay here, and what decided it."""
+
+    lanes: int
+    why: str
+
+
+def lanes_that_pay(
+    story_s: float | None, check_s: float | None, free_memory: int | None
+) -> LaneCount:
+    """As many as the checks can keep up with and the memory has room for; unknown is no bound.
+
+    Stories land one after the other, each with its checks: more lanes than fit into the time of one
+    story would only wait.
+    """
+    bounds = [LaneCount(AUTO_MOST, f"{AUTO_MOST} are the most without being asked for")]
+    if story_s and check_s:
+        words = f"a story takes {round(story_s)} s and its checks {round(check_s)} s"
+        bounds.append(LaneCount(int(story_s / check_s), f"{words}, and stories land one by one"))
+    if free_memory is not None:
+        free = f"{free_memory / 1024**3:.1f} GiB of memory are free"
+        bounds.append(LaneCount(free_memory // LANE_MEMORY, f"{free}, and a lane may need 2"))
+    least = min(bounds, key=lambda bound: bound.lanes)
+    return LaneCount(max(least.lanes, 1), least.why)
 
 
 def attempt(run: Run, lane: int, story: Story) -> s.RunAttempt:

@@ -136,8 +136,9 @@ class Plan(Struct, frozen=True):
     own arguments for agents, each `NAME=ARG`, and `agent_env` the variables that the configuration
     sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
     `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
-    many stories may be worked on at once; `optimistic` ones may share files that nobody predicts.
-    `origins`: where commands were written, by the name of a setting or the command itself.
+    many stories may be worked on at once; `optimistic` ones may share files that nobody predicts;
+    `slots`, `lane_setup` and `check_slots` are of their checkouts. `origins`: where commands were
+    written, by the name of a setting or the command itself.
     """
 
     change_id: str
@@ -191,6 +192,9 @@ class Plan(Struct, frozen=True):
     optimistic: bool = False
     runner_settings: tuple[RunnerSetting, ...] = ()
     protect_tests: bool = False
+    slots: str = "clone"
+    lane_setup: str = ""
+    check_slots: int = 0
     origins: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -376,14 +380,13 @@ class Run(Struct, frozen=True):
     `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in
     `order` come first; the person is asked about the one in `undecided`. `trees` are what the
     last two iterations of a plain loop left. `known_failures` are the checks that failed before
-    the first story; None: they were not tried. `counted` are the tests of each check at the last
-    checkpoint, as far as they are known. `over` is the budget that is used up: the run
-    waits for a higher one, or was stopped there. `undone`: an undo took it back to before its end,
-    and nobody has gone on since. `listed`: the stories were told since it began or went on.
-    `died`, only for show, is the last sign of life of a loop that is gone without a word. `tip` is
-    the last checkpoint of the run branch. `ending` is decided while lanes still have work to
-    settle. `gates` are by agent. `cannot_start` are the checks because of which it ended
-    before the first call.
+    the first story; None: they were not tried; these changed and wrote the files of the next two.
+    `counted` are the tests of each check at the last checkpoint, as far as they are known. `over`
+    is the budget that is used up: the run waits for a higher one. `undone`: an undo took it back to
+    before its end. `listed`: the stories were told since it began or went on. `died`, for show, is
+    the last sign of life of a loop that is gone without a word. `tip` is the last checkpoint of the
+    run branch. `ending` is decided while lanes still have work to settle. `gates` are by agent.
+    `cannot_start` are the checks because of which it ended before the first call.
     """
 
     plan: Plan
@@ -413,6 +416,8 @@ class Run(Struct, frozen=True):
     parked: dict[StoryKey, Parked] = field(default_factory=dict)
     answered: frozenset[StoryKey] = frozenset()
     known_failures: tuple[Failing, ...] | None = None
+    changed_by_checks: tuple[str, ...] = ()
+    made_by_checks: tuple[str, ...] = ()
     ledger: Ledger = Ledger()
     over: Reached | None = None
     order: tuple[StoryKey, ...] = ()

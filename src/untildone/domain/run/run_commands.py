@@ -40,8 +40,14 @@ def _all(plan: Plan) -> Iterator[RunCommand]:
         yield RunCommand(plan.agent_cmd, "agent", _origin(plan, "agent_cmd"))
     if plan.usage_cmd:
         yield RunCommand(plan.usage_cmd, "usage", _origin(plan, "usage_cmd"))
-    if not plan.checks_count:
-        return
+    if plan.lanes > 1 and plan.lane_setup not in ("", "auto"):
+        origin = _origin(plan, "lane_setup", plan.lane_setup)
+        yield RunCommand(plan.lane_setup, "set-up of a lane", origin)
+    if plan.checks_count:
+        yield from _checks(plan)
+
+
+def _checks(plan: Plan) -> Iterator[RunCommand]:
     for check in in_force(plan.verify):
         yield RunCommand(check.written, CHECK, _origin(plan, "verify", check.command))
     for terms in plan.terms or ():

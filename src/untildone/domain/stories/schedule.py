@@ -84,7 +84,8 @@ class Schedule(Generic[U]):
         todo = list(self.todo)
         for old, story in changed:
             new.complete += story.complete - old.complete
-            new.by_key[story.key] = story
+            if new.by_key.get(story.key) is old:
+                new.by_key[story.key] = story
             if not old.done:
                 at = todo.index(old)
                 todo[at : at + 1] = () if story.done else (story,)

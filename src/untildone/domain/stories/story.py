@@ -40,10 +40,11 @@ class Story(Struct, frozen=True, gc=False):
     A format whose stories have no boxes gives each story exactly one task, whose `done` is the
     story's own state. `depends_on` holds ids of stories of the same book. A lower `priority` comes
     first; where a format puts stories in order by hand, a lower `rank` comes before that.
-    `parallel`: it may be worked on beside others. `path` and `line` are where it came from; an
-    empty `path` is the book's. `held` says why it cannot start before the person answers. `agent`
-    and `model` are who is to work on it, `touches` the files (as globs) that it will change: where
-    a format has no field for them, from lines of the story's text, as part of `depends_on` may be.
+    `parallel`: it may be worked on beside others, of its own `group` where there are such. `path`
+    and `line` are where it came from; an empty `path` is the book's. `held` says why it cannot
+    start before the person answers. `agent` and `model` are who is to work on it, `touches` the
+    files (as globs) that it will change: where a format has no field for them, from lines of the
+    story's text, as part of `depends_on` may be.
     `predicted` are files that its words and the repository's history speak of.
     """
 
@@ -63,6 +64,7 @@ class Story(Struct, frozen=True, gc=False):
     model: str = ""
     touches: tuple[str, ...] = ()
     predicted: tuple[str, ...] = ()
+    group: float = 0
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -36,9 +36,12 @@ def completion(ctx: click.Context, shell: str) -> int:
 def change_names(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
     """Open changes of the repository, and those that have a run."""
     from untildone.wiring.sources import open_changes
+    from untildone.wiring.worktrees import changes_with_runs
 
     try:
-        names = [row.name for row in open_changes(here().place.top)]
+        repository = here()
+        names = [row.name for row in open_changes(repository.place.top)]
+        names += [name for name in changes_with_runs(repository) if name not in names]
     except UntildoneError:
         return []
     return [name for name in names if name.startswith(typed)]

@@ -108,6 +108,8 @@ def _rule(setting: Setting) -> dict[str, Any]:
         rule["minimum"] = setting.least
     if setting.above is not None:
         rule["exclusiveMinimum"] = setting.above
+    if setting.most is not None:
+        rule["maximum"] = setting.most
     return {"description": meaning(setting), "default": setting.default} | rule
 
 

@@ -41,17 +41,25 @@ def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - c
 @click.command()
 @click.argument("change", required=False, default="", shell_complete=change_names)
 @click.option("--iteration", "-n", type=WholeNumber(1), help="Only this iteration.")
+@click.option("--lane", type=WholeNumber(0), help="Only this lane.")
 @click.option("--follow", "-f", is_flag=True, help="Go on as the loop goes on.")
 @click.option("--raw", is_flag=True, help="The agent's raw output, escapes taken out.")
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines.")
-def logs(change: str, iteration: int | None, follow: bool, raw: bool, as_json: bool) -> int:  # noqa: FBT001 - click
+def logs(
+    change: str,
+    iteration: int | None,
+    lane: int | None,
+    follow: bool,  # noqa: FBT001 - click
+    raw: bool,  # noqa: FBT001 - click
+    as_json: bool,  # noqa: FBT001 - click
+) -> int:
     """What the agent said and did in the newest run of CHANGE."""
     repository = here_for(change)
     if raw:
-        for text in loop_status.raw_output(repository, change, iteration):
+        for text in loop_status.raw_output(repository, change, iteration, lane):
             echo(text, nl=False)
         return 0
-    for event in loop_status.events(repository, change, iteration, follow=follow):
+    for event in loop_status.events(repository, change, iteration, lane, follow=follow):
         if as_json:
             echo_json(event)
         else:

@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from untildone.commands import steer
-from untildone.commands.steer import Heard
+from untildone.commands import control
+from untildone.commands.control import Heard
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Run
 from untildone.interfaces.cli.completion import change_names, open_story_ids
@@ -50,12 +50,12 @@ def guide(
         _list(repository.needed(change), as_json=as_json)
         return 0
     if clear:
-        heard = steer.clear(repository, change, story_ids)
+        heard = control.clear(repository, change, story_ids)
         return _tell(heard, "The guidance was taken back.", as_json=as_json)
     if not text:
         raise UserError("There is no text", hint=f'untildone guide {change} "what to know"')
     said = sys.stdin.read() if text == "-" else text
-    heard = steer.guide(repository, change, story_ids, said)
+    heard = control.guide(repository, change, story_ids, said)
     whom = f"story {', '.join(story_ids)}" if story_ids else "every story"
     return _tell(heard, f"The next prompt of {whom} will say it.", as_json=as_json)
 
@@ -79,7 +79,7 @@ def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT0
 
     If the agent is at work on it, that call is ended, its work is saved and put back.
     """
-    heard = steer.skip(here_for(change), change, story, why)
+    heard = control.skip(here_for(change), change, story, why)
     text = f"Story {story} is skipped. `untildone retry {change} {story}` retries it."
     return _tell(heard, text, as_json=as_json, goes_on=False)
 
@@ -90,17 +90,19 @@ def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT0
 @AS_JSON
 def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Retry STORY, with all its retries: parked, skipped or failed."""
-    heard = steer.retry(here_for(change), change, story)
+    heard = control.retry(here_for(change), change, story)
     return _tell(heard, f"Story {story} will be tried with all its retries.", as_json=as_json)
 
 
 @click.command()
 @CHANGE
-@click.argument("stories", nargs=-1, required=True, metavar="STORY...")
+@click.argument(
+    "stories", nargs=-1, required=True, metavar="STORY...", shell_complete=open_story_ids
+)
 @AS_JSON
 def reorder(change: str, stories: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
     """Let these stories come first, in this order; dependencies still count."""
-    heard = steer.reorder(here_for(change), change, stories)
+    heard = control.reorder(here_for(change), change, stories)
     return _tell(heard, f"To come first: {', '.join(stories)}.", as_json=as_json)
 
 

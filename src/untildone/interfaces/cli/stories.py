@@ -9,6 +9,7 @@ from untildone.commands.plan import SeveralChanges, Wanted, pick_change
 from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import count_of, plain
 from untildone.domain.run.run import label
+from untildone.domain.stories.predicted_files import Beside
 from untildone.domain.stories.story import Story, StoryBook
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import setting_flags
@@ -22,7 +23,11 @@ from untildone.wiring.sources import options_of
 @click.command()
 @click.argument("change", required=False, default="", shell_complete=change_names)
 @setting_flags("source", "source_file", "granularity")
-@click.option("--graph", is_flag=True, help="What waits for what, as a Mermaid flowchart.")
+@click.option(
+    "--graph",
+    is_flag=True,
+    help="What waits for what and what may run at once, as a Mermaid flowchart.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def stories(
     change: str,
@@ -34,8 +39,6 @@ def stories(
 
     Without CHANGE: the only open one, or everything that can be run here when there are several.
     """
-    if graph and as_json:
-        raise click.UsageError("`--graph` and `--json` do not go together.")
     repository = here()
     settings = load(repository.place.top, os.environ, flags)
     try:
@@ -46,7 +49,8 @@ def stories(
         return 0
     book = status.stories(repository, name, settings.source, options_of(settings))
     if graph:
-        echo(flowchart(book), nl=False)
+        book, beside = status.may_run_beside(repository, book, optimistic=settings.optimistic)
+        _show_graph(book, beside, as_json=as_json)
     elif as_json:
         listed = {} if change else {"changes": status.changes_json(repository, settings.source)}
         echo_json(status.book_json(book) | listed)
@@ -77,6 +81,13 @@ def _list(rows: list[dict[str, object]], *, as_json: bool) -> None:
         name = f"{plain(str(row['name'])):<{width}}"
         echo(f"{marks[str(row['state'])]} {name}  {row['source']}  {what}")
     echo("Run one of them: `untildone run CHANGE`")
+
+
+def _show_graph(book: StoryBook, beside: Beside, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(status.beside_json(book, beside))
+    else:
+        echo(flowchart(book, beside), nl=False)
 
 
 def _table(book: StoryBook) -> str:

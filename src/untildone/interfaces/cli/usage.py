@@ -19,10 +19,10 @@ Examples:
   untildone usage --by change                   what each change has cost here
 
 Read are the session files and databases of claude, codex, copilot, gemini, goose, kimi,
-opencode, pi and qwen on this machine, each message once, and runs of this repository whose agent
-has left no such record. Tokens are input plus output; what was read from or written to a cache
-stands apart. The cost is the agent's own figure, else by the price list of this release, else
-unknown: a cost with a + is at least so much.
+opencode, pi, qwen and vibe on this machine, each message once, and runs of this repository
+whose agent has left no such record. Tokens are input plus output; what was read from or written
+to a cache stands apart. The cost is the agent's own figure, else by the price list of this
+release, else unknown: a cost with a + is at least so much.
 """
 
 

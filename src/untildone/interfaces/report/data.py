@@ -1,7 +1,17 @@
 """The report for scripts: one object with everything, nothing left out."""
 
+from msgspec import to_builtins
+
 from untildone.commands.run_account import RunAccount, Size, as_data
-from untildone.domain.reporting.account import UNCHANGED, Call, StoryAccount, Totals, total
+from untildone.domain.reporting.account import (
+    UNCHANGED,
+    Account,
+    Call,
+    StoryAccount,
+    Totals,
+    bought,
+    total,
+)
 from untildone.interfaces.report import formatting
 
 
@@ -29,10 +39,17 @@ def data(summary: RunAccount) -> dict[str, object]:
         "per_verified_story": _totals(share) if share else None,
         "pauses": [as_data(pause) for pause in found.pauses],
         "remarks": [as_data(remark) for remark in found.remarks],
+        "lanes": _lanes(found),
         "calls": [_call(summary, call) for call in found.calls],
         "stored": as_data(summary.stored),
         "plan": as_data(run.plan),
     }
+
+
+def _lanes(found: Account) -> object:
+    """What several lanes were good for; nothing of a run that had one."""
+    gain = bought(found)
+    return to_builtins(gain) | {"paid": gain.paid} if gain else None
 
 
 def _story(summary: RunAccount, story: StoryAccount) -> dict[str, object]:
@@ -60,9 +77,12 @@ def _call(summary: RunAccount, call: Call) -> dict[str, object]:
         "unchanged": call.unchanged,
         "own_tests": call.own_tests,
         "limit": call.limit,
+        "lane": call.lane,
+        "requeued": call.requeued,
+        "flaky": call.flaky,
         "old_failures_let_through": call.let_through,
         **_totals(total([call])),
-        "checks": as_data(call.checks),
+        "checks": as_data(call.all_checks),
         "changed": _size(summary.size(call)),
         "commit": call.commit,
         "saved_ref": call.saved_ref,

@@ -4,7 +4,7 @@ from untildone.app.wording import how_to_go_on, last_sign, restored_hint
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of
-from untildone.domain.reporting.account import UNCHANGED, Account, Totals
+from untildone.domain.reporting.account import UNCHANGED, Account, Bought, Totals
 from untildone.domain.run.run import Run, Status
 from untildone.interfaces import render
 
@@ -14,6 +14,14 @@ UNKNOWN = "unknown"
 def span(seconds: float) -> str:
     """A time, with tenths while it is short."""
     return f"{seconds:.1f}s" if seconds < 10 else render.duration(seconds)
+
+
+def bought(found: Bought) -> str:
+    """Whether lanes paid, in a sentence."""
+    times = f"{span(found.wall_s)} in {found.lanes} lanes, {span(found.serial_s)} in one"
+    if not found.paid:
+        return f"they did not pay: {times}; `--lanes 1` is the better choice here"
+    return f"they paid: {times}, {found.serial_s / found.wall_s:.1f} times as fast"
 
 
 def money(amount: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from untildone.app.wording import STATE_OF, call_words, next_command
+from untildone.app.wording import STATE_OF, next_command
 from untildone.commands.run_account import RunAccount, Size
 from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of
@@ -11,6 +11,7 @@ from untildone.domain.reporting.account import (
     Call,
     CheckRun,
     StoryAccount,
+    bought,
     total,
 )
 from untildone.interfaces import render
@@ -35,6 +36,7 @@ def page(summary: RunAccount) -> Page:
     drawn = plots.bars(summary.account)
     if drawn:
         blocks += [Heading("Time, tokens and cost"), Legend(plots.LEGEND), *drawn]
+    blocks += _lanes(summary)
     blocks += [Heading("Iterations" if summary.run.plan.plain else "Stories"), _stories(summary)]
     blocks += [*_parked(summary), Heading("Attempts"), _attempts(summary)]
     blocks += [*_checks(summary), *_pauses(summary), *_remarks(summary)]
@@ -108,7 +110,7 @@ def _cost(amount: str) -> str:
 
 def _times(summary: RunAccount) -> str:
     found = summary.account
-    checked = sum(_seconds(check) for call in found.calls for check in call.checks)
+    checked = sum(check.seconds for call in found.calls for check in call.all_checks)
     waited = sum(pause.seconds for pause in found.pauses)
     whole = formatting.span((found.last - found.first).total_seconds())
     agent = formatting.span(total(found.calls).seconds)
@@ -151,6 +153,33 @@ def _story(summary: RunAccount, story: StoryAccount) -> tuple[Cell, ...]:
     )
 
 
+def _lanes(summary: RunAccount) -> Iterator[Block]:
+    """What several lanes did, and what that was good for."""
+    drawn, found = plots.timeline(summary.account), bought(summary.account)
+    if drawn:
+        yield Heading("Lanes")
+        yield drawn
+    if found is None:
+        return
+    share = found.extra_tokens
+    rows: list[tuple[Cell, ...]] = [
+        ("what lanes bought", formatting.bought(found)),
+        ("time with a call open", formatting.span(found.wall_s)),
+        ("one after the other", f"{formatting.span(found.serial_s)}, by the times of these calls"),
+        ("extra tokens", formatting.UNKNOWN if share is None else f"{share:.0f} %"),
+        (
+            "requeued",
+            f"{count_of(found.requeues, 'call')} whose work could not be brought together",
+        ),
+        (
+            "checked together",
+            f"{formatting.span(found.again_s)} of checks beside those of one lane",
+        ),
+        ("flaky checks", str(found.flaky)),
+    ]
+    yield Table(("lanes", "value"), tuple(rows))
+
+
 def _parked(summary: RunAccount) -> Iterator[Block]:
     parked = summary.run.parked
     if parked:
@@ -175,7 +204,7 @@ def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
         str(call.n),
         call.key[0],
         str(call.attempt) if call.attempt else "none used" if call.limit else "",
-        call_words(call.outcome, call.reason)[0] if call.outcome else "running",
+        plots.how(call),
         formatting.span(call.seconds) if call.ended else "",
         formatting.tokens(call.usage) if call.ended else "",
         formatting.money(call.usage.cost_usd if call.usage else None) if call.ended else "",
@@ -187,7 +216,7 @@ def _attempt(summary: RunAccount, call: Call) -> tuple[Cell, ...]:
 
 
 def _check_words(call: Call) -> str:
-    found = [_check_word(check) for check in call.checks]
+    found = [_check_word(check) for check in call.all_checks]
     if call.let_through:
         found.append(f"{count_of(call.let_through, 'old failure')} let through")
     if call.own_tests:
@@ -203,7 +232,7 @@ def _check_word(check: CheckRun) -> str:
 def _checks(summary: RunAccount) -> Iterator[Block]:
     groups: dict[tuple[str, str], list[CheckRun]] = {}
     for call in summary.account.calls:
-        for check in call.checks:
+        for check in call.all_checks:
             groups.setdefault((check.command, check.level), []).append(check)
     yield Heading("Checks")
     if not groups:
@@ -217,7 +246,7 @@ def _checks(summary: RunAccount) -> Iterator[Block]:
             str(len(runs)),
             str(sum(run.passed is True for run in runs)),
             str(sum(run.passed is False for run in runs)),
-            formatting.span(sum(map(_seconds, runs))),
+            formatting.span(sum(run.seconds for run in runs)),
         )
         for (command, level), runs in groups.items()
     ]
@@ -256,10 +285,6 @@ def _stored(summary: RunAccount) -> Table:
 def _settings(summary: RunAccount) -> Table:
     rows = tuple((label, text.replace("\n", "; ")) for label, text in plan_rows(summary.run.plan))
     return Table(("setting", "value"), rows)
-
-
-def _seconds(check: CheckRun) -> float:
-    return (check.ended - check.started).total_seconds() if check.ended else 0.0
 
 
 def _sum(sizes: list[Size]) -> Size:

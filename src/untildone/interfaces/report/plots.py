@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from untildone.app.wording import call_words
 from untildone.domain.plain_text import count_of
-from untildone.domain.reporting.account import Account, Call, StoryAccount
+from untildone.domain.reporting.account import Account, Call, CheckRun, StoryAccount
 from untildone.interfaces import render
 from untildone.interfaces.report.blocks import (
     MOST_BARS,
@@ -61,17 +61,40 @@ def bars(account: Account) -> list[Bars]:
     return plots
 
 
+def timeline(account: Account) -> Lanes | None:
+    """What each lane was at, where there are several."""
+    rows: dict[int, list[Mark]] = {}
+    for call in account.calls:
+        start = (call.started - account.first).total_seconds()
+        over = call.closed or account.last
+        ended = min(call.ended or over, over)
+        title = f"iteration {call.n}, story {call.key[0]}"
+        marks = rows.setdefault(call.lane, [])
+        worked = (ended - account.first).total_seconds()
+        marks.append(Mark(start, worked, kind_of(call), f"{title}, {how(call)}"))
+        marks += [_check_mark(account, call, check) for check in call.all_checks]
+    if set(rows) <= {0}:
+        return None
+    cut = [(f"lane {lane}", _thinned(marks)) for lane, marks in sorted(rows.items())][:MOST_LANES]
+    seconds = (account.last - account.first).total_seconds()
+    title = "Lanes over the time of the run: calls and their checks"
+    return Lanes(title, seconds, tuple(cut), span(seconds))
+
+
+def _check_mark(account: Account, call: Call, check: CheckRun) -> Mark:
+    start = (check.started - account.first).total_seconds()
+    kind = "open" if check.passed is None else "kept" if check.passed else "failed"
+    word = {"open": "no end", "kept": "passed", "failed": "failed"}[kind]
+    title = f"iteration {call.n}: {word}, {span(check.seconds)}: {check.command}"
+    return Mark(start, start + check.seconds, kind, title)
+
+
 def checks(account: Account) -> Lanes | None:
     """When which check ran, and how it went."""
     lanes: dict[str, list[Mark]] = {}
     for call in account.calls:
-        for check in call.checks:
-            start = (check.started - account.first).total_seconds()
-            end = ((check.ended or check.started) - account.first).total_seconds()
-            kind = "open" if check.passed is None else "kept" if check.passed else "failed"
-            word = {"open": "no end", "kept": "passed", "failed": "failed"}[kind]
-            title = f"iteration {call.n}: {word}, {span(end - start)}: {check.command}"
-            lanes.setdefault(check.command, []).append(Mark(start, end, kind, title))
+        for check in call.all_checks:
+            lanes.setdefault(check.command, []).append(_check_mark(account, call, check))
     if not lanes:
         return None
     seconds = (account.last - account.first).total_seconds()
@@ -117,7 +140,7 @@ def _bar(
         Segment(
             value(call),
             kind_of(call),
-            f"iteration {call.n}, {_how(call)}: {shown(value(call))}",
+            f"iteration {call.n}, {how(call)}: {shown(value(call))}",
         )
         for call in calls
     )
@@ -137,5 +160,8 @@ def _merged(
     return tuple(segments)
 
 
-def _how(call: Call) -> str:
-    return call_words(call.outcome or "running", call.reason)[0]
+def how(call: Call) -> str:
+    """How a call went, in words."""
+    if call.requeued:
+        return "done, to be done again on top of the others"
+    return call_words(call.outcome, call.reason)[0] if call.outcome else "running"

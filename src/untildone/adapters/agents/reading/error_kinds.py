@@ -36,8 +36,8 @@ _CONTEXT = regex(
 )
 _LOGIN = regex(
     r"not logged in|unauthori[sz]ed|authentication|invalid.{0,10}api.?key|incorrect api key"
-    r"|api key not valid|missing (?:environment variable|api key)|no api key|please run /login"
-    r"|permission_denied|credentials|no auth type|please (?:log ?in|sign in)"
+    r"|api key not valid|missing (?:\w+ )?(?:environment variable|api key)|no api key"
+    r"|please run /login|permission_denied|credentials|no auth type|please (?:log ?in|sign in)"
     r"|api.?key (?:is )?(?:invalid|missing|not found)",
     re.IGNORECASE,
 )
@@ -46,7 +46,7 @@ _LOAD = regex(
     r"|bad gateway|gateway time"
     r"|connection|socket|econn\w+|etimedout|epipe|network error|fetch failed|terminated$"
     r"|stream (?:disconnected|ended(?! with empty)|closed|idle)|timed? ?out|error sending request"
-    r"|server error|try again in a moment|malformed response|in json at position",
+    r"|server (?:had an )?error|try again in a moment|malformed response|in json at position",
     re.IGNORECASE,
 )
 _REFUSAL = regex(

@@ -9,15 +9,12 @@ from typing import Self
 
 from msgspec import Struct
 
-from untildone.adapters.checkpoints.guard.new_files import NewFiles
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import DEFAULT, Flag, Guard
+from untildone.adapters.checkpoints.guard import DEFAULT, Flag, Guard, NewFiles
 from untildone.adapters.checkpoints.snapshot import unaddable_files
-from untildone.adapters.checkpoints.snapshot.compare import DraftDiff, Snapshot, is_new_link
-from untildone.adapters.checkpoints.snapshot.draft_index import DraftIndex
-from untildone.adapters.checkpoints.snapshot.files_written import Written, WrittenFiles
+from untildone.adapters.checkpoints.snapshot.draft_index import DraftDiff, DraftIndex, is_new_link
+from untildone.adapters.checkpoints.snapshot.file_modes import FileModes, unlock
 from untildone.adapters.checkpoints.snapshot.ignore_rules import IgnoreRules
 from untildone.adapters.checkpoints.snapshot.obstacles import Obstacles
-from untildone.adapters.checkpoints.snapshot.readonly_folders import unlock
 from untildone.adapters.checkpoints.snapshot.skipped_files import clear_index_flags
 from untildone.adapters.checkpoints.snapshot.submodules import Submodules
 from untildone.adapters.checkpoints.snapshot.unaddable_files import (
@@ -28,6 +25,8 @@ from untildone.adapters.checkpoints.snapshot.unaddable_files import (
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import (
     DiskBlobs,
     UnconvertedBytes,
+    Written,
+    WrittenFiles,
     is_attributes_file,
 )
 from untildone.adapters.clock import pause
@@ -67,6 +66,32 @@ class Added(Struct, frozen=True):
     said: bytes
 
 
+class Snapshot(Struct, frozen=True):
+    """The worktree as a tree; `changes` against the base it was taken for.
+
+    `disk_blobs` are bytes that git would not give back, to be kept with the commit of the tree.
+    `added` are the paths that git has taken, where trees were not compared.
+    """
+
+    tree: str
+    changes: tuple[Change, ...]
+    nested: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    flagged: tuple[Flag, ...] = ()
+    disk_blobs: DiskBlobs | None = None
+    added: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Everything that is not as in the base."""
+        return self.added or tuple(change.path for change in self.changes)
+
+    @property
+    def changed_tree(self) -> str:
+        """The tree, or nothing if it is the base's own."""
+        return self.tree if self.changes else ""
+
+
 class Snapshots:
     """Takes snapshots of one worktree."""
 
@@ -86,6 +111,7 @@ class Snapshots:
         self.submodules = Submodules(git, place, run_folder)
         self.unconverted = UnconvertedBytes(git, place, run_folder)
         self._written_files = WrittenFiles(git, place, run_folder, self.unconverted)
+        self.modes = FileModes(place.top, run_folder)
         self._as_is: list[str] = []
         self._skip = (f":(exclude,top,literal){STATE_FILE}",) if state_tracked else ()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from untildone.adapters.git.git import Git
-from untildone.adapters.git.index import drop_from_index
+from untildone.adapters.git.index import drop_from_index, link_or_copy
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import install_index
 
@@ -112,17 +112,6 @@ class ReplacedIndexes:
 
     def _blob(self, path: str) -> str:
         return os.fsdecode(self._git.ask("hash-object", "--", path).stdout).strip()
-
-
-def link_or_copy(source: Path, target: Path) -> None:
-    """An index under a second name."""
-    # Git never writes into an index, it puts a new one in its place: a second name is a copy.
-    try:
-        os.link(source, target)
-    except FileNotFoundError:
-        raise
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def staged_tree(git: Git, copy: Path, left_out: Iterable[str] = ()) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag, listed
+from untildone.adapters.checkpoints.guard import Flag, listed
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import files_in_index, force_into_index
 from untildone.adapters.process.process import Captured

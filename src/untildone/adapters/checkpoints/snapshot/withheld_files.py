@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from untildone.adapters.checkpoints.guard.secrets_and_sizes import Flag
+from untildone.adapters.checkpoints.guard import Flag
 from untildone.adapters.checkpoints.snapshot.obstacles import Obstacles
 from untildone.adapters.checkpoints.snapshot.unaddable_files import (
     LONGEST_NAMED,

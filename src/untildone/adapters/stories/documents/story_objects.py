@@ -385,6 +385,7 @@ class StoryObjects:
             acceptance=next((a for key in ACCEPTANCE if (a := fields.texts(value.get(key)))), ()),
             priority=_priority(entry, group, grouped=grouped),
             parallel=group > 0 or value.get("parallel") is True,
+            group=group,
             touches=fields.texts(value.get("touches")),
         )
 

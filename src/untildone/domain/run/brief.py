@@ -1,0 +1,112 @@
+"""What an agent call is told, and the look at the stories before it: for the loop and a dry run."""
+
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from untildone.domain.agents.agent import Intent
+from untildone.domain.agents.learnings import Notes
+from untildone.domain.agents.prompt import NO_NOTES, Brief
+from untildone.domain.checks.checks import in_force
+from untildone.domain.checks.runner_settings import KEPT_TESTS
+from untildone.domain.checks.terms import as_written, own_checks
+from untildone.domain.checks.terms import in_force as in_force_terms
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Done, Run, label
+from untildone.domain.run.step import RunAttempt
+from untildone.domain.stories.parking import Aside, ordered, words
+from untildone.domain.stories.story import Story, StoryBook, StoryContext, checked
+
+
+class Place(Struct, frozen=True):
+    """Where a call happens: the folder of the work and a private one, as paths."""
+
+    cwd: str
+    scratch: str
+
+
+def brief_of(
+    run: Run,
+    step: RunAttempt,
+    context: StoryContext,
+    template: str,
+    notes: Notes = NO_NOTES,
+) -> Brief:
+    """All that goes into the prompt of this call."""
+    plan, story = run.plan, step.story
+    frozen = run.tally(step.key).learned
+    if frozen is not None and not step.reason:
+        notes = replace(notes, text=frozen)
+    return Brief(
+        change=plan.change_id,
+        story=story,
+        task=plan.task,
+        context=context,
+        checks=in_force(plan.verify, own_checks(story, plan.terms, plan.story_verify)),
+        protected=_protected(run, story),
+        clean_room=plan.clean_room,
+        reason=step.reason,
+        tried=run.tally(step.key).tried,
+        guidance=words(run.guidance, story.key if story else None),
+        notes=notes,
+        template=template,
+        tasks_file=run.book.place(story) if run.book else "",
+        boxes=run.book is None or run.book.boxes,
+    )
+
+
+def _protected(run: Run, story: Story | None) -> tuple[str, ...]:
+    """What this story must leave alone: less if the person says so."""
+    plan = run.plan
+    said = in_force_terms(story, plan.terms) if story else None
+    free = {KEPT_TESTS} if said and said.frees_tests else set()
+    free |= {p for p in plan.check_files if said and said.frees(p)}
+    return tuple(text for text in plan.protected if text not in free or text in plan.protect)
+
+
+def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: datetime) -> Intent:
+    """The call itself: whom to ask, as what, and where."""
+    plan, story = run.plan, step.story
+    agent, model = _whom(run, step, now)
+    return Intent(
+        prompt=prompt,
+        cwd=place.cwd,
+        scratch=place.scratch,
+        story_id=story.id if story else "",
+        attempt=step.attempt,
+        model=model,
+        permissions=plan.permissions,
+        resume=run.conversation(step.key, agent, step.rung) if plan.resume_session else None,
+        asked=now,
+        agent=agent,
+    )
+
+
+def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
+    """The stories as they are now, and whether they are all done."""
+    book = book or StoryBook("", "", "", ())
+    if run.plan.plain:  # only the boxes count; without any it is not done
+        done = run.plan.done is Done.TASKS and 0 < book.total == book.complete
+        return f.StoriesLoaded(book.total, book.complete, done, book=book)
+    book = ordered(as_written(checked(book), run.plan.terms), run.order)
+    count = len(book.stories)
+    open_stories = book.open_stories(run.finished)
+    finished = count - len(open_stories)
+    over = finished == count and run.plan.done is not Done.MANUAL
+    unfinished = book.unfinished if over else ""
+    aside = Aside.of(book, run.finished, run.parked, run.answered)
+    held = bool(open_stories) and book.next_story(run.finished, aside.keys) is None
+    return f.StoriesLoaded(
+        *(book.total, book.complete, over and not unfinished, book, count, finished),
+        *(aside.marked, aside.settled, held, unfinished),
+    )
+
+
+def _whom(run: Run, step: RunAttempt, now: datetime) -> tuple[str, str]:
+    """The agent to call and its model: the stand-in until the usual one is past its limit."""
+    agent, model = run.plan.rungs_of(step.key)[step.rung]
+    other = run.lanes[step.lane].stand_in
+    if other and now < other.until and other.instead_of in ("", label(agent, model)):
+        return other.agent, other.model
+    return agent, model
