@@ -105,14 +105,16 @@ def first_failure(driver: RunDriver, checks: tuple[Check, ...], folder: str) -> 
     return Checked()
 
 
-def _changed_tests(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> str:
+def _changed_tests(
+    driver: RunDriver, lane: int, checks: tuple[Check, ...], free: tuple[str, ...] = ()
+) -> str:
     """Why tests that were there were not to be changed; nothing if they pass as they were."""
     plan, checkpoint = driver.run.plan, driver.run.lanes[lane].checkpoint
     if not plan.protect_tests:
         return ""
     changed = tests_among(driver.ports.checkpoint.pending(checkpoint).paths)
     if not (plan.clean_room and checks):
-        tests = own_tests(driver, lane, changed)
+        tests = own_tests(driver, lane, tuple(path for path in changed if path not in free))
         files = complaint(Violation(path, "changed or deleted") for path in tests)
         return f"{files}\n{LEAVE_TESTS}" if tests else ""
     # A new test file beside the old ones may disturb them as well.
@@ -148,7 +150,7 @@ def run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str
         counted += _counted(check, checked)
         if checked.reason and check.level is Level.REQUIRED:
             return f.Verified(lane, passed=False, reason=turns.since + checked.reason)
-    if turns.since and (unproven := _tampered(driver, lane, driver.run.changed_by_checks)):
+    if turns.since and (unproven := _tampered_by_checks(driver, lane, checks)):
         return f.Verified(lane, passed=False, reason=turns.since + unproven)
     return f.Verified(
         lane,
@@ -157,6 +159,12 @@ def run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str
         counted=tuple(counted),
         checked=turns.settled and _proven(driver, lane, checks),
     )
+
+
+def _tampered_by_checks(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> str:
+    """What a check runs is the agent's code; what it changed without that, before, is no matter."""
+    free = driver.run.changed_by_checks
+    return _tampered(driver, lane, free) or _changed_tests(driver, lane, checks, free)
 
 
 def _run_one(

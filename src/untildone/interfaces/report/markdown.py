@@ -4,6 +4,7 @@ import re
 from typing import assert_never
 
 from untildone.domain.plain_text import plain
+from untildone.domain.regex import regex
 from untildone.interfaces.report.blocks import (
     Bar,
     Bars,
@@ -24,7 +25,7 @@ WIDTH = 40
 MARKS = {"kept": "█", "failed": "░", "limit": "▒", "open": "·"}
 FENCE = "```"
 # What can begin or end markup within a line; `.` and `#` only matter where a line begins.
-_MARKUP = re.compile(r"([\\`*_\[\]|~])")
+_MARKUP = regex(r"([\\`*_\[\]|~])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
