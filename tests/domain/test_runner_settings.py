@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from untildone.domain.checks.check_files import needed_programs
+from untildone.domain.checks.check_files import hidden_exit_code, needed_programs
 from untildone.domain.checks.runner_settings import (
     BROKEN,
     RunnerSetting,
@@ -175,3 +175,33 @@ NEEDED = {
 @pytest.mark.parametrize("command", NEEDED)
 def test_programs_that_a_command_cannot_do_without(command: str) -> None:
     assert needed_programs(command) == NEEDED[command]
+
+
+HIDDEN_BY = {
+    "pytest -q | tail -3": "|",
+    "cd web && npm test |& tee log": "|",
+    "bash -c 'pytest | cat'": "|",
+    "bash -o pipefail -c 'pytest | cat'": "",
+    "set -o pipefail; pytest | cat": "",
+    "pytest | grep -q passed": "",
+    "cat log | tail": "",
+    "pytest; echo done": ";",
+    "pytest\necho done": ";",
+    "cd web; pytest": "",
+    "set -e; npm ci; npm test": "",
+    "pytest; code=$?; rm -r out; exit $code": "",
+    "pytest; exit 0": ";",
+    "for f in *.sh; do sh $f; done": "",
+    "pytest || true": "||",
+    "pytest || pytest --lf": "",
+    "pytest || (cat log; exit 1)": "",
+    "npm ci && npm test": "",
+    "pytest;": "",
+    "pytest": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("command", HIDDEN_BY)
+def test_a9_what_hides_the_exit_code_of_a_check(command: str) -> None:
+    assert hidden_exit_code(command) == HIDDEN_BY[command]

@@ -1,6 +1,7 @@
 """From settings and what is in the repository to a plan: source, done criterion, limits."""
 
-from collections.abc import Collection, Iterable, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from untildone.adapters.checks.detect import LOOKED_FOR, detect, text_inside
 from untildone.adapters.git.repository import head_of, slug
 from untildone.adapters.sessions.meter import split_command
-from untildone.domain.checks.check_files import named_files, simple_commands
+from untildone.domain.checks.check_files import hidden_exit_code, named_files, simple_commands
 from untildone.domain.checks.checks import AUTO, Level, in_force, parse
 from untildone.domain.checks.runner_settings import settings_of
 from untildone.domain.costs.budget import Budget, merged, read
@@ -52,6 +53,12 @@ NOTHING_FOUND = (
     f"{{asked}} found no tests at the top of this project (it looks for {LOOKED_FOR}): "
     "the run goes by the agent's word alone. `--verify CMD` names a check"
 )
+
+SHOWS_FAILURES = {
+    "|": "Type instead: bash -o pipefail -c {command}",
+    ";": "Type `&&` instead of `;`",
+    "||": "Leave out the `||` and what follows",
+}
 
 
 class Wanted(Struct, frozen=True):
@@ -386,6 +393,17 @@ def with_files(plan: Plan, top: Path) -> Plan:
     commands = [c.command for c in in_force(plan.verify, _all_own_checks(plan))]
     settings = settings_of(commands, lambda path: text_inside(top, path))
     return replace(plan, check_files=files_of_checks(plan.verify, top), runner_settings=settings)
+
+
+def hiding_failures(plan: Plan) -> Iterator[str]:
+    """One sentence per check that passes although what it runs has failed."""
+    for check in in_force(plan.verify, _all_own_checks(plan)) if plan.checks_count else ():
+        if joint := hidden_exit_code(check.command):
+            instead = SHOWS_FAILURES[joint].format(command=shlex.quote(check.command))
+            yield (
+                f"The check `{check.command}` passes although what it runs fails: `{joint}` hides "
+                f"its exit code. {instead}"
+            )
 
 
 def guarding_nothing(plan: Plan, top: Path) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from untildone.commands.plan import (
     Prepared,
     Wanted,
     guarding_nothing,
+    hiding_failures,
     prepare,
     renewed,
     with_files,
@@ -92,7 +93,8 @@ def ready(
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
     bare = guarding_nothing(plan, repo.place.top)
-    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan), *bare)
+    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan))
+    warnings = (*warnings, *hiding_failures(plan), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
 
 
