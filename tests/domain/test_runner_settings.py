@@ -205,3 +205,35 @@ HIDDEN_BY = {
 @pytest.mark.parametrize("command", HIDDEN_BY)
 def test_a9_what_hides_the_exit_code_of_a_check(command: str) -> None:
     assert hidden_exit_code(command) == HIDDEN_BY[command]
+
+
+MADE_UP = {
+    "test:\n\tgo test\n": ["test"],
+    "test: unit app node_modules all\n\tx\nunit:\n\tx\napp:\n\tcc -o app\nnode_modules:\n\tx\n": [
+        "test",
+        "unit",
+    ],
+    ".PHONY: test\ntest: unit\n\tx\nunit:\n\tx\n": ["unit"],
+    "ALL = test\n.PHONY: $(ALL)\ntest:\n\tx\n": [],
+    ".PHONY: $(shell x)\ntest:\n\tx\n": [],
+    "test: a.o\n\tx > $@\na.o:\n\tx\n": [],
+}
+
+
+@pytest.mark.parametrize("text", MADE_UP)
+def test_a4_targets_that_are_no_files(text: str) -> None:
+    found = settings_of(["make test"], lambda path: {"Makefile": text}.get(path, ""))
+    assert [s.path for s in found if s.runner == "make" and not s.part] == MADE_UP[text]
+
+
+def test_a4_what_make_includes_and_what_its_variables_call() -> None:
+    files = {
+        "sub/ci/Makefile": "include a.mk ../../../x.mk /y.mk $(wildcard z) b.d\n.PHONY: test\n",
+        "sub/a.mk": "include a.mk\nC = sh $(S)\ntest:\n\t$(C)\n\t$(MAKE) -C .. more\n",
+        "sub/t.sh": "exit 1\n",
+    }
+    found = settings_of(
+        ["make -C sub -f ci/Makefile test S=t.sh"], lambda path: files.get(path, "")
+    )
+    whole = {setting.path for setting in found if not setting.part}
+    assert whole == {"sub/a.mk", "sub/t.sh"}

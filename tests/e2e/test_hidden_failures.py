@@ -71,3 +71,49 @@ def test_a9_a_check_whose_exit_code_is_hidden_is_named_at_the_start(
     (said,) = warned(result, "hides its exit code")
     assert f"`{check}`" in said
     assert HIDES[check] in said
+
+
+MAKE_TEST = "test: unit\n\tsh t.sh\n\nunit:\n\tgrep -q good m.txt\n"
+
+
+@pytest.mark.parametrize("made", ["touch test", "mkdir test", "touch unit test"])
+def test_a4_an_attempt_cannot_make_the_file_that_lets_make_do_nothing(
+    bench: Bench, made: str
+) -> None:
+    bench.only_stories(1)
+    bench.write("Makefile", MAKE_TEST)
+    bench.write("t.sh", "exit 0\n")
+    bench.commit("a target without .PHONY")
+    good: list[list[object]] = [["write", "m.txt", "good\n"], *DONE]
+    cheats: list[list[object]] = [["sh", f"{made}; touch test/x || true"], *DONE]
+    bench.plan({1: cheats, 2: good})
+    result = bench.loop("--verify", "make test").ok()
+    assert result.outcomes() == ["verify_failed", "complete"]
+    assert "- test (new)" in result.named("iteration_ended")[0]["reason"]
+    assert result.one("checkpoint_saved")["verified"]
+
+
+def test_a4_a_phony_target_is_no_file_that_matters(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.write("Makefile", f".PHONY: test unit\n{MAKE_TEST}")
+    bench.write("t.sh", "exit 0\n")
+    bench.commit("a target with .PHONY")
+    bench.plan({1: [["write", "test/m.txt", ""], ["write", "m.txt", "good\n"], *DONE]})
+    assert bench.loop("--verify", "make test").ok().outcomes() == ["complete"]
+
+
+@pytest.mark.parametrize("path", ["inc.mk", "t.sh", "more.mk"])
+def test_a4_what_a_makefile_includes_and_its_variables_name_cannot_be_rewritten(
+    bench: Bench, path: str
+) -> None:
+    bench.only_stories(1)
+    bench.write("Makefile", "-include more.mk\ninclude inc.mk\n.PHONY: test\ntest:\n\t$(CMD)\n")
+    bench.write("inc.mk", "SCRIPT = t.sh\nCMD = sh $(SCRIPT)\n")
+    bench.write("t.sh", "test -f good.txt\n")
+    bench.commit("a Makefile of two files")
+    cheat = "exit 0\n" if path == "t.sh" else "override CMD = true\n"
+    good: list[list[object]] = [["write", "good.txt", "x"], *DONE]
+    bench.plan({1: [["write", path, cheat], *DONE], 2: good})
+    result = bench.loop("--verify", "make test").ok()
+    assert result.outcomes() == ["verify_failed", "complete"]
+    assert f"- {path} (" in result.named("iteration_ended")[0]["reason"]

@@ -99,15 +99,16 @@ class ProtectedFiles:
     def _files_called(self, match: Callable[[str], object], folder: str) -> Iterator[str]:
         with contextlib.suppress(OSError):  # a folder that cannot be read
             for entry in sorted(os.scandir(self._top / folder), key=lambda each: each.name):
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in FOREIGN:
-                        yield from self._files_called(match, f"{folder}{entry.name}/")
-                elif match(entry.name):
+                if match(entry.name):  # a folder, too: it is in the way like a file
                     yield f"{folder}{entry.name}"
+                if entry.is_dir(follow_symlinks=False) and entry.name not in FOREIGN:
+                    yield from self._files_called(match, f"{folder}{entry.name}/")
 
     def _said(self, path: str, setting: RunnerSetting) -> str:
         if not setting.part:
             return " ".join(self._fingerprint(path) or ())
+        if (self._top / path).is_dir():
+            return ""
         try:
             return content(setting, path, read_text(self._top / path))
         except (OSError, UnicodeDecodeError):
