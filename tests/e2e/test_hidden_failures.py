@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.agent_calls import DONE
+from tests.e2e.change import TASKS, tasks_text
 from tests.e2e.test_strict import PYTEST, project, wrong
 
 if TYPE_CHECKING:
@@ -117,3 +119,79 @@ def test_a4_what_a_makefile_includes_and_its_variables_name_cannot_be_rewritten(
     result = bench.loop("--verify", "make test").ok()
     assert result.outcomes() == ["verify_failed", "complete"]
     assert f"- {path} (" in result.named("iteration_ended")[0]["reason"]
+
+
+def test_a4_the_configuration_is_not_for_an_attempt_to_change(bench: Bench) -> None:
+    bench.only_stories(1)
+    cheat: list[list[object]] = [["write", "untildone.toml", 'verify = ["true"]\n'], *DONE]
+    bench.plan({1: cheat}, default=DONE)
+    result = bench.loop("--verify", "test -d .").ok()
+    assert result.outcomes() == ["verify_failed", "complete"]
+    assert "- untildone.toml (new)" in result.named("iteration_ended")[0]["reason"]
+    assert warned(result, "`Touches: PATH`")
+    assert not bench.path("untildone.toml").exists()
+
+
+def test_a4_the_configuration_may_be_changed_by_a_story_that_says_so(bench: Bench) -> None:
+    touches(bench, "untildone.toml")
+    bench.plan({1: [["write", "untildone.toml", 'verify = ["true"]\n'], *DONE]})
+    assert bench.loop("--verify", "test -d .").ok().outcomes() == ["complete"]
+
+
+def touches(bench: Bench, path: str) -> None:
+    """Only story 1 is open, and may change this file."""
+    heading = "## 1. Alpha greeting\n"
+    text = tasks_text(stories=("Alpha greeting",))
+    bench.write(TASKS, text.replace(heading, f"{heading}\nTouches: `{path}`\n"))
+    bench.commit(f"story 1 changes {path}")
+
+
+SCRIPT = "sh run-tests.sh"
+
+
+def test_a4_a_story_that_writes_the_script_of_its_check_is_not_verified(bench: Bench) -> None:
+    bench.only_stories(1, 2)
+    writes: list[list[object]] = [["write", "run-tests.sh", "exit 0\n"], *DONE]
+    again: list[list[object]] = [["write", "run-tests.sh", "true\n"], *DONE]
+    bench.plan({1: writes, 2: again})
+    result = bench.loop("--verify", SCRIPT).ok()
+    assert warned(result, "runs `run-tests.sh`, which is not there")
+    assert result.outcomes() == ["complete", "verify_failed", "complete"]
+    assert [e["verified"] for e in result.named("checkpoint_saved")] == [False, True]
+    assert warned(result, "not counted as verified; `--strict`")
+    assert "- run-tests.sh (changed)" in result.named("iteration_ended")[1]["reason"]
+
+
+def test_a4_a_story_may_write_the_script_of_its_check_if_it_says_so(bench: Bench) -> None:
+    touches(bench, "run-tests.sh")
+    bench.plan({1: [["write", "run-tests.sh", "exit 0\n"], *DONE]})
+    assert bench.loop("--verify", SCRIPT).ok().one("checkpoint_saved")["verified"]
+
+
+def test_a4_strict_finds_a_test_at_the_top_of_a_project_without_settings(bench: Bench) -> None:
+    project(bench)
+    bench.path("pyproject.toml").unlink()
+    bench.commit("no settings")
+    bench.program(
+        "pytest", f'#!/bin/sh\nexec {sys.executable} -m pytest -p no:cacheprovider "$@"\n'
+    )
+    bench.plan({1: wrong()}, default=[["write", "n.py", "x = 1\n"], *DONE])
+    result = bench.loop("--strict").ok()
+    assert result.outcomes() == ["verify_failed", "complete"]
+    assert result.one("checkpoint_saved")["verified"]
+    assert not warned(result, "found no tests")
+
+
+@pytest.mark.parametrize("check", ["true", "test -f work-1.txt"])
+def test_a4_a_check_that_only_looks_is_told_as_such_at_the_start(bench: Bench, check: str) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    assert f"`{check}`" in warned(bench.loop("--verify", check).ok(), "only looks")[0]
+
+
+def test_the_reason_of_a_check_that_prints_nothing_says_so(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    result = bench.loop("--verify", "test -f nowhere", "--max-retries", "0").ok(3)
+    reason = result.named("iteration_ended")[0]["reason"]
+    assert reason == "The check `test -f nowhere` failed (exit code 1); it printed nothing"

@@ -219,6 +219,9 @@ def test_a_check_that_guards_no_file_says_so_at_the_start(bench: Bench) -> None:
     (said,) = [e["message"] for e in result.named("warning") if "--protect" in e["message"]]
     assert "`git --version`" in said
     assert "test -d" not in said
+    (looks,) = [e["message"] for e in result.named("warning") if "only looks" in e["message"]]
+    assert "`test -d .`" in looks
+    assert "git --version" not in looks
 
 
 def test_the_start_lists_every_command_and_where_it_comes_from(bench: Bench) -> None:

@@ -20,6 +20,7 @@ from untildone.commands.plan import (
     Wanted,
     guarding_nothing,
     hiding_failures,
+    missing_scripts,
     prepare,
     renewed,
     with_files,
@@ -94,7 +95,8 @@ def ready(
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
     bare = guarding_nothing(plan, repo.place.top)
     warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan))
-    warnings = (*warnings, *hiding_failures(plan), *bare)
+    warnings = (*warnings, *hiding_failures(plan))
+    warnings = (*warnings, *missing_scripts(plan, repo.place.top), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
 
 

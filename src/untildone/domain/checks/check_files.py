@@ -13,7 +13,7 @@ LOOKS = frozenset(
     """
     test [ [[ cat grep egrep fgrep rg cmp diff head tail wc ls stat jq yq awk gawk sed cut sort uniq
     find echo printf true false touch mkdir rm cp mv ln tee file du md5sum sha1sum sha256sum od xxd
-    strings tr column export unset set wait kill sleep exit return read date which type
+    strings tr column export unset set wait kill sleep exit return read date which type :
     """.split()  # noqa: SIM905 - a long list of words
 )
 # Words before the command that is meant; `timeout` has a value of its own.
@@ -34,6 +34,7 @@ VALUED = {
 }
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 BREAKS = frozenset(("fi", "done", "}", "esac", "in", "for", "case"))
+_INTERPRETER = regex(r"(?:ba|da|z|k)?sh|python[\d.]*|node|ruby|perl|php|Rscript|lua")
 INLINE = ("-c", "-e", "--eval", "-m", "-k")
 _PUNCTUATION = "();<>|&\n"
 
@@ -54,6 +55,21 @@ def named_files(commands: Iterable[str]) -> tuple[str, ...]:
     """Relative paths that the commands seem to run; whether they are files is for others to see."""
     called = (one for command in commands for one in simple_commands(command))
     return tuple(dict.fromkeys(path for one in called for path in files_of(one)))
+
+
+def scripts_of(commands: Iterable[str]) -> tuple[str, ...]:
+    """Relative paths of the scripts that the commands are: by their name, or for an interpreter."""
+    called = (one for command in commands for one in simple_commands(command))
+    return tuple(dict.fromkeys(filter(None, map(_script, called))))
+
+
+def _script(call: SimpleCommand) -> str:
+    if "/" in call.words[0]:
+        return _path(call.folder, call.words[0])
+    if not _INTERPRETER.fullmatch(call.program):
+        return ""
+    rest = [word for word in call.words[1:] if word in INLINE or not word.startswith("-")]
+    return _path(call.folder, rest[0]) if rest and rest[0] not in INLINE else ""
 
 
 def files_of(call: SimpleCommand) -> Iterator[str]:
