@@ -172,6 +172,8 @@ class Landed(Struct, frozen=True):
     still_failing: tuple[Failing, ...] = ()
     counted: tuple[Counted, ...] = ()
     flaky: tuple[str, ...] = ()
+    unchanged: bool = False
+    own_tests: tuple[str, ...] = ()
 
 
 class Requeued(Struct, frozen=True):
