@@ -25,6 +25,7 @@ from untildone.domain.plain_text import plain
 
 PIECE_BYTES = 4096
 PIECE_LINES = 40
+LEFT_OUT = "[… what came before this: `untildone logs --raw`]"
 
 
 class CommandProgram:
@@ -89,14 +90,15 @@ class PlainReader:
     def feed(self, chunk: bytes) -> list[Notice]:
         """Take the next bytes of standard output; memory stays bounded whatever comes."""
         self._scanner.feed(chunk)
-        if len(chunk) > PIECE_BYTES:
+        flood = len(chunk) > PIECE_BYTES
+        if flood:
             self._decoder.reset()
             chunk = chunk[-PIECE_BYTES:]
             chunk = chunk[chunk.find(b"\n", 0, -1) + 1 :]
         text = plain(self._decoder.decode(chunk))
         lines = text.removesuffix("\n").split("\n")
-        if len(lines) > PIECE_LINES:
-            text = "\n".join(lines[-PIECE_LINES:])
+        if flood or len(lines) > PIECE_LINES:
+            text = "\n".join([LEFT_OUT, *lines[-PIECE_LINES:]])
         return [AgentText(text)] if text else []
 
     @property
