@@ -9,7 +9,15 @@ from untildone.adapters.agents.command import (
     CommandProgram,
     PlainReader,
 )
-from untildone.domain.agents.agent import AgentText, Intent, Invocation, Kind, Reading, Trouble
+from untildone.domain.agents.agent import (
+    SAID_WHY,
+    AgentText,
+    Intent,
+    Invocation,
+    Kind,
+    Reading,
+    Trouble,
+)
 from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing, UserError
 
@@ -73,7 +81,7 @@ def test_reading() -> None:
     assert reader.finish(3, b"Error: oops\nSee the manual") == Reading(
         Promise(complete=True),
         error="the agent exited with code 3: Error: oops",
-        trouble=Trouble(Kind.CRASHED, "crashed"),
+        trouble=Trouble(Kind.CRASHED, SAID_WHY),
     )
 
 

@@ -11,6 +11,7 @@ from untildone.adapters.agents.program import refuse_variables
 from untildone.adapters.agents.reading.error_kinds import clear_trouble, why_line
 from untildone.adapters.agents.reading.event_reader import ERROR_CHARS, stderr_text
 from untildone.domain.agents.agent import (
+    SAID_WHY,
     AgentText,
     Intent,
     Invocation,
@@ -25,6 +26,7 @@ from untildone.domain.plain_text import plain
 
 PIECE_BYTES = 4096
 PIECE_LINES = 40
+ERROR_LINES = 20
 LEFT_OUT = "[… what came before this: `untildone logs --raw`]"
 
 
@@ -101,6 +103,13 @@ class PlainReader:
             text = "\n".join([LEFT_OUT, *lines[-PIECE_LINES:]])
         return [AgentText(text)] if text else []
 
+    def last_errors(self, stderr_tail: bytes) -> list[Notice]:
+        """The end of standard error, marked as such: for a call that did not go well."""
+        lines = [line for line in stderr_text(stderr_tail).split("\n") if line.strip()]
+        more = [LEFT_OUT] if len(lines) > ERROR_LINES else []
+        rows = [*more, *(f"stderr: {line}" for line in lines[-ERROR_LINES:])]
+        return [AgentText("\n".join(rows) + "\n")] if rows else []
+
     @property
     def promised(self) -> bool:
         """Whether the last line so far is a promise: plain text has no other last event."""
@@ -112,6 +121,6 @@ class PlainReader:
         why = why_line(stderr_text(stderr_tail))[:ERROR_CHARS] if exit_code else ""
         if not why:
             return Reading(promise=promise, question=question)
-        trouble = clear_trouble(why, self._asked) or Trouble(Kind.CRASHED, "crashed")
+        trouble = clear_trouble(why, self._asked) or Trouble(Kind.CRASHED, SAID_WHY)
         error = f"the agent exited with code {exit_code}: {why}"
         return Reading(promise=promise, question=question, error=error, trouble=trouble)
