@@ -105,7 +105,15 @@ def _last_sign(state: dict[str, object], own_dir: str) -> object:
     journal = ("untildone", "runs", str(state.get("run_id")), "journal.jsonl")
     paths = [os.path.join(own_dir, *journal)]
     paths += [str(call.get("log_file"))] if isinstance(call, dict) else []
-    seconds = max(map(_written, paths))
+    lanes = state.get("lanes")
+    for lane in lanes if isinstance(lanes, list) else ():
+        if isinstance(lane, dict) and lane.get("log_file"):
+            paths.append(str(lane["log_file"]))
+            lane["last_sign"] = _moment(_written(paths[-1]))
+    return _moment(max(map(_written, paths)))
+
+
+def _moment(seconds: float) -> str | None:
     if not seconds:
         return None
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

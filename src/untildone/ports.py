@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -216,8 +217,140 @@ class Meter(Protocol):
         """Usage since `start`, and warnings."""
 
 
+class Merged(Struct, frozen=True):
+    """The story and the tip as one tree; `regenerated` files were made by their commands."""
+
+    tree: str
+    regenerated: tuple[str, ...] = ()
+
+
+class Met(Struct, frozen=True):
+    """A commit that a story met on the run branch."""
+
+    commit: str
+    subject: str
+
+
+class Conflict(Struct, frozen=True):
+    """Files that cannot be merged, the commits since the base that touched them, and more."""
+
+    files: tuple[str, ...]
+    met: tuple[Met, ...]
+    why: str = ""
+
+
+class Standing(StrEnum):
+    """Where the run branch is after a crash."""
+
+    LANDED = "landed"
+    BEFORE = "before"
+    ELSEWHERE = "elsewhere"
+
+
+class RunBranch(Protocol):
+    """The branch that stories land on; only `land` changes what it holds."""
+
+    def tip(self) -> str:
+        """Where it is."""
+
+    def tree_of(self, commit: str) -> str:
+        """The files of a commit, as a tree."""
+
+    def builds_on(self, commit: str) -> bool:
+        """Whether it has this commit, wherever it is."""
+
+    def store_moved(self) -> str:
+        """Where somebody moved it, under a ref that stays; the ref."""
+
+    def store_work(self, story_id: str, attempt: int, base: str, work: str) -> str:
+        """A story's finished work as a saved attempt, before it can land; the ref."""
+
+    def stored_work(self, story_id: str, attempt: int) -> str:
+        """The commit that `store_work` made for this attempt of this run; empty if none."""
+
+    def diff(self, ref: str) -> str:
+        """What a saved attempt changed, as a patch."""
+
+    def merge(
+        self, tip: str, base: str, story: str, beside: Iterable[str] = ()
+    ) -> Merged | Conflict:
+        """What a story changed since its base, made to the tip, but for what is `beside` it."""
+
+    def read(self, tree: str, paths: Iterable[str]) -> dict[str, bytes]:
+        """The files of a tree at these paths, as they are checked out."""
+
+    def candidate(
+        self, tip: str, tree: str, message: str, files: Mapping[str, bytes | None] | None = None
+    ) -> str:
+        """The commit that is to land, with these files in the place of the tree's own."""
+
+    def land(self, tip: str, candidate: str, why: str) -> bool:
+        """The branch and its files from the tip to the candidate; False: it was not at the tip."""
+
+    def stands(self, tip: str, candidate: str) -> Standing:
+        """At the candidate, at the tip still, or where somebody moved it."""
+
+    def forget_work(self, story_id: str, attempt: int) -> None:
+        """It has landed: the saved attempt goes."""
+
+
+class LanePorts(Struct, frozen=True):
+    """What a lane has of its own: an agent, and its slot as a workspace."""
+
+    agent: Agent
+    source: StorySource | None
+    plan_files: PlanFiles
+    checkpoint: Checkpoint
+    verifier: Verifier
+    protected_files: ProtectedFiles
+    clean_checkout: CleanCheckout
+    meter: Meter
+    branch: RunBranch
+    cwd: str
+
+
+class Lanes(Protocol):
+    """The lanes of a run. What takes a lane is called by its thread, but for the last three."""
+
+    @property
+    def checks_at_once(self) -> int:
+        """How many lanes may run checks at the same time."""
+
+    def ready(self, lane: int, base: str) -> LanePorts:
+        """The lane's slot, at this commit and set up."""
+
+    def as_left(self, lane: int, base: str) -> LanePorts | None:
+        """The slot as an earlier step left it; None if nothing was begun there from this base."""
+
+    def is_interrupted(self, lane: int) -> bool:
+        """Whether its programs are to end."""
+
+    def has_room(self) -> bool:
+        """Whether this machine has the memory for one more lane."""
+
+    def interrupt(self, lane: int, *, wanted: bool) -> None:
+        """End what runs in the lane; or, before its next step, no more."""
+
+    def release(self) -> None:
+        """Let go of all slots."""
+
+
+class Report(Struct, frozen=True):
+    """From the thread of a lane: something to tell, or how its step has ended."""
+
+    lane: int
+    told: Event | None = None
+    result: object = None
+
+
 class Mail(Protocol):
-    """Requests from signals and other processes."""
+    """Requests from signals and other processes, and reports of lanes."""
+
+    def report(self, report: Report) -> None:
+        """From any thread; whoever waits for mail is woken."""
+
+    def reports(self) -> tuple[Report, ...]:
+        """All reports since the last call."""
 
     def take(self) -> tuple[Fact, ...]:
         """All requests since the last call."""
@@ -267,8 +400,8 @@ class Folder(Protocol):
     def log_file(self, n: int) -> str:
         """Where the raw output of iteration `n` goes."""
 
-    def scratch(self, n: int) -> str:
-        """A private folder for iteration `n`."""
+    def scratch(self, lane: int) -> str:
+        """A private folder for the calls of a lane."""
 
     def keep_open(self, tasks: OpenTasks) -> None:
         """Store which tasks are open, for a process that comes after a crash."""

@@ -30,9 +30,6 @@ USUAL = {
 # What the program itself does not tell: no reader can.
 OTHERWISE = {
     (Day.REFUSAL, "codex"): "no_promise",
-    (Day.REFUSAL, "goose"): "agent_error",
-    (Day.REFUSAL, "qwen"): "overloaded",
-    (Day.REFUSAL, "aider"): "no_promise",
     (Day.REFUSAL, "copilot"): "no_promise",
     (Day.MALFORMED, "cline"): "agent_error",
     (Day.REFUSAL, "vibe"): "no_promise",

@@ -57,7 +57,7 @@ HARMLESS = {
     "pi": """
         --api-key --append-system-prompt --approve --exclude-tools --extension --models --name
         --no-approve --no-builtin-tools --no-context-files --no-extensions --no-prompt-templates
-        --no-skills --no-themes --offline --prompt-template --provider --skill --theme
+        --no-skills --no-themes --no-tools --offline --prompt-template --provider --skill --theme
         --thinking --tui-mode --use-theme --verbose -a -e -n -na -nbt -nc -ne -np -ns -nt -xt
     """,
     "qwen": """
@@ -79,17 +79,18 @@ HARMLESS = {
         --analytics-posthog-project-api-key --anthropic-api-key --api-key --architect
         --assistant-output-color --attribute-author --attribute-co-authored-by
         --attribute-commit-message-author --attribute-commit-message-committer
-        --attribute-committer --auto-accept-architect --cache-keepalive-pings --cache-prompts
-        --chat-language --check-model-accepts-settings --code-theme --commit-language
-        --commit-prompt --completion-menu-bg-color --completion-menu-color
-        --completion-menu-current-bg-color --completion-menu-current-color --dark-mode
-        --disable-playwright --edit-format --editor --editor-edit-format --editor-model
-        --env-file --file --git --git-commit-verify --light-mode --line-endings --lint-cmd
-        --llm-history-file --map-multiplier-no-files --map-refresh --map-tokens
-        --max-chat-history-tokens --model-metadata-file --model-settings-file --multiline
-        --no-add-gitignore-files --no-attribute-author --no-attribute-co-authored-by
-        --no-attribute-commit-message-author --no-attribute-commit-message-committer
-        --no-attribute-committer --no-auto-accept-architect --no-browser --no-cache-prompts
+        --attribute-committer --auto-accept-architect --auto-lint --auto-test
+        --cache-keepalive-pings --cache-prompts --chat-language --check-model-accepts-settings
+        --code-theme --commit-language --commit-prompt --completion-menu-bg-color
+        --completion-menu-color --completion-menu-current-bg-color
+        --completion-menu-current-color --dark-mode --disable-playwright --edit-format --editor
+        --editor-edit-format --editor-model --env-file --file --git --git-commit-verify
+        --light-mode --line-endings --lint-cmd --llm-history-file --map-multiplier-no-files
+        --map-refresh --map-tokens --max-chat-history-tokens --model-metadata-file
+        --model-settings-file --multiline --no-add-gitignore-files --no-attribute-author
+        --no-attribute-co-authored-by --no-attribute-commit-message-author
+        --no-attribute-commit-message-committer --no-attribute-committer
+        --no-auto-accept-architect --no-browser --no-cache-prompts
         --no-check-model-accepts-settings --no-copy-paste --no-dry-run --no-git
         --no-git-commit-verify --no-gui --no-multiline --no-notifications --no-verify-ssl
         --no-watch-files --notifications --notifications-command --openai-api-base

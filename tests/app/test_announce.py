@@ -388,7 +388,7 @@ EVENTS: dict[str, Told] = {
             stopped(Reason.MAX_RETRIES),
         ),
     ),
-    "reverted, as an earlier release ended a run": (
+    "reverted, the list of stories stays broken": (
         PLAN,
         (*ATTEMPT, ended(), measured(), f.Verified(0, passed=False, reason="why", fatal=True)),
         f.Reverted(0, REF),

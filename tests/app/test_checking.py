@@ -363,6 +363,20 @@ def test_a_check_may_not_change_what_is_protected_unless_it_did_so_at_the_start(
     assert (run.changed_by_checks, proofs(run)[0]) == (("x.py",), Proof.VERIFIED)
 
 
+def test_a_check_may_not_change_protected_tests_unless_it_did_so_at_the_start() -> None:
+    plan = {"protect_tests": True}
+    loop = in_the_worktree((), (), OWN, **plan)  # looked at for tests, and before and after `a`
+    loop.checkpoint.known = OWN
+    loop.checkpoint.changed_later = OWN
+    reason = loop.drive().iterations[0].reason
+    assert reason.startswith(f"Files changed while the check `a` ran: {OWN[0]}\nProtected files")
+    free = in_the_worktree((), (), (), (), OWN, verify_start=True, **plan)
+    free.checkpoint.known = free.checkpoint.changed = OWN
+    free.checkpoint.on_revert = lambda: setattr(free.checkpoint, "changed", ())
+    free.checkpoint.changed_later = OWN
+    assert proofs(free.drive())[0] is Proof.VERIFIED
+
+
 def test_a_check_that_fails_no_more_when_it_runs_again_is_no_old_failure() -> None:
     plan = replace(OLD, verify=("test", "b"), limits=ONE_CALL)
     loop = loop_of(plan, test=[red("a"), red("a"), ""])

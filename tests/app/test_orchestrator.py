@@ -137,8 +137,8 @@ def test_what_the_agent_gets() -> None:
     loop.drive()
     prompts = loop.agent.prompts
     assert [replace(intent, asked=None) for intent in loop.agent.intents] == [
-        Intent(prompts[0], "/work", "scratch/1", "1", 1, "best", agent="scripted"),
-        Intent(prompts[1], "/work", "scratch/2", "2", 1, "best", agent="scripted"),
+        Intent(prompts[0], "/work", "scratch/0", "1", 1, "best", agent="scripted"),
+        Intent(prompts[1], "/work", "scratch/0", "2", 1, "best", agent="scripted"),
     ]
     assert loop.folder.prompts == {1: prompts[0], 2: prompts[1]}
     assert ("1.1" in prompts[0], "- [ ] a" in prompts[0], "- [ ] b" in prompts[0]) == (

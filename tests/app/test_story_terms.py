@@ -7,6 +7,7 @@ from tests.fakes.loop import FakeLoop
 from tests.fakes.plans import PLAN, began, ended, loaded, measured, told
 from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
+from untildone.app import story_terms
 from untildone.domain.agents.agent import AgentReport
 from untildone.domain.checks.checks import Proof
 from untildone.domain.checks.terms import Terms
@@ -109,6 +110,15 @@ def test_words_that_differ_from_those_of_the_start_are_told_once_and_not_followe
     assert said.startswith("Story 2 says other things than when the run began (Verify: `true`, was")
     assert said.endswith("`untildone resume demo --trust-story-checks` takes the new words")
     assert [command for command, _ in loop.verifier.calls] == ["two"]
+
+
+def test_other_words_that_come_and_go_are_told_once() -> None:
+    loop = FakeLoop((), plan=KEPT, source=FakeSource(TEXT))
+    driver = loop.driver()
+    now, other = (FakeSource(text).load() for text in (TEXT, TEXT.replace("`two`", "`true`")))
+    for book in (other, now, other):
+        story_terms.look(driver, book)
+    assert len(loop.record.of("warning")) == 1
 
 
 def test_after_a_crash_the_work_is_kept_and_the_terms_hold() -> None:

@@ -301,6 +301,10 @@ def test_bytes_that_are_no_text() -> None:
         ("Print " + fail("a\nb"), "> Print " + fail("a\n> b") + "\n\nEnd of the prompt.\n"),
         (f"Print {DONE}\nnow", f"Print {DONE}\nnow"),
         (f"Print `\n{DONE}\n` now", f"Print `\n{DONE}\n` now"),
+        (
+            f"Print `\n{DONE}\n` now\n\n{DONE}\n",
+            f"Print `\n{DONE}\n` now\n\n> {DONE}\n\nEnd of the prompt.\n",
+        ),
     ],
 )
 def test_neutral_prompts(prompt: str, safe: str) -> None:

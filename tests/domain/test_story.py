@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.fakes.plans import book, story
 from untildone.domain.errors import StoriesError
+from untildone.domain.stories.schedule import Schedule
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task, checked
 
 ONE, TWO, THREE = story(1), story(2), story(3)
@@ -253,6 +254,18 @@ def test_a_book_with_other_states_is_as_one_that_was_made_so(
     assert [story.done for story in before.stories] == list(was)
     same = [at for at in range(3) if at not in changed]
     assert all(after.stories[at] is before.stories[at] for at in same)
+
+
+def test_a_schedule_keeps_the_first_of_two_stories_with_one_key() -> None:
+    first, second = ONE, replace(ONE, line=9)
+    after = Schedule([first, second]).with_finished([(second, ticked(second, done=True))])
+    assert after.by_key[ONE.key] is first
+
+
+def test_a_done_story_with_another_text_is_no_open_one() -> None:
+    done = ticked(ONE, done=True)
+    after = Schedule([done, TWO]).with_finished([(done, replace(done, line=9))])
+    assert (after.todo, after.complete) == ((TWO,), 1)
 
 
 def ticked(of: Story, done: bool) -> Story:

@@ -104,9 +104,11 @@ def test_an_edit_after_a_look_without_one_is_put_back() -> None:
     assert as_written(book(edited), known) == book(FULL)
 
 
-def test_only_open_stories_that_are_other_objects_differ() -> None:
-    other = replace(FULL)
+def test_only_open_stories_that_are_not_as_before_differ() -> None:
+    other = replace(FULL, body="other words")
     assert list(differing(book(ONE, FULL), book(ONE, other))) == [other]
+    assert list(differing(book(ONE, FULL), book(ONE, replace(FULL)))) == []
+    assert list(differing(book(FULL), book(ONE, FULL))) == [ONE, FULL]
     assert list(differing(None, book(ONE, replace(TWO, tasks=(replace(TWO.tasks[0], done=True),)))))
     assert list(differing(None, book(ONE))) == [ONE]
     same = book(ONE, FULL)

@@ -144,6 +144,7 @@ def test_a_used_up_budget_in_the_state() -> None:
 def test_every_field_is_known() -> None:
     dead = views.left_behind(told(plan=replace(PLAN, terms=())), at(9))
     fields = {*views.state(dead, 1, None), "iterations", "total_tokens", "total_cost_usd"}
+    fields |= set(views.state(told(OPENED, plan=TWO_LANES), 1, None))
     assert fields | {"worktree"} == set(views.KNOWN_FIELDS)
 
 
@@ -295,3 +296,55 @@ def test_how_many_stories_are_verified_or_changed_nothing() -> None:
     assert views.proven(run) == {"verified": 0, "unchanged": 1}
     assert views.state(run, 1, None)["checked"] is True
     assert views.entry(run.iterations[0])["proof"] == "unchanged"
+
+
+TWO_LANES = replace(PLAN, lanes=2, verify=("make test",))
+
+
+def in_lane(lane: int, n: int) -> f.AttemptStarted:
+    return f.AttemptStarted(lane, n, str(n), (str(n), "Title"), f"logs/{n}", base="c0")
+
+
+def phases(*facts: f.Fact) -> list[object]:
+    run = told(OPENED, f.SlotReady(0, "/slots/0"), *facts, plan=TWO_LANES)
+    shown = views.state(run, 1, None)["lanes"]
+    assert isinstance(shown, list)
+    return [lane["phase"] for lane in shown]
+
+
+def test_each_lane_has_a_phase() -> None:
+    limit = f.AttemptEnded(0, Outcome.AGENT_ERROR, "limit", trouble=LIMIT)
+    limited = (in_lane(0, 1), limit, f.UsageMeasured(0, None), f.Reverted(0, "ref"))
+    assert phases() == ["idle", "preparing"]
+    assert phases(in_lane(0, 1)) == ["agent", "preparing"]
+    assert phases(*limited) == ["waiting_limit", "preparing"]
+
+
+def finished(lane: int, n: int) -> tuple[f.Fact, ...]:
+    done = f.AttemptEnded(lane, Outcome.COMPLETE), f.UsageMeasured(lane, None)
+    return in_lane(lane, n), *done, f.Verified(lane, passed=True)
+
+
+def test_who_waits_to_land_is_told_and_the_old_fields_show_the_oldest_lane() -> None:
+    facts = (OPENED, *finished(1, 1), *finished(0, 2))
+    run = told(*facts, plan=TWO_LANES)
+    shown = views.state(run, 1, None)
+    assert shown["landing"] == {
+        "queue": ["1", "2"],
+        "candidate": None,
+        "base": None,
+        "checking": "1",
+    }
+    assert (shown["story_id"], shown["phase"]) == ("1", "settling")
+    lanes = shown["lanes"]
+    assert isinstance(lanes, list)
+    assert [lane["phase"] for lane in lanes] == ["waiting_to_land", "landing"]
+    run = told(*facts, f.LandIntended(1, "c0", "c1"), plan=TWO_LANES)
+    shown = views.state(run, 1, None)
+    assert shown["landing"] == {
+        "queue": ["1", "2"],
+        "candidate": "c1",
+        "base": "c0",
+        "checking": None,
+    }
+    assert phases(*facts[1:], f.LandIntended(1, "c0", "c1")) == ["waiting_to_land", "landing"]

@@ -154,3 +154,19 @@ def test_a_deletion_that_was_killed_is_finished_by_doctor(bench: Bench) -> None:
     assert not list(folder.parent.iterdir())
     assert bench.git("worktree", "list").count("\n") == 0
     assert bench.refs("refs/ralph/slots/") == {}
+
+
+def test_a_slot_whose_repository_is_gone_is_named_and_left_alone(bench: Bench) -> None:
+    ended(bench)
+    lane = Lane(bench)
+    lane.end()
+    lost = bench.home / ".cache/untildone/slots/gone-00000000/lane-0"
+    lost.mkdir(parents=True)
+    note = (lane.prepared.slot.folder / "slot.json").read_text()
+    (lost / "slot.json").write_text(note.replace(str(bench.repo / ".git"), "/nowhere/.git"))
+    said = bench.run("slots").ok().stdout
+    assert f"Its repository is gone, look before you delete it: {lost}" in said
+    assert bench.run("slots", "--json").ok().json()["without_repository"] == [str(lost)]
+    bench.run("doctor", "--fix")
+    bench.run("gc", "--all", "--yes").ok()
+    assert (lost / "slot.json").exists()

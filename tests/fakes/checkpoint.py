@@ -29,6 +29,7 @@ class FakeCheckpoint:
         self.changed: tuple[str, ...] = ()
         self.known: tuple[str, ...] = ()
         self.written: list[tuple[str, ...]] = []  # that changed until the next `pending`
+        self.changed_later: tuple[str, ...] = ()  # once anything was written
         self._trees = 0
         self.between: tuple[str, ...] = ()
         self._errors = errors
@@ -69,6 +70,7 @@ class FakeCheckpoint:
         self._called("pending", checkpoint)
         if self.written and (paths := self.written.pop(0)):
             self._trees, self.between = self._trees + 1, paths
+            self.changed = self.changed_later or self.changed
         return Pending(f"tree{self._trees or ''}", self.changed)
 
     def had(self, checkpoint: str, paths: Sequence[str]) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ class FakeFolder:
     def log_file(self, n: int) -> str:
         return f"logs/{n}"
 
-    def scratch(self, n: int) -> str:
-        return f"scratch/{n}"
+    def scratch(self, lane: int) -> str:
+        return f"scratch/{lane}"
 
     def keep_prompt(self, n: int, prompt: str) -> None:
         self.prompts[n] = prompt

@@ -9,6 +9,7 @@ from tests.fakes.clean_checkout import FakeCleanCheckout
 from tests.fakes.clock import FakeClock
 from tests.fakes.folder import FakeFolder
 from tests.fakes.human import FakeHuman
+from tests.fakes.lanes import FakeLanes
 from tests.fakes.learnings_file import FakeLearningsFile
 from tests.fakes.mail import FakeMail
 from tests.fakes.meter import FakeMeter
@@ -23,6 +24,7 @@ from untildone.app.run_driver import Ports, RunDriver
 from untildone.domain.run.fact import Started
 from untildone.domain.run.machine import begin
 from untildone.domain.run.run import Choice, Plan, Run
+from untildone.domain.stories.story import StoryBook
 
 STORIES = "## 1. First\n- [ ] 1.1 a\n\n## 2. Second\n- [ ] 2.1 b\n"
 
@@ -49,6 +51,8 @@ class FakeLoop:
     learnings: FakeLearningsFile | None = None
     archive: Callable[[], str] | None = None
     plan_files: FakePlanFiles | None = None
+    lanes: FakeLanes | None = None
+    predicted: Callable[[StoryBook], StoryBook] | None = None
 
     def __post_init__(self) -> None:
         self.agent = FakeAgent(*self.replies)
@@ -74,6 +78,9 @@ class FakeLoop:
             learnings=self.learnings,
             archive=self.archive,
             plan_files=self.plan_files,
+            lanes=self.lanes,
+            branch=self.lanes.branch if self.lanes else None,
+            predicted=self.predicted,
         )
         return RunDriver(ports, run or begin(Started(self.plan), self.clock.now()), ORIGIN)
 

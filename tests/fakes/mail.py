@@ -1,7 +1,11 @@
 """Requests that a test drops in."""
 
+from queue import SimpleQueue
+from threading import Event
+
 from untildone.domain.run.fact import Fact, StopRequested
 from untildone.domain.run.run import StopHow
+from untildone.ports import Report
 
 
 class FakeMail:
@@ -10,6 +14,20 @@ class FakeMail:
     def __init__(self, *pending: Fact) -> None:
         self.pending = list(pending)
         self.on_disk = False
+        self._reports: SimpleQueue[Report] = SimpleQueue()
+        self._came = Event()
+
+    def report(self, report: Report) -> None:
+        self._reports.put(report)
+        self._came.set()
+
+    def wait(self) -> None:
+        """Until a lane has reported something."""
+        assert self.pending or self._came.wait(10), "no lane reports anything"
+
+    def reports(self) -> tuple[Report, ...]:
+        self._came.clear()
+        return tuple(self._reports.get() for _ in range(self._reports.qsize()))
 
     def drop(self, fact: Fact) -> None:
         self.pending.append(fact)

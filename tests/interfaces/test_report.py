@@ -273,6 +273,9 @@ def test_a_run_in_lanes_has_a_row_for_each_and_says_whether_they_paid() -> None:
     paid = summary(one, replace(two, closed=at(170)))
     said = markdown(page(paid))
     assert "they paid: 1m 10s in 2 lanes, 2m 10s in one, 1.9 times as fast" in said
+    # 160 seconds in 40 signs: a check from 50 on, calls from 100 on.
+    calls = "█" * 15
+    assert f"lane 0{' ' * 14}███{' ' * 10}{calls}\nlane 1{' ' * 27}{calls}\n" in said
     told = data(paid)["lanes"]
     assert isinstance(told, dict)
     assert (told["paid"], told["requeues"]) == (True, 0)

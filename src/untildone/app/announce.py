@@ -1,15 +1,19 @@
 """Which events a fact gives rise to: what happened, in the words of the public story."""
 
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from untildone.app.wording import (
     STATE_OF,
+    WHOLE_IS_RED,
     already_fails,
     check_hint,
     next_command,
     not_verified,
+    red_hint,
     unfinished_hint,
     unmeasured_budgets,
 )
@@ -38,7 +42,7 @@ from untildone.domain.stories.parking import Why, blocked
 
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
     """The events that this fact gives rise to, the run's ending included."""
-    events = [*_of_fact(before, fact, after), *_of_wish(before, fact)]
+    events = [*_with_lane(fact, after, _of_fact(before, fact, after)), *_of_wish(before, fact)]
     if after.parked is not before.parked:
         events += _set_aside(before, after)
     if after.undecided and not before.undecided:
@@ -51,6 +55,13 @@ def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
         data = {"choice": after.choice, "status": after.status, "notes": notes}
         events.append(Event("finished", data))
     return tuple(events)
+
+
+def _with_lane(fact: f.Fact, run: Run, events: Iterator[Event]) -> Iterator[Event]:
+    """Where there are several lanes, every event of one says which."""
+    lane = getattr(fact, "lane", None) if len(run.lanes) > 1 else None
+    for event in events:
+        yield event if lane is None else Event(event.name, {**event.data, "lane": lane})
 
 
 def _to_decide(story_id: str) -> Event:
@@ -106,6 +117,8 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield from _judged(before, after, fact.lane)
         case f.Saved():
             yield from _saved(before, fact, after)
+        case f.SlotReady() | f.LandIntended() | f.Landed() | f.Requeued():
+            yield from _beside(before, fact, after)
         case f.Reverted():
             yield from _reverted(before, fact, after)
         case f.WaitStarted():
@@ -120,7 +133,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
         case f.Refused():
             yield error(fact.message, "refused", fact.hint)
         case f.StepFailed():
-            yield error(fact.message, fact.message, fact.hint, _story_id(before))
+            yield error(fact.message, fact.message, fact.hint, _story_id(before, fact.lane))
         case f.Adopted():
             yield from map(warning, fact.remarks)
         case _:
@@ -259,6 +272,32 @@ def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
         )
 
 
+def _beside(before: Run, fact: f.Beside, after: Run) -> Iterator[Event]:
+    """What happens only where several stories are worked on at once."""
+    iteration = before.lanes[fact.lane].iteration
+    told: dict[str, object] = {"story_id": iteration.story_id if iteration else ""}
+    match fact:
+        case f.SlotReady():
+            yield Event("slot_ready", {"path": fact.path})
+            yield from map(warning, fact.remarks)
+        case f.LandIntended():
+            yield Event("landing", told | {"base": fact.tip, "candidate": fact.candidate})
+        case f.Landed():
+            yield Event("landed", told | {"commit": fact.commit})
+            for command in fact.flaky:
+                yield warning(f"A check failed once and passed on the very same files: `{command}`")
+            kept = f.Saved(fact.lane, fact.commit, fact.commit, fact.remarks)
+            kept = replace(kept, unchanged=fact.unchanged, own_tests=fact.own_tests)
+            yield from _saved(before, kept, after)
+        case f.Requeued():
+            yield from map(warning, fact.remarks)
+            count = before.tally(iteration.story_key).requeues + 1 if iteration else 0
+            more = {"files": fact.files, "requeues": count, "saved_ref": fact.saved_ref}
+            yield Event("requeued", told | {"why": fact.why} | more)
+        case _:
+            assert_never(fact)
+
+
 def _saved(before: Run, fact: f.Saved, after: Run) -> Iterator[Event]:
     iteration = before.open_iteration(fact.lane)
     yield from map(warning, fact.remarks)
@@ -355,7 +394,9 @@ def _ending(run: Run) -> Iterator[Event]:
     if run.reason is Reason.PARKED:
         yield from _still_parked(run)
     if run.reason is Reason.UNFINISHED:
-        yield error(run.error, run.error, unfinished_hint(run.plan.change_id, "resume"))
+        change, red = run.plan.change_id, run.error.startswith(WHOLE_IS_RED)
+        hint = red_hint(change) if red else unfinished_hint(change, "resume")
+        yield error(run.error, run.error, hint)
     if run.choice is None:
         yield _complete(run)
 
@@ -428,5 +469,6 @@ def _is_over(run: Run) -> bool:
     return run.closed or run.abandoned or left_open
 
 
-def _story_id(run: Run) -> str:
-    return next((lane.iteration.story_id for lane in run.lanes if lane.iteration), "")
+def _story_id(run: Run, lane: int) -> str:
+    iteration = run.lanes[lane].iteration
+    return iteration.story_id if iteration else ""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from untildone.app.run_driver import RunDriver
 from untildone.app.story_terms import changed_for_others
 from untildone.domain.agents.agent import AgentReport, Ending, Intent, Notice
@@ -13,7 +15,7 @@ from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.reporting.event import noticed, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
-from untildone.domain.run.brief import Place, brief_of, intent_of
+from untildone.domain.run.brief import Place, brief_of, intent_of, requeued_as
 from untildone.domain.run.judging import Verdict, judge
 from untildone.domain.run.run import Lane, Outcome, Run, StopHow
 from untildone.domain.stories.same_story import same_story
@@ -27,22 +29,48 @@ EVENT_SIZE = 100
 LINGERED = "The agent said its last word and did not exit; it was ended, and what it said counts"
 
 
+class Call(Struct, frozen=True):
+    """An agent call that is about to be made, and the fact that says so."""
+
+    intent: Intent
+    started: f.AttemptStarted
+
+
 def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
     """Call the agent once and judge the call; the start is on disk before the process exists."""
     driver.keep_edits(step.lane)
-    ports, lane = driver.ports, driver.run.lanes[step.lane]
+    make_ready(driver, step)
+    call = planned(driver, step)
+    driver.ports.meter.start(call.intent.agent)
+    driver.record(call.started)
+    return called(driver, step, call)
+
+
+def make_ready(driver: RunDriver, step: s.RunAttempt) -> None:
+    """The workspace is where the attempt begins, and what it may not change is noted."""
+    checkpoint = driver.run.lanes[step.lane].checkpoint
     name = step.story.id if step.story else f"iteration-{step.n}"
-    ports.checkpoint.ensure_at(lane.checkpoint, name)
-    own_checks = checks_of(step.story, driver.run.plan.terms, driver.run.plan.story_verify)
-    _note_protected_files(driver, lane.checkpoint, own_checks)
+    driver.ports.checkpoint.ensure_at(checkpoint, name)
+    _note_protected_files(driver, checkpoint, _own_checks(driver, step))
+
+
+def planned(driver: RunDriver, step: s.RunAttempt) -> Call:
+    """Whom to call and with which words."""
+    ports = driver.ports
     _note_open_tasks(driver)
     notes = ports.learnings.open() if ports.learnings else Notes()
     intent = _intent(driver, step, notes)
-    ports.meter.start(intent.agent)
     log_file = ports.folder.log_file(step.n)
-    driver.record(_started(driver.run, step, intent, log_file, own_checks, notes))
     driver.has_called = True
-    report = ports.agent.run(intent, driver.run.plan.limits, log_file, _notifier(driver))
+    own_checks = _own_checks(driver, step)
+    return Call(intent, _started(driver.run, step, intent, log_file, own_checks, notes))
+
+
+def called(driver: RunDriver, step: s.RunAttempt, call: Call) -> f.AttemptEnded:
+    """Make the call and judge it."""
+    ports, lane = driver.ports, driver.run.lanes[step.lane]
+    limits, log_file = driver.run.plan.limits, call.started.log_file
+    report = ports.agent.run(call.intent, limits, log_file, _notifier(driver))
     if ports.learnings:
         ports.learnings.keep()
     if report.ending is Ending.LINGERED:
@@ -51,6 +79,11 @@ def run_attempt(driver: RunDriver, step: s.RunAttempt) -> f.AttemptEnded:
         driver.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
     commits = ports.checkpoint.commits(lane.checkpoint)
     return _ended(step.lane, report, _judged(driver, step, report, lane), commits)
+
+
+def _own_checks(driver: RunDriver, step: s.RunAttempt) -> tuple[str, ...]:
+    plan = driver.run.plan
+    return checks_of(step.story, plan.terms, plan.story_verify)
 
 
 def _note_open_tasks(driver: RunDriver) -> None:
@@ -73,9 +106,11 @@ def _intent(driver: RunDriver, step: s.RunAttempt, notes: Notes) -> Intent:
     run, ports = driver.run, driver.ports
     source, story = ports.source, step.story
     context = source.context(story) if source and story else NO_CONTEXT
-    prompt = render(brief_of(run, step, context, ports.template, notes))
+    redone = requeued_as(run, step)
+    earlier = ports.branch.diff(redone) if redone and ports.branch else ""
+    prompt = render(brief_of(run, step, context, ports.template, notes, earlier))
     ports.folder.keep_prompt(step.n, prompt)
-    place = Place(ports.cwd, ports.folder.scratch(step.n))
+    place = Place(run.lanes[step.lane].slot or ports.cwd, ports.folder.scratch(step.lane))
     return intent_of(run, step, prompt, place, ports.clock.now())
 
 
@@ -100,6 +135,8 @@ def _started(
         own_checks,
         step.rung,
         notes.text if first else None,
+        step.base,
+        step.reserved,
     )
 
 
@@ -143,8 +180,8 @@ def measure(driver: RunDriver, lane: int) -> f.UsageMeasured:
 def _lost(driver: RunDriver, story: Story, checkpoint: str) -> str:
     """Why this work could not be saved as the story's; worth a retry with this reason."""
     diverged = driver.ports.checkpoint.diverged(checkpoint)
-    if diverged or not driver.ports.source:
-        return diverged
+    if diverged or not driver.ports.source or len(driver.run.lanes) > 1:
+        return diverged  # of a lane's work the task list is no part
     try:
         book = driver.ports.source.load()
     except SourceAway:  # no attempt's doing; the next look at the stories says so

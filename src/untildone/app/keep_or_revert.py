@@ -11,6 +11,7 @@ from untildone.app.verify import own_tests
 from untildone.domain.checks.protection import MOST_NAMED, tests_among
 from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
+from untildone.domain.run.run import Plan
 from untildone.domain.stories.story import StoryBook, StoryKey, as_before
 from untildone.ports import StorySource
 
@@ -30,15 +31,20 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
             # What cannot be ticked must not be saved. The put-back brings the list back: if it does
             # not, the next look at the stories says so.
             return f.Verified(lane_id, passed=False, reason=broken.message)
-    message = (
-        f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
-        f"Untildone-Story: {name}\nUntildone-Attempt: {iteration.attempt}\n"
-    )
+    message = message_of(plan, name, iteration.attempt)
     try:
         saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
     except WorkDiverged as diverged:
         return f.Verified(lane_id, passed=False, reason=diverged.message)
     return looked_at(driver, replace(saved, remarks=(*remarks, *saved.remarks)))
+
+
+def message_of(plan: Plan, name: str, attempt: int) -> str:
+    """The message of a checkpoint; what a later process knows it by."""
+    return (
+        f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
+        f"Untildone-Story: {name}\nUntildone-Attempt: {attempt}\n"
+    )
 
 
 def looked_at(driver: RunDriver, saved: f.Saved) -> f.Saved:
@@ -95,6 +101,8 @@ def revert(driver: RunDriver, lane_id: int) -> f.Reverted:
     it = driver.iteration(lane_id)
     story = f"{it.story_id}-limit" if it.limit else it.story_id
     attempt = it.n if it.limit else it.attempt
+    if len(driver.run.lanes) > 1:  # what a person edits is not in a slot
+        return driver.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
     written = plan_as_written(driver, it)
     reverted = driver.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
     kept = keep_plan_edits(driver, it, written, reverted.saved_ref, _before(driver))

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from untildone.app import story_terms
 from untildone.app.call_agent import measure, run_attempt
 from untildone.app.keep_or_revert import archive, revert, save
+from untildone.app.land import final_gate
+from untildone.app.lanes import InLane, begin, end_lanes, failed, free_step, hear_lanes
 from untildone.app.run_driver import RunDriver
 from untildone.app.verify import try_checks, verify
 from untildone.domain.agents.agent import Trouble
@@ -27,33 +29,44 @@ from untildone.domain.stories.story import StoryKey
 
 def drive(driver: RunDriver) -> Run:
     """Step by step until nothing is left to do."""
-    while not isinstance(step := next_steps(driver.run)[0], s.Finish):
-        fact = _attempted(driver, step)
-        driver.hear()
-        if fact:
-            driver.record(fact)
+    try:
+        while not isinstance(step := free_step(driver, next_steps(driver.run)), s.Finish):
+            fact = _attempted(driver, step)
+            driver.hear()
+            if fact:
+                driver.record(fact)
+            hear_lanes(driver)
+    finally:
+        end_lanes(driver)
     return driver.run
 
 
-def _attempted(driver: RunDriver, step: s.Work) -> f.Fact | None:
+def _attempted(driver: RunDriver, step: s.Work | None) -> f.Fact | None:
+    if step is None:  # all lanes are at work: whatever comes next comes by mail
+        driver.ports.human.wait_for_word()
+        return None
     try:
         return _perform(driver, step)
     except Interrupted:
         raise
     except CloseRefused as error:
         assert isinstance(step, s.Close)
-        return f.Refused(step.choice, _said(error), error.hint)
+        return f.Refused(step.choice, failed(step, error).message, error.hint)
     except UntildoneError as error:
-        failed = f.StepFailed(type(step).__name__, _said(error), error.hint)
         if driver.run.origin is None:
             with contextlib.suppress(OSError):  # what went wrong first is told
-                driver.record(failed)
+                driver.record(failed(step, error))
             raise
-        return failed
+        return failed(step, error)
 
 
 def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - one arm per step
     ports = driver.ports
+    if isinstance(step, s.RunAttempt | s.Wait) and (over := _over_budget(driver, step)):
+        return over
+    if ports.lanes and isinstance(step, InLane):
+        begin(driver, step)
+        return None
     match step:
         case s.Open():
             stamp = ports.clock.now().strftime("%Y%m%dT%H%M%S%f")
@@ -64,7 +77,7 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
         case s.TryChecks():
             return try_checks(driver, step)
         case s.RunAttempt():
-            return _over_budget(driver, step) or run_attempt(driver, step)
+            return run_attempt(driver, step)
         case s.MeasureUsage(lane):
             return measure(driver, lane)
         case s.Verify(lane):
@@ -74,7 +87,7 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
         case s.Revert(lane):
             return revert(driver, lane)
         case s.Wait():
-            return _over_budget(driver, step) or _wait(driver, step)
+            return _wait(driver, step)
         case s.AwaitPerson():
             ports.human.wait_for_word()
             return None
@@ -96,13 +109,15 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
             assert_never(step)
 
 
-def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded:
+def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded | None:
     source, plain = driver.ports.source, driver.run.plan.plain
     book = source.load() if source else None
+    if book and driver.ports.predicted:
+        book = driver.ports.predicted(book)
     fact = stories_now(driver.run, book)
     if book and not plain:
         story_terms.look(driver, book)
-    return fact
+    return final_gate(driver, fact) if fact.done and driver.ports.lanes else fact
 
 
 def _decided(driver: RunDriver, key: StoryKey) -> f.UserRequest | None:
@@ -144,7 +159,3 @@ def _begin_wait(
         driver.tell(warning(f"{limited}: {limit.why}; {plan.fallback} steps in"))
         return f.SteppedIn(lane_id, agent, model, until, limit.why, limited)
     return f.WaitStarted(lane_id, until, limit.why, limit.kind)
-
-
-def _said(error: UntildoneError) -> str:
-    return f"{error.message}. {error.state}".strip() if error.state else error.message

@@ -1,20 +1,33 @@
 """What a crash left behind: the facts that the dead process could not write."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from untildone.domain.run import apply_fact
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Outcome, Run, Stage
-from untildone.ports import Checkpoint
+from untildone.ports import Checkpoint, Lanes, RunBranch
+
+DIED = "the loop ended during this iteration"
 
 
-def missing_facts(run: Run, origin: Origin, checkpoint: Checkpoint) -> tuple[f.Fact, ...]:
-    """Ask the checkpoint where it stands; afterwards the machine simply goes on."""
+def missing_facts(
+    run: Run,
+    origin: Origin,
+    checkpoint: Checkpoint,
+    lanes: Lanes | None = None,
+    branch: RunBranch | None = None,
+) -> tuple[f.Fact, ...]:
+    """Ask the checkpoint where it stands; afterwards the machine simply goes on.
+
+    Beside others each lane has a workspace of its own, and the branch knows what has landed.
+    """
     if run.origin is None:
         opened = checkpoint.reopened(origin)
         return (opened,) if opened else (f.Abandoned("the start was cut short"),)
+    if lanes and branch:
+        return tuple(_of_lanes(run, lanes, branch))
     facts: list[f.Fact] = []
     for lane in run.lanes:
         iteration = lane.iteration
@@ -22,8 +35,7 @@ def missing_facts(run: Run, origin: Origin, checkpoint: Checkpoint) -> tuple[f.F
             continue
         if iteration.stage is Stage.RUNNING:
             commits = checkpoint.commits(lane.checkpoint)
-            reason = "the loop ended during this iteration"
-            facts.append(f.AttemptEnded(lane.id, Outcome.INTERRUPTED, reason, commits))
+            facts.append(f.AttemptEnded(lane.id, Outcome.INTERRUPTED, DIED, commits))
         elif iteration.stage is Stage.JUDGED:
             name = f"iteration-{iteration.n}" if run.plan.plain else iteration.story_id
             commit = checkpoint.saved_as(lane.checkpoint, name, iteration.attempt)
@@ -31,6 +43,18 @@ def missing_facts(run: Run, origin: Origin, checkpoint: Checkpoint) -> tuple[f.F
                 paths = checkpoint.changed_between(lane.checkpoint, commit)
                 facts.append(f.Saved(lane.id, commit, commit, paths=paths))
     return tuple(facts)
+
+
+def _of_lanes(run: Run, lanes: Lanes, branch: RunBranch) -> Iterator[f.Fact]:
+    for lane in run.lanes:
+        iteration, landing = lane.iteration, lane.landing
+        if iteration and iteration.stage is Stage.RUNNING:
+            left = lanes.as_left(lane.id, lane.checkpoint)
+            commits = left.checkpoint.commits(lane.checkpoint) if left else ()
+            yield f.AttemptEnded(lane.id, Outcome.INTERRUPTED, DIED, commits)
+        elif iteration and landing and branch.builds_on(landing.candidate):
+            branch.forget_work(iteration.story_id, iteration.attempt)
+            yield f.Landed(lane.id, landing.candidate)
 
 
 def replay(facts: Iterable[tuple[f.Fact, datetime]]) -> Run | None:

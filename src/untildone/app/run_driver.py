@@ -4,12 +4,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from untildone.app.announce import announce
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
+from untildone.domain.run import step as s
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Iteration, Origin, Run
+from untildone.domain.stories.story import StoryBook
 from untildone.ports import (
     Agent,
     Checkpoint,
@@ -17,20 +20,22 @@ from untildone.ports import (
     Clock,
     Folder,
     Human,
+    LanePorts,
+    Lanes,
     LearningsFile,
     Mail,
     Meter,
     PlanFiles,
     ProtectedFiles,
     Record,
+    RunBranch,
     StorySource,
     Verifier,
 )
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from untildone.domain.stories.story import StoryBook
+    from threading import Thread
 
 # Between two calls the loop itself takes a fraction of this; a wait for a limit takes hours.
 TIME_TO_EDIT_S = 1.0
@@ -56,6 +61,9 @@ class Ports(Struct, frozen=True):
     learnings: LearningsFile | None = None
     archive: Callable[[], str] | None = None
     plan_files: PlanFiles | None = None
+    lanes: Lanes | None = None
+    branch: RunBranch | None = None
+    predicted: Callable[[StoryBook], StoryBook] | None = None
 
 
 class RunDriver:
@@ -72,15 +80,22 @@ class RunDriver:
         self.told: set[str] = set()  # what need not be said twice
         self.stories: StoryBook | None = None  # as their source has them, by the last look
         self.edited = False  # the workspace, by us or by hand, since it was last at its checkpoint
+        self.begun: dict[int, tuple[s.Work, Thread]] = {}  # by lane: what its thread is at
+        self.book: StoryBook | None = None  # the last one, also while it is to be read again
         self._settled: datetime | None = None
 
     def record(self, fact: f.Fact) -> None:
         """Fold a fact into the run and write it down before anything else happens."""
         at = self.ports.clock.now()
         before, self.run = self.run, apply(self.run, fact, at)
-        if isinstance(fact, f.Opened | f.Saved | f.Reverted | f.Adopted):
+        self.book = self.run.book or self.book
+        if isinstance(fact, f.Opened | f.Saved | f.Landed | f.Reverted | f.Adopted):
             self._settled = at
         self.ports.record.fact(fact, announce(before, fact, self.run), self.run, at)
+
+    def use(self, own: LanePorts) -> None:
+        """From here on the world is that of a lane."""
+        self.ports = replace(self.ports, **asdict(own))
 
     def tell(self, event: Event) -> None:
         """An event that changes nothing."""
@@ -100,7 +115,7 @@ class RunDriver:
 
     def adopt(self) -> tuple[str, tuple[str, ...]]:
         """Back to the workspace of an earlier process, with what was edited there by hand."""
-        return self.ports.checkpoint.adopt(self.run.lanes[0].checkpoint)
+        return self.ports.checkpoint.adopt(self.run.tip)
 
     def keep_edits(self, lane: int) -> None:
         """Make what was edited while no agent ran a checkpoint of its own, before the next starts.
@@ -111,7 +126,7 @@ class RunDriver:
         idle = self._settled is not None and (now - self._settled).total_seconds() > TIME_TO_EDIT_S
         if self.run.plan.plain or not (idle or self.edited):
             return
-        was = self.run.lanes[lane].checkpoint
+        was = self.run.tip
         checkpoint, remarks = self.ports.checkpoint.keep_edits(was)
         self.edited = False
         if checkpoint != was or remarks:

@@ -88,17 +88,33 @@ def verify(driver: RunDriver, lane: int) -> f.Verified:
     if not checks:
         return f.Verified(lane, passed=True)
     with _place(driver, driver.run.lanes[lane].checkpoint) as folder:
-        return _run_all(driver, lane, checks, folder)
+        return run_all(driver, lane, checks, folder)
 
 
-def _changed_tests(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> str:
+def first_failure(driver: RunDriver, checks: tuple[Check, ...], folder: str) -> Checked:
+    """Run checks in a folder, of no attempt; the first that blocks, or one that passed."""
+    for check in _apart(driver, checks) if driver.run.plan.clean_room else checks:
+        driver.tell(Event("verify_started", _named(check)))
+        checked = _checked(driver, check, folder)
+        old: tuple[str, ...] = ()
+        if checked.reason and driver.run.plan.baseline and not check.own:
+            checked, old = _against_start(driver, baseline.failing(check, checked), checked)
+        _tell_end(driver, check, checked, old)
+        if checked.reason and check.level is Level.REQUIRED:
+            return checked
+    return Checked()
+
+
+def _changed_tests(
+    driver: RunDriver, lane: int, checks: tuple[Check, ...], free: tuple[str, ...] = ()
+) -> str:
     """Why tests that were there were not to be changed; nothing if they pass as they were."""
     plan, checkpoint = driver.run.plan, driver.run.lanes[lane].checkpoint
     if not plan.protect_tests:
         return ""
     changed = tests_among(driver.ports.checkpoint.pending(checkpoint).paths)
     if not (plan.clean_room and checks):
-        tests = own_tests(driver, lane, changed)
+        tests = own_tests(driver, lane, tuple(path for path in changed if path not in free))
         files = complaint(Violation(path, "changed or deleted") for path in tests)
         return f"{files}\n{LEAVE_TESTS}" if tests else ""
     # A new test file beside the old ones may disturb them as well.
@@ -106,7 +122,7 @@ def _changed_tests(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> s
     if not touched:
         return ""
     with _place(driver, checkpoint, touched) as folder:
-        before = _run_all(driver, lane, checks, folder)
+        before = run_all(driver, lane, checks, folder)
     said = "Tests were changed or added, and without that the tests that were there do not pass"
     rows = "\n".join(f"- {path}" for path in touched[:MOST_NAMED])
     return "" if before.passed else f"{said}:\n{rows}\n{LEAVE_TESTS}\n{before.reason}"
@@ -123,7 +139,7 @@ def _not_freed(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[st
     return tuple(path for path in tests if not (said.frees_tests or said.frees(path)))
 
 
-def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
+def run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: str) -> f.Verified:
     still: dict[str, Failing] = {}
     counted: list[Counted] = []
     turns = _Turns(driver, lane, checks, folder)
@@ -134,7 +150,7 @@ def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: st
         counted += _counted(check, checked)
         if checked.reason and check.level is Level.REQUIRED:
             return f.Verified(lane, passed=False, reason=turns.since + checked.reason)
-    if turns.since and (unproven := _tampered(driver, lane, driver.run.changed_by_checks)):
+    if turns.since and (unproven := _tampered_by_checks(driver, lane, checks)):
         return f.Verified(lane, passed=False, reason=turns.since + unproven)
     return f.Verified(
         lane,
@@ -143,6 +159,12 @@ def _run_all(driver: RunDriver, lane: int, checks: tuple[Check, ...], folder: st
         counted=tuple(counted),
         checked=turns.settled and _proven(driver, lane, checks),
     )
+
+
+def _tampered_by_checks(driver: RunDriver, lane: int, checks: tuple[Check, ...]) -> str:
+    """What a check runs is the agent's code; what it changed without that, before, is no matter."""
+    free = driver.run.changed_by_checks
+    return _tampered(driver, lane, free) or _changed_tests(driver, lane, checks, free)
 
 
 def _run_one(

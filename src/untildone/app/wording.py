@@ -120,6 +120,17 @@ def unfinished_hint(change: str, command: str) -> str:
     )
 
 
+WHOLE_IS_RED = "All stories have landed, and a check fails on the whole"
+
+
+def red_hint(change: str) -> str:
+    """What to type when every story is green and all of them together are not."""
+    return (
+        f"Mend it in the worktree of the run (`untildone status {change}` names it), where "
+        f"`git revert COMMIT` takes a story out; then `untildone resume {change}`"
+    )
+
+
 def already_fails(found: Failing, *, baseline: bool) -> str:
     """The sentence for a check that fails before anything was done."""
     rule = (

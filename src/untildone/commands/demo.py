@@ -20,6 +20,7 @@ from untildone.commands.plan import Wanted
 from untildone.commands.run import Ended, LoopProcess, start
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
+from untildone.domain.regex import regex
 from untildone.domain.run.run import Run
 from untildone.settings.load import load
 from untildone.wiring.repository import Repository, here
@@ -28,7 +29,7 @@ CHANGE = "better-greetings"
 TASKS = f"openspec/changes/{CHANGE}/tasks.md"
 CHECK = "sh check.sh"
 SCRIPT = "demo-script.toml"
-DELAY = re.compile(r"^ *\{ delay = [\d.]+ \},\n", re.MULTILINE)
+DELAY = regex(r"^ *\{ delay = [\d.]+ \},\n", re.MULTILINE)
 
 
 class Summary(Struct, frozen=True):

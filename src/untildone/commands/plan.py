@@ -42,6 +42,7 @@ from untildone.wiring.sources import (
 from untildone.wiring.user_files import template_of
 
 PLAIN_ITERATIONS = 10
+OUTSIDE_GIT = ("beads", "github")
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
 NO_END = (
     "Nothing that the agent says ends this run: it goes on until you type `untildone done "
@@ -146,7 +147,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
     task = wanted.task or _change_task(top, change, plain=plain)
     done, warnings = _done(settings, top, change, source, plain=plain)
     _refuse_promise(done, plain=plain)
-    settings = _for_lanes(settings, change, plain=plain)
+    settings = _for_lanes(settings, source, change, plain=plain)
     if plain:
         source = _criterion_source(top, change, source) if done is Done.TASKS else None
     split_command(settings.usage_cmd)
@@ -196,6 +197,8 @@ def renewed(
     retries = limits.get("max_retries", plan.limits.max_retries)
     open_stories = None if plan.plain else _open_stories(book)
     limits["max_iterations"] = current + iterations(configured, retries, open_stories)
+    if "lanes" in given:
+        over["lanes"] = _more_lanes(plan, settings.lanes)
     if "done" in given:
         over["done"] = Done(settings.done)
     spelled = {key: SETTINGS[key].flags for key in given & set(COMMANDS)}
@@ -208,6 +211,16 @@ def renewed(
         over["agent_args"] = agent_options_of(settings, over.get("agent", plan.agent)).args
     over["agent_env"] = names_of(agent_options_of(settings))
     return replace(plan, **over, limits=replace(plan.limits, **limits), configured_max=configured)
+
+
+def _more_lanes(plan: Plan, lanes: int) -> int:
+    why = no_lanes(plan.checkpoint, plan.source, plain=plan.plain)
+    if plan.checkpoint == "branch":
+        why = "This run works in your own files, and several lanes need a worktree of its own"
+    if lanes != 1 and why:
+        hint = f"untildone resume {plan.change_id}"
+        raise UserError(why, state="Nothing was changed.", hint=hint)
+    return lanes
 
 
 def _given(plan: Plan, flags: Mapping[str, object]) -> set[str]:
@@ -247,26 +260,29 @@ def _refuse_promise(done: Done, *, plain: bool) -> None:
         )
 
 
-def _for_lanes(settings: Settings, change: str, *, plain: bool) -> Settings:
+def _for_lanes(
+    settings: Settings, source: StorySource | None, change: str, *, plain: bool
+) -> Settings:
     """Several lanes need a worktree of the run's own, and stories to tell apart."""
     if settings.lanes == 1:
         return settings
-    why = ""
+    if why := no_lanes(settings.checkpoint, source.name if source else "", plain=plain):
+        raise UserError(why, state="Nothing was changed.", hint=f"untildone run {change} --lanes 1")
+    return replace(settings, checkpoint="worktree")
+
+
+def no_lanes(checkpoint: str, source: str, *, plain: bool) -> str:
+    """Why several stories cannot be worked on at once; empty if they can."""
     if plain:
-        why = "work on stories, and a run with one task has none"
-    elif settings.checkpoint == "stash":
-        why = "land commits on a branch of their own, and `--checkpoint stash` makes no commits"
-    if why:
-        raise UserError(
-            f"Several lanes {why}",
-            state="Nothing was changed.",
-            hint=f"untildone run {change} --lanes 1",
+        return "Several lanes work on stories, and a run with one task has none"
+    if checkpoint == "stash":
+        return "Several lanes land commits on a branch, and `--checkpoint stash` makes no commits"
+    if source in OUTSIDE_GIT:
+        return (
+            f"Several lanes tick boxes in the commit that lands, and stories of `{source}` are in "
+            "no commit"
         )
-    raise UserError(
-        "Several lanes are not ready yet",
-        state="Nothing was changed.",
-        hint=f"untildone run {change} --lanes 1",
-    )
+    return ""
 
 
 def _refuse_archive(settings: Settings, source: StorySource | None, top: Path, change: str) -> None:

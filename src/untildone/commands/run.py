@@ -57,7 +57,7 @@ from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
 from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_options_of, leftover_files
-from untildone.wiring.build import build_checkpoint, build_ports
+from untildone.wiring.build import build_checkpoint, build_lanes, build_ports
 from untildone.wiring.repository import Repository, at, read_state, this_process
 from untildone.wiring.sandbox import settled
 from untildone.wiring.worktrees import (
@@ -168,7 +168,12 @@ class LoopProcess(Struct):
         self.end_leftovers(run)
         origin = run.origin or self._recorded_origin(run)
         checkpoint = build_checkpoint(self.repository, run.plan, origin)
-        return origin, missing_facts(run, origin, checkpoint)
+        beside = build_lanes(self.repository, run)
+        try:
+            return origin, missing_facts(run, origin, checkpoint, **beside)
+        finally:
+            if beside:
+                beside["lanes"].release()
 
     def end_leftovers(self, run: Run | None) -> None:
         """End what an earlier loop left running and move its stale locks aside."""

@@ -1,7 +1,6 @@
 """Everything the report tells of a run: its journal, and what git still has of it."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
@@ -14,6 +13,7 @@ from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import count_of
+from untildone.domain.regex import regex
 from untildone.domain.reporting import views
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
@@ -24,7 +24,7 @@ from untildone.wiring.worktrees import worktree_running
 
 EVENTS = ("stories_loaded", "verify_started", "verify_ended")
 Pair = tuple[str, str]
-_STAT = re.compile(r" (\d+) files? changed(?:, (\d+) insert\w+\(\+\))?(?:, (\d+) delet\w+\(-\))?")
+_STAT = regex(r" (\d+) files? changed(?:, (\d+) insert\w+\(\+\))?(?:, (\d+) delet\w+\(-\))?")
 
 
 class Size(Struct, frozen=True):

@@ -86,7 +86,7 @@ def ready(
     store = store_of(settings.learnings, repo.place, change)
     plan = with_files(replace(plan, learnings=store), repo.place.top)
     plan, remarks = settled(plan, repo.processes, repo.place.top)
-    plan, decided = _with_lanes(repo, plan, asking)
+    plan, decided = _with_lanes(repo, git, plan, asking)
     refuse_missing_programs(plan)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
@@ -96,12 +96,19 @@ def ready(
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
 
 
-def _with_lanes(repo: Repository, plan: Plan, asking: Asking) -> tuple[Plan, tuple[str, ...]]:
+def _with_lanes(
+    repo: Repository, git: Git, plan: Plan, asking: Asking
+) -> tuple[Plan, tuple[str, ...]]:
     """The plan with what is decided about lanes now; somebody at a terminal is asked."""
     if plan.lanes == 1:
         return plan, ()
+    from untildone.adapters.slots.clone import refuse_what_needs_more
+    from untildone.adapters.slots.landing import check_git
     from untildone.commands.lanes import with_lanes
 
+    check_git(git)
+    if plan.slots == "clone":
+        refuse_what_needs_more(git, "HEAD")
     person = Person(repo.inbox, "ask", at_terminal=asking.at_terminal)
     return with_lanes(repo, plan, person.agrees if asking.at_terminal else None)
 

@@ -36,13 +36,12 @@ def terms_of_stories(
 
 def not_obeyed(plan: Plan, finished: Set[StoryKey] = frozenset()) -> Iterator[str]:
     """One sentence per check that is only shown, and per story that would be allowed something."""
-    for story in plan.terms or ():
-        if story.key in finished:
-            continue
+    guarded = bool(plan.verify or plan.story_verify or plan.protected or plan.evidence)
+    for story in (terms for terms in plan.terms or () if terms.key not in finished):
         for command in story.not_run:
             shown = f"({story.at}): `{command}`"
             yield f"A check of story {story.id} is not run, {WHY} {shown}. {TRUST}"
-        if story.withheld:
+        if story.withheld and (guarded or story.checks):
             shown = f"({story.at}): {'; '.join(story.withheld)}"
             yield f"Story {story.id} is not allowed what its text says, {WHY} {shown}. {TRUST}"
 

@@ -30,6 +30,18 @@ CHOICES = {
 LAST_LINES = 5
 MOST_STORIES = 12
 REFRESH_PER_S = 4
+# What a lane is at after an event of it, where there are several.
+IN_LANE = {
+    "slot_ready": "ready",
+    "iteration_started": "story {story_id} {title}",
+    "verify_started": "checks: {command}",
+    "iteration_ended": "story {story_id}: {outcome}",
+    "landing": "story {story_id} lands",
+    "landed": "story {story_id} has landed",
+    "requeued": "story {story_id} is done again",
+    "reverted": "story {story_id} was put back",
+    "waiting": "waits: {why}",
+}
 # With these the loop is at work (again).
 GOES_ON = ("run_started", "iteration_started")
 
@@ -49,11 +61,13 @@ class LiveView:
         self._tokens = 0
         self._until: float | None = None
         self._forecast = ""
+        self._lanes: dict[int, tuple[str, float]] = {}
 
     def __call__(self, event: EventObject) -> None:
         event = render.safe(event)
         name = str(event["event"])
         self._note(name, event)
+        self._note_lane(name, event)
         if name in ("agent_text", "agent_tool"):
             row = render.line(event)
             self._lines.extend(row.splitlines())
@@ -116,10 +130,15 @@ class LiveView:
                 self._mark(story, "done", "")
                 if event.get("unchanged") and story in self._stories:
                     self._stories[story]["title"] += " (nothing changed)"
-            case "reverted":
+            case "reverted" | "requeued":
                 self._mark(story, "failed", "")
             case _:
                 return
+
+    def _note_lane(self, name: str, event: EventObject) -> None:
+        if isinstance(lane := event.get("lane"), int) and name in IN_LANE:
+            what = IN_LANE[name].format(**{"title": "", **event}).strip()
+            self._lanes[lane] = what, time.monotonic()
 
     def _mark(self, story: str, state: str, title: str) -> None:
         if story and not story.startswith("iteration-"):
@@ -149,7 +168,10 @@ class LiveView:
             parts.append(Text(self._forecast, style="dim", no_wrap=True, overflow="ellipsis"))
         elapsed = render.duration(time.monotonic() - (self._started or self._run_started))
         total = render.duration(time.monotonic() - self._run_started)
-        head = f"{self._now or 'starting'} · {elapsed}"
+        for lane, (what, since) in sorted(self._lanes.items()):
+            row = f"[{lane}] {what} · {render.duration(time.monotonic() - since)}"
+            parts.append(Text(row, no_wrap=True, overflow="ellipsis"))
+        head = f"{self._now or 'starting'} · {elapsed}" if not self._lanes else "all lanes"
         if self._until is not None:
             head += f", {render.duration(max(0.0, self._until - time.time()))} left"
         parts.append(
@@ -222,6 +244,7 @@ _STYLES = {
     "checkpoint_saved": "green",
     "reverted": "yellow",
     "retrying": "yellow",
+    "requeued": "yellow",
     "waiting": "yellow",
     "warning": "yellow",
     "error": "red",

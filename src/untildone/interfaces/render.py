@@ -35,7 +35,11 @@ def _safe(value: object) -> object:
 def line(event: EventObject) -> str:
     """One line for an event, or an empty string for what is not worth one."""
     words = _WORDS.get(str(event["event"]))
-    return words(event) if words else ""
+    text = words(event) if words else ""
+    lane = event.get("lane")
+    if lane is None or not text:
+        return text
+    return "\n".join(f"[{lane}] {row}" for row in text.split("\n"))
 
 
 def complaint(event: EventObject) -> str:
@@ -292,6 +296,10 @@ def proof(about: EventObject) -> str:
     return "".join(f", {part}" for part in parts)
 
 
+def _requeued(event: EventObject) -> str:
+    return f"↻ story {event['story_id']} is done again on what has landed: {gist(event['why'])}"
+
+
 def _checkpoint_saved(event: EventObject) -> str:
     how = ", nothing changed" if event.get("unchanged") else ""
     return f"⚑ checkpoint {str(event['commit'])[:12]} for {event['story_id']}{how}"
@@ -314,6 +322,8 @@ _WORDS = {
     "verify_started": lambda e: f"  check: {e['command']}",
     "verify_ended": _verify_ended,
     "iteration_ended": _iteration_ended,
+    "slot_ready": lambda e: f"  works in {e['path']}",
+    "requeued": _requeued,
     "checkpoint_saved": _checkpoint_saved,
     "archived": lambda e: f"▤ {e['change_id']} is archived: {e['path']}",
     "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",

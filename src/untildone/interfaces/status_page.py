@@ -36,6 +36,12 @@ PHASES = {
     "awaiting_person": "waits for your word that it is done",
     "awaiting_choice": "waits for your choice",
 }
+LANE_PHASES = {
+    "preparing": "its checkout is made",
+    "idle": "has nothing to do now",
+    "waiting_to_land": "finished, waits for its turn to land",
+    "landing": "is brought together with what landed before it",
+}
 ENDINGS = {"cleanup": "cleaned up, the changes are on your branch", "keep": "kept"}
 UNDO_CLEANUP = "undo (takes the cleanup back)"
 AT_WORK = ("agent", "measuring", "verifying", "settling")
@@ -44,7 +50,7 @@ AT_WORK = ("agent", "measuring", "verifying", "settling")
 def page(loop: Loop, told: Told, now: datetime) -> str:
     """The screen of a loop; `told` is what its journal says, if there is one."""
     rows = [
-        *_story(loop, told),
+        *(_lanes(loop, now) or _story(loop, told)),
         *_why(loop, told),
         *_done(loop, told),
         *_times(loop, now),
@@ -80,6 +86,21 @@ def _story(loop: Loop, told: Told) -> Iterator[str]:
     if isinstance(opened, dict):
         attempt = f", attempt {opened['attempt']}"
     yield f"{label}: {call.key[0]} {call.key[1]}".rstrip() + attempt
+
+
+def _lanes(loop: Loop, now: datetime) -> list[str]:
+    """A row for each lane that is at work, and who waits to land; nothing for a single one."""
+    lanes, landing = loop.get("lanes"), loop.get("landing")
+    if not (loop["alive"] and isinstance(lanes, list)):
+        return []
+    rows = []
+    for lane in lanes:
+        what = LANE_PHASES.get(lane["phase"]) or PHASES.get(lane["phase"], lane["phase"])
+        story = f"story {lane['story_id']}, attempt {lane['attempt']}, " * bool(lane["story_id"])
+        since = f", since {render.when(lane['since'], now)}" if lane["since"] else ""
+        rows.append(f"lane {lane['lane']}: {story}{what}{since}")
+    queue = landing["queue"] if isinstance(landing, dict) else []
+    return [*rows, *([f"waiting to land: {', '.join(queue)}"] if queue else [])]
 
 
 def _why(loop: Loop, told: Told) -> Iterator[str]:

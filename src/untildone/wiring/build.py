@@ -1,6 +1,7 @@
 """The ports of a loop, made of adapters."""
 
 from collections.abc import Callable
+from typing import TypedDict
 
 from untildone.adapters.agents.call import AgentCaller
 from untildone.adapters.checkpoints.branch import BranchCheckpoint
@@ -20,7 +21,8 @@ from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
 from untildone.app.run_driver import Ports
 from untildone.domain.run.run import Origin, Plan, Run
-from untildone.ports import Checkpoint
+from untildone.domain.stories.story import StoryBook
+from untildone.ports import Checkpoint, Lanes, RunBranch
 from untildone.wiring.agents import agent_programs
 from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import AGENT, Repository, at, this_process
@@ -76,7 +78,37 @@ def build_ports(
         learnings=learnings_file_of(plan, top),
         archive=_archiver(repo, plan) if plan.archive else None,
         plan_files=PlanFiles(top),
+        **build_lanes(repo, run, marks, agent_env),
+        predicted=_predictions(repo, plan) if plan.lanes > 1 else None,
     )
+
+
+class LanesOf(TypedDict, total=False):
+    """What only a run with several lanes has."""
+
+    lanes: Lanes
+    branch: RunBranch
+
+
+def build_lanes(
+    repo: Repository,
+    run: Run,
+    marks: dict[str, str] | None = None,
+    agent_env: tuple[str, ...] = (),
+) -> LanesOf:
+    """The lanes of a run and the branch that they land on; nothing if it has a single one."""
+    if run.plan.lanes == 1 and len(run.lanes) == 1:
+        return {}
+    from untildone.wiring.lanes import RunLanes, run_branch
+
+    lanes = RunLanes(repo, run, marks or {}, agent_env)
+    return {"lanes": lanes, "branch": run_branch(repo, run.plan, repo.git())}
+
+
+def _predictions(repo: Repository, plan: Plan) -> Callable[[StoryBook], StoryBook]:
+    from untildone.adapters.git.history import FileHistory
+
+    return FileHistory(repo.git(repo.inbox.signalled), plan.change_id).predicted
 
 
 def build_checkpoint(repo: Repository, plan: Plan, origin: Origin) -> Checkpoint:

@@ -106,9 +106,11 @@ def test_other_spellings_of_a_refused_argument_are_refused(name: str, word: str)
         KnownProgram(known_program(name).spec, extra_args=(word,)).invocation(INTENT)
 
 
-def test_an_option_that_another_begins_with_is_not_short_for_it() -> None:
-    call = KnownProgram(known_program("aider").spec, extra_args=("--no-git",)).invocation(INTENT)
-    assert "--no-git" in call.argv
+@pytest.mark.parametrize("word", ["--no-git", "--auto-test"])
+def test_what_only_resembles_a_refused_argument_is_allowed(word: str) -> None:
+    """One is not short for `--no-gitignore`, the other takes nothing back where all is allowed."""
+    program = KnownProgram(known_program("aider").spec, extra_args=(word,))
+    assert word in program.invocation(INTENT).argv
 
 
 def test_settings_of_codex_that_the_loop_relies_on_are_refused() -> None:

@@ -16,7 +16,7 @@ def test_paths(tmp_path: Path) -> None:
     assert folder.log_file(3) == str(tmp_path / "runs/r1/logs/0003.log")
     assert (tmp_path / "runs/r1/logs/0003.prompt.md").read_text(encoding="utf-8") == "Grüße\n"
     assert Path(folder.scratch(3)).is_dir()
-    assert folder.scratch(3) == folder.scratch(3)
+    assert folder.scratch(3) == folder.scratch(3) != folder.scratch(0)
 
 
 def test_runs_newest_first(tmp_path: Path) -> None:

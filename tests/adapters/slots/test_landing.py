@@ -10,8 +10,9 @@ import pytest
 from tests.adapters.slots.lanes import MESSAGE, Lanes, files, is_sound, shell
 from tests.adapters.worktree import Worktree
 from untildone.adapters.git.git import Git
-from untildone.adapters.slots.landing import Conflict, Landing, Merged, Standing
+from untildone.adapters.slots.landing import Landing, check_git
 from untildone.domain.errors import StepError, UserError
+from untildone.ports import Conflict, Merged, Standing
 
 REF = "refs/heads/ralph/demo"
 
@@ -308,7 +309,7 @@ def test_a_conflict_in_other_files_too_is_not_regenerated(lanes: Lanes) -> None:
 
 
 def test_a_git_that_cannot_merge_in_memory_is_refused(lanes: Lanes, tmp_path: Path) -> None:
-    landing_of(lanes).check_git()
+    check_git(lanes.repo.git())
     fake = tmp_path / "bin" / "git"
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\necho git version 2.37.7\n")
@@ -316,6 +317,5 @@ def test_a_git_that_cannot_merge_in_memory_is_refused(lanes: Lanes, tmp_path: Pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{fake.parent}{os.pathsep}{os.environ['PATH']}")
         git = Git(lanes.repo.processes, lanes.repo.top)
-    old = Landing(git, lanes.repo.place, "demo", lanes.repo.folder.path)
     with pytest.raises(UserError, match=r"git 2\.38 or newer .* 2\.37\.7"):
-        old.check_git()
+        check_git(git)

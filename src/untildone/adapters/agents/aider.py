@@ -46,27 +46,28 @@ from untildone.domain.agents.agent import (
     Usage,
 )
 from untildone.domain.agents.promise import Promise, PromiseScanner
+from untildone.domain.regex import regex
 
 _KEPT = 64 * 1024
 _THINKING, _ANSWER = "► **THINKING**", "► **ANSWER**"
-_MODEL = re.compile(r"(?:Main model|Model): (\S+) with ")
-_RETRY = re.compile(r"Retrying in [\d.]+ seconds\.\.\.")
+_MODEL = regex(r"(?:Main model|Model): (\S+) with ")
+_RETRY = regex(r"Retrying in [\d.]+ seconds\.\.\.")
 _NUMBER = r"([\d.]+)([kM]?)"
-_TOKENS = re.compile(
+_TOKENS = regex(
     rf"Tokens: {_NUMBER} sent(?:, {_NUMBER} cache write)?(?:, {_NUMBER} cache hit)?"
     rf", {_NUMBER} received\.(?: Cost: .*)?"
 )
-_COST = re.compile(r"Cost: \$[\d.]+ message, \$[\d.]+ session\.")
+_COST = regex(r"Cost: \$[\d.]+ message, \$[\d.]+ session\.")
 _EDITED = "Applied edit to "
 # What the model wrote is not in the files: until it has answered again, or for good.
 _MISSED = "The LLM did not conform to the edit format."
-_GAVE_UP = re.compile(
+_GAVE_UP = regex(
     r"^(?:Only \d+ reflections allowed, stopping\.|Model \S+ has hit a token limit!)", re.MULTILINE
 )
 # What aider itself says where an answer should be; it is no word of the model.
 _EMPTY = "Empty response received from LLM"
-_OWN_QUESTION = re.compile(r"\(Y\)es/\(N\)o")
-_LITELLM = re.compile(r"litellm\.(\w+): ")
+_OWN_QUESTION = regex(r"\(Y\)es/\(N\)o")
+_LITELLM = regex(r"litellm\.(\w+): ")
 _ADVICE = "The API provider"
 # The HTTP status that stands for litellm's name of an error.
 _STATUS = {
@@ -404,7 +405,7 @@ AIDER = AgentSpec(
         **dict.fromkeys(("-m", "--message", "--msg", "-f", "--load", "--apply"), PROMPT),
         # Our prompt would be read in this encoding, too.
         **dict.fromkeys(("--apply-clipboard-edits", "--copy-paste", "--encoding"), PROMPT),
-        # With the latter two the prompt stands among the words of the answer, or nobody ends it.
+        # One prints the prompt among the words of the answer, the others are ended by nobody.
         **dict.fromkeys(("--gui", "--browser", "-v", "--verbose", "--watch-files"), OUTPUT),
         **dict.fromkeys(("--chat-history-file", "--input-history-file"), SESSION),
         **dict.fromkeys(("--restore-chat-history", "--no-restore-chat-history"), SESSION),
@@ -415,9 +416,7 @@ AIDER = AgentSpec(
         **dict.fromkeys(("--upgrade", "--update", "--install-main-branch"), ENDS),
         "--just-check-update": ENDS,
     },
-    widening=(
-        *("--auto-lint", "--auto-test", "--lint-cmd", "--test-cmd", "--notifications-command"),
-    ),
+    widening=("--auto-lint", "--auto-test", "--lint-cmd", "--test-cmd", "--notifications-command"),
     abbreviates=True,
     # Not short for `--gitignore`.
     repeatable=("--git", "--no-git"),

@@ -70,7 +70,7 @@ CLAUDE = AgentSpec(
     reserved={
         **dict.fromkeys(("--print", "--input-format", "--json-schema", "--brief"), OUTPUT),
         **dict.fromkeys(("--forward-subagent-text", "--prompt-suggestions"), OUTPUT),
-        **dict.fromkeys(("--ax-screen-reader",), OUTPUT),
+        "--ax-screen-reader": OUTPUT,
         **dict.fromkeys(("--replay-user-messages", "--system-prompt"), PROMPT),
         "--system-prompt-file": PROMPT,
         **dict.fromkeys(("-r", "-c", "--continue", "--session-id", "--fork-session"), SESSION),

@@ -1,7 +1,6 @@
 """An agent program described as data: its command line, its environment, its reader."""
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +10,7 @@ from msgspec import Struct, field
 
 from untildone.domain.agents.agent import Intent, Invocation, Permissions
 from untildone.domain.errors import AgentMissing, UserError
+from untildone.domain.regex import regex
 from untildone.plain_files import opened
 from untildone.ports import OutputReader
 
@@ -24,7 +24,7 @@ MODEL = "`--model` names the model"
 SESSION = "the loop says which conversation goes on"
 PLACE = "the loop says where the agent works"
 ENDS = "it would do no work"
-_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
+_HUMP = regex(r"(?<=[a-z0-9])[A-Z]")
 # Variables that are the loop's own, or send git elsewhere.
 LOOPS_OWN = ("UNTILDONE_", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 
@@ -217,7 +217,7 @@ class KnownProgram:
         if not given[0].startswith("-") or "--" in given:
             raise _refused(spec.name, given[0], f"it would be read as the prompt, and {PROMPT}")
         widening = spec.widening if permissions is not Permissions.FULL else ()
-        reserved = _own_options(spec) | dict(spec.reserved) | dict.fromkeys(widening, GRANTS)
+        reserved = _own_options(spec, grant) | dict(spec.reserved) | dict.fromkeys(widening, GRANTS)
         for word, value in zip(given, (*given[1:], ""), strict=True):
             for own, why in reserved.items():
                 shortened = spec.abbreviates and word not in spec.repeatable and _begins(own, word)
@@ -236,8 +236,8 @@ def refuse_variables(name: str, given: Mapping[str, str], own: Iterable[str]) ->
             )
 
 
-def _own_options(spec: AgentSpec) -> dict[str, str]:
-    """The options that the loop gives by itself, and those that take them back."""
+def _own_options(spec: AgentSpec, grant: Grant) -> dict[str, str]:
+    """The options that the loop gives by itself, and those that would take them back."""
     granted = [word for grant in spec.grants.values() for word in grant.args]
     parts = (
         *((spec.args, OUTPUT), (spec.last, OUTPUT), (granted, GRANTS)),
@@ -249,7 +249,8 @@ def _own_options(spec: AgentSpec) -> dict[str, str]:
         for word in words
         if word.startswith("-") and word.strip("-") and word not in spec.repeatable
     }
-    return {_opposite(word): why for word, why in found.items() if word.startswith("--")} | found
+    given = [word for word in (*spec.args, *grant.args) if word in found and word.startswith("--")]
+    return {_opposite(word): found[word] for word in given} | found
 
 
 def _opposite(option: str) -> str:

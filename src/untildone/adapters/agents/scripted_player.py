@@ -2,12 +2,13 @@
 
 import json
 import os
-import re
 import signal
 import sys
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
+
+from untildone.domain.regex import regex
 
 BAD_SCRIPT = 64
 
@@ -39,7 +40,7 @@ ACTIONS: Mapping[str, type | tuple[type, ...] | Mapping[str, type]] = {
     "crash": (int, str),
     "hang": bool,
 }
-_OPEN_BOX = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+\[ \]\s*(.*?)\s*")
+_OPEN_BOX = regex(r"\s*(?:[-*+]|\d+[.)])\s+\[ \]\s*(.*?)\s*")
 
 
 class ScriptError(Exception):

@@ -30,6 +30,7 @@ from untildone.domain.agents.agent import (
     Session,
     Trouble,
 )
+from untildone.domain.regex import regex
 
 _DENIED = 20
 # Its stream has no last event. What it came to is in a file that it writes when it ends: the shell
@@ -47,8 +48,8 @@ _LIMITS = {
     "deadline": "the agent's own time is used up",
 }
 # How httpx puts an error of the service: the words of the service come last.
-_HTTP = re.compile(r"\w+ error '(\d{3} [^']*)' for url '[^']*'\n.*?(?:Status/\d{3}: (.*))?", re.S)
-_BROKEN = re.compile(r"ended without a finish reason|malformed JSON")
+_HTTP = regex(r"\w+ error '(\d{3} [^']*)' for url '[^']*'\n.*?(?:Status/\d{3}: (.*))?", re.S)
+_BROKEN = regex(r"ended without a finish reason|malformed JSON")
 _STATUS = {"invalid_api_key": 401}
 
 

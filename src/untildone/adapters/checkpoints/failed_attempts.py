@@ -44,7 +44,7 @@ class FailedAttempts:
     def store(self, ref: str, snapshot: Snapshot, checkpoint: str, tips: list[str]) -> str:
         """Store files and commits of an attempt; a second look adds to the first."""
         git, raw = self._git, self._snapshots.unconverted
-        earlier = self._earlier_of_this_run(ref)
+        earlier = earlier_of_run(git, ref, self._run_id)
         tree, disk_blobs = snapshot.tree, snapshot.disk_blobs
         flagged = [flag.path for flag in snapshot.flagged]
         kept = self._snapshots.staged
@@ -94,17 +94,6 @@ class FailedAttempts:
             if obstacle:
                 make_writable(top / obstacle)  # a folder that is locked cannot be moved
                 obstacles.move_aside(top / obstacle)
-
-    def _earlier_of_this_run(self, ref: str) -> str:
-        """The attempt stored under this ref, if this run stored it; an older run's makes room."""
-        git = self._git
-        earlier = git.resolve(ref)
-        if not earlier or f"Untildone-Run: {self._run_id}" in git.message(earlier).splitlines():
-            return earlier
-        older = ref.replace("refs/ralph/attempts/", "refs/ralph/archive/", 1)
-        updates: list[RefUpdate] = [(f"{older}-{earlier[:12]}", earlier, None), (ref, "", earlier)]
-        git.update_refs(updates, "untildone: make room for this run's attempt")
-        return ""
 
     def put_back(
         self, ref: str, snapshot: Snapshot, checkpoint: str, since: float
@@ -209,3 +198,14 @@ def _is_made_since(path: Path, since: float) -> bool:
     """By the age of all that is in it: git commands touch a part of an old repository only."""
     inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
     return all(entry.lstat().st_ctime >= since for entry in (path, *inside))
+
+
+def earlier_of_run(git: Git, ref: str, run_id: str) -> str:
+    """The attempt stored under this ref, if this run stored it; an older run's makes room."""
+    earlier = git.resolve(ref)
+    if not earlier or f"Untildone-Run: {run_id}" in git.message(earlier).splitlines():
+        return earlier
+    older = ref.replace("refs/ralph/attempts/", "refs/ralph/archive/", 1)
+    updates: list[RefUpdate] = [(f"{older}-{earlier[:12]}", earlier, None), (ref, "", earlier)]
+    git.update_refs(updates, "untildone: make room for this run's attempt")
+    return ""

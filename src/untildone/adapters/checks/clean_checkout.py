@@ -52,7 +52,7 @@ class CleanCheckout:
         known = self._git.blobs_at(parent, as_in_parent) if as_in_parent else {}
         new = sorted(set(as_in_parent) - set(known))
         if new:
-            self._do("rm", "-q", "-f", "--", *new)
+            self._do("rm", "-q", "-f", "--ignore-unmatch", "--", *new)
         if known:
             self._do("checkout", "-q", "-f", parent, "--", *known)
         shutil.copy2(folder / ".git/index", self._index)

@@ -132,7 +132,8 @@ class ShellChecks:
         env = clean_environment(os.environ)
         where = Path(folder) if folder else self._top
         reports = _Reports(self._reports, where, command)
-        env[OPTIONS] = reports.wanted(env.get(OPTIONS, ""))
+        if options := reports.wanted(env.get(OPTIONS, "")):
+            env[OPTIONS] = options
         call = Command((*SHELL, command), where, env, timeout_s=timeout_s)
         call = self._environment.applied_to(call, (folder,) if folder else (), str(self._reports))
         collect = output.collect

@@ -22,18 +22,23 @@ NOTE = "HEAD"
 
 def note_head(git_dir: Path) -> None:
     """Write down where HEAD is, in our own folder: costs two short reads if it is known."""
-    head, note = head_text(git_dir), git_dir / "untildone" / NOTE
+    head, note = head_text(git_dir), _note(git_dir)
     if _HEAD.fullmatch(head) and content(note) != head:
-        note.parent.mkdir(exist_ok=True)
-        replace_file(note, [head], note.with_suffix(".draft"))
+        Path(note).parent.mkdir(exist_ok=True)
+        replace_file(Path(note), [head], Path(f"{note}.draft"))
+
+
+def _note(git_dir: Path) -> str:
+    """As text: it is read several times per story, and paths cost more than the reading."""
+    return f"{git_dir}/untildone/{NOTE}"
 
 
 def repair_head(git_dir: Path) -> Path | None:
     """Put HEAD back to the note if git cannot read it; where the damaged one is now."""
-    head, noted = git_dir / "HEAD", content(git_dir / "untildone" / NOTE)
-    if not noted or is_readable(head):
+    noted = content(_note(git_dir))
+    if not noted or is_readable(f"{git_dir}/HEAD"):
         return None
-    aside = git_dir / "untildone" / "damaged"
+    head, aside = git_dir / "HEAD", git_dir / "untildone" / "damaged"
     aside.mkdir(exist_ok=True)
     target = free_name(aside, "HEAD")
     if os.path.lexists(head):
@@ -120,14 +125,14 @@ def _is_index(path: Path) -> bool:
     return False
 
 
-def is_readable(head: Path) -> bool:
+def is_readable(head: Path | str) -> bool:
     """Whether git takes this for a HEAD."""
     try:
-        mode = head.lstat().st_mode
+        mode = os.lstat(head).st_mode
     except OSError:
         return False
     if stat.S_ISLNK(mode):
-        return str(head.readlink()).startswith("refs/")
+        return os.readlink(head).startswith("refs/")  # noqa: PTH115 - as above
     return stat.S_ISREG(mode) and bool(_HEAD.fullmatch(content(head)))
 
 

@@ -100,8 +100,7 @@ class Git:
         self._interrupted = interrupted
         # An agent's `git replace` must not make one of our checkpoints look like another commit.
         self._environment = clean_environment(os.environ) | {"GIT_NO_REPLACE_OBJECTS": "1"}
-        self._common_dir = folder / ".git"
-        self.store = ObjectStore(self._common_dir / "objects")
+        self.use_common_dir(folder / ".git")
         self._git_dir: Path | None = None
         self._author = ""
         self._config: dict[str, str] | None = None
@@ -152,8 +151,8 @@ class Git:
 
     def use_common_dir(self, path: Path) -> None:
         """The git folder that all worktrees share, where refs and objects are files."""
-        self._common_dir = path
-        self.store = ObjectStore(path / "objects")
+        self._common_dir, self._objects_folder = path, path / "objects"
+        self.store = ObjectStore(self._objects_folder)
 
     def hold_objects(self, run_folder: Path) -> None:
         """What our commands store stays, whoever tidies up meanwhile; also what they stored."""
@@ -174,7 +173,7 @@ class Git:
     @property
     def objects_folder(self) -> Path:
         """Where objects are that are files of their own."""
-        return self._common_dir / "objects"
+        return self._objects_folder
 
     def use_fallback_identity_if_none(self) -> None:
         """Commit as the user, or as ourselves where git knows no identity."""

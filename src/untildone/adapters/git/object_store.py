@@ -210,12 +210,19 @@ class ObjectStore:
         if os.path.isdir(path):  # noqa: PTH112
             return True
         try:
-            for folder in (self.held.rpartition("/")[0], self.held, path):
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(folder)  # noqa: PTH102
+            try:
+                _make_folders(path)  # mostly only this one is missing
+            except FileNotFoundError:
+                _make_folders(self.held.rpartition("/")[0], self.held, path)
         except OSError:
             self.held = ""  # somebody has removed the run's folder, or the disk is full
         return bool(self.held)
+
+
+def _make_folders(*paths: str) -> None:
+    for path in paths:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)  # noqa: PTH102
 
 
 def _write_object(store: str, name: str, data: bytes, sync: Callable[[int], None]) -> None:

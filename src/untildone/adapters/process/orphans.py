@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from untildone.adapters.process.tree import below, end_all, has_proc
+from untildone.adapters.process.tree import below, carries, end_all, has_proc
 from untildone.plain_files import read_text
 
 Mark = tuple[str, str]
@@ -34,6 +34,16 @@ def note_agent(path: Path, pid: int) -> None:
     path.write_text(json.dumps(noted))
 
 
+def note_of_lane(note: Path, lane: int) -> Path:
+    """Where a lane notes its agent."""
+    return note.with_stem(f"{note.stem}-{lane}")
+
+
+def notes_beside(note: Path) -> list[Path]:
+    """The note of a single agent, and those of lanes."""
+    return [note, *note.parent.glob(f"{note.stem}-*{note.suffix}")]
+
+
 def own_mark() -> Mark:
     """What the programs of this very loop carry in their environment, and no others."""
     pid = os.getpid()
@@ -43,35 +53,36 @@ def own_mark() -> Mark:
 def end_leftovers(note: Path, mark: Mark, loop: int = 0) -> tuple[str, ...]:
     """End what a killed loop left running; the programs that were ended.
 
-    Only what is known to be ours: the noted agent if it is still that very process (and was called
-    by `loop`, if that is given), its group and all below it, and (Linux) whatever carries the mark
-    in its environment, with all below that.
+    Only what is known to be ours: the noted agents (each lane notes its own beside `note`) that are
+    still that very process (and were called by `loop`, if that is given), their groups and all
+    below them, and (Linux) whatever carries the mark in its environment, with all below that.
     """
     spared = _own_family()
-    agent = _noted(note, spared, loop)
+    notes = {path: _noted(path, spared, loop) for path in notes_beside(note)}
+    agents = [pid for pid in notes.values() if pid]
     programs: dict[int, str] = {}
 
     def find() -> set[int]:
-        known = {*marked(mark), *([agent] if agent else ())} - spared
+        known = {*marked(mark), *agents} - spared
         found = {*_alive(*known, *(pid for top in known for pid in below(top)))} - spared
         programs.update({pid: _program(pid) for pid in found - programs.keys()})
         return found
 
-    _signal_group(agent, signal.SIGSTOP)  # as in `end_all`: all are stopped before one is killed
+    for agent in agents:  # as in `end_all`: all are stopped before one is killed
+        _signal_group(agent, signal.SIGSTOP)
     end_all(find)
-    _signal_group(agent, signal.SIGKILL)
-    if agent or not loop:  # the note of another loop stays
-        note.unlink(missing_ok=True)
+    for agent in agents:
+        _signal_group(agent, signal.SIGKILL)
+    for path, pid in notes.items():
+        if pid or not loop:  # the note of another loop stays
+            path.unlink(missing_ok=True)
     return tuple(sorted(programs.values()))
 
 
 def marked(mark: Mark) -> Iterator[int]:
     """Processes with this environment variable (Linux); the dead have none."""
-    pair = "=".join(mark).encode()
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if pair in path.read_bytes().split(b"\0"):
-                yield int(path.parent.name)
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    yield from (pid for pid in pids if carries(pid, "=".join(mark)))
 
 
 def _noted(path: Path, spared: set[int], loop: int) -> int:
@@ -88,9 +99,8 @@ def _noted(path: Path, spared: set[int], loop: int) -> int:
 
 
 def _signal_group(group: int, signum: int) -> None:
-    if group:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signum)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signum)
 
 
 def _alive(*pids: int) -> Iterator[int]:

@@ -4,13 +4,15 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from untildone.adapters.process.child import Command, Pipes, Watch
-from untildone.adapters.process.tree import below, end_all, exists, send
+from untildone.adapters.process.tree import below, carries, end_all, exists, send
 from untildone.domain.agents.agent import Ending
 
 TERM_GRACE_S = 2.0
@@ -40,17 +42,34 @@ class Captured(Struct, frozen=True):
         return self.ending is Ending.EXITED and self.exit_code == 0
 
 
+class _Running(Struct):
+    """What all threads of this process have started; `swept` are programs by their lane's mark.
+
+    Under the lock a new program is known before anybody can take it for a stray.
+    """
+
+    mine: set[int] = field(default_factory=set)
+    swept: dict[int, str] = field(default_factory=dict)
+    adopts: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
 class Processes:
     """Spawns programs and never leaves one behind.
 
     Whenever `wake_fd` becomes readable the `interrupted` of the call is asked; a true answer ends
-    the program once its `grace_s` is over.
+    the program once its `grace_s` is over. Programs of a lane carry its `mark`, NAME=VALUE, in
+    their environment: so what they leave behind is told from what those of other lanes still need.
     """
 
-    def __init__(self, wake_fd: int) -> None:
+    def __init__(self, wake_fd: int, mark: str = "", running: _Running | None = None) -> None:
         self._wake_fd = wake_fd
-        self._mine: set[int] = set()
-        self._adopts = False
+        self._mark = mark
+        self._running = running or _Running()
+
+    def beside(self, wake_fd: int, mark: str) -> Self:
+        """The same for a lane with a thread and a wake-up of its own."""
+        return type(self)(wake_fd, mark, self._running)
 
     def capture(self, command: Command, interrupted: Callable[[], bool]) -> Captured:
         """Run a short program and collect all it prints."""
@@ -76,21 +95,12 @@ class Processes:
         """
         pipes = Pipes(with_input=bool(command.stdin))
         try:
-            process = subprocess.Popen(
-                list(command.argv),
-                cwd=command.cwd,
-                env=command.env,
-                stdin=pipes.child_in,
-                stdout=pipes.child_out,
-                stderr=pipes.child_err,
-                start_new_session=True,
-            )
+            process = self._started(command, pipes)
         except OSError as error:
             pipes.close()
             return Ended(Ending.NOT_STARTED, None, error=f"{command.argv[0]}: {error.strerror}")
         finally:
             pipes.close_child_ends()
-        self._mine.add(process.pid)
         try:
             try:
                 on_start(process.pid)
@@ -103,28 +113,57 @@ class Processes:
             pipes.close()
         return Ended(ending, process.returncode, bytes(watch.stderr_tail))
 
+    def _started(self, command: Command, pipes: Pipes) -> subprocess.Popen[bytes]:
+        with self._running.lock:
+            process = subprocess.Popen(
+                list(command.argv),
+                cwd=command.cwd,
+                env=command.env,
+                stdin=pipes.child_in,
+                stdout=pipes.child_out,
+                stderr=pipes.child_err,
+                start_new_session=True,
+            )
+            self._running.mine.add(process.pid)
+            if command.end_descendants:
+                self._running.swept[process.pid] = self._mark
+        return process
+
     def spare(self, pid: int) -> None:
         """Not a program's: it goes on when what programs left behind is ended."""
-        self._mine.add(pid)
+        self._running.mine.add(pid)
 
     def adopt_orphans(self) -> None:
         """Become the parent of every descendant that outlives its own (Linux)."""
         with contextlib.suppress(OSError, AttributeError, ImportError):
             import ctypes  # noqa: PLC0415 - costs start-up time, only a live loop needs it
 
-            self._adopts = ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+            self._running.adopts = ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
     def _end(self, process: subprocess.Popen[bytes], command: Command) -> None:
         """The program and all it started are gone when this returns."""
         # Nobody inherits the orphans where we cannot: look for them while their parents live.
-        known = below(process.pid) if command.end_descendants and not self._adopts else []
+        adopts = self._running.adopts
+        known = below(process.pid) if command.end_descendants and not adopts else []
         end_group(process, sandboxed=command.sandboxed)
-        self._mine.discard(process.pid)
+        with self._running.lock:
+            self._running.mine.discard(process.pid)
+            self._running.swept.pop(process.pid, None)
         if known:
             end_all(lambda: filter(exists, known))
-        if command.end_descendants and self._adopts:
+        if command.end_descendants and adopts:
             # Daemons and setsid children escape the group; as subreaper we find them below us.
-            end_all(lambda: below(os.getpid(), self._mine))
+            end_all(self._strays)
+
+    def _strays(self) -> list[int]:
+        """What is below us and nobody waits for; beside other lanes only what carries our mark.
+
+        One that has wiped its environment is ended with the last program of all lanes.
+        """
+        with self._running.lock:
+            found = below(os.getpid(), self._running.mine)
+            others = any(mark != self._mark for mark in self._running.swept.values())
+        return [pid for pid in found if carries(pid, self._mark)] if others else found
 
 
 def end_group(process: subprocess.Popen[bytes], *, sandboxed: bool = False) -> None:

@@ -39,6 +39,15 @@ def by_ps() -> Mapping[int, Sequence[int]]:
     return table
 
 
+def carries(pid: int, mark: str) -> bool:
+    """Whether a process has this NAME=VALUE in its environment (Linux); the dead have none."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 - as below
+            return mark.encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
 def cpu_seconds(pids: Sequence[int]) -> float:
     """Processor time that these have used, with that of children they have waited for."""
     if has_proc():

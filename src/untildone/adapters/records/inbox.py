@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -27,6 +28,7 @@ from untildone.domain.run.fact import (
 )
 from untildone.domain.run.run import Choice, Stop, StopHow
 from untildone.plain_files import read_text
+from untildone.ports import Report
 
 WISH = "wish"
 REQUESTS = {
@@ -47,6 +49,7 @@ class Inbox:
         self._kept: list[str] = []
         self._taken: list[str] = []
         self._handlers: dict[int, object] = {}
+        self._reports: deque[Report] = deque()
         self.wake = wake
 
     def listen(self, change: str = "") -> None:
@@ -95,9 +98,18 @@ class Inbox:
         return any(isinstance(f, StopRequested) and f.stop.signal for f in self._pending)
 
     def waiting(self) -> bool:
-        """Whether any request is there."""
+        """Whether any request or report is there."""
         self._poll()
-        return bool(self._pending)
+        return bool(self._pending or self._reports)
+
+    def report(self, report: Report) -> None:
+        """From the thread of a lane; all else here is the main thread's."""
+        self._reports.append(report)
+        self.wake.set()
+
+    def reports(self) -> tuple[Report, ...]:
+        """What lanes have reported since the last call."""
+        return tuple(self._reports.popleft() for _ in range(len(self._reports)))
 
     def _poll(self) -> None:
         self.wake.clear()

@@ -85,11 +85,12 @@ class RunFolder:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
 
-    def scratch(self, n: int) -> str:
-        """A private folder for iteration `n`, made when first asked for."""
+    def scratch(self, lane: int) -> str:
+        """A private folder for the calls of a lane, made when first asked for."""
+        name = f"{self._scratch}-{lane}" if lane else self._scratch
         with contextlib.suppress(FileExistsError):
-            os.mkdir(self._scratch, PRIVATE_FOLDER)  # noqa: PTH102 - as above
-        return self._scratch
+            os.mkdir(name, PRIVATE_FOLDER)  # noqa: PTH102 - as above
+        return name
 
 
 STAMP = "%Y%m%d-%H%M%S"

@@ -47,13 +47,16 @@ class UsageMeter:
         command: str,
         since: Callable[[], datetime],
         stop_now: Callable[[], bool],
+        *,
+        alone: bool = True,
     ) -> None:
         self._processes = processes
         self._sessions = sessions
         self._since = since
         self._stop_now = stop_now
         found = shutil.which("wt-usage")
-        self._argv = split_command(command) or ([found] if found else [])
+        # A counter of the whole account would count what other lanes use meanwhile.
+        self._argv = (split_command(command) or ([found] if found else [])) if alone else []
         self._before: Reading | None = None
 
     def start(self, agent: str) -> None:

@@ -1,15 +1,15 @@
 """The price table that is shipped with the release."""
 
 import json
-import re
 from importlib import resources
 from typing import Any
 
 from msgspec import Struct
 
 from untildone.domain.costs.call_prices import Price, Rates
+from untildone.domain.regex import regex
 
-_DATED = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
+_DATED = regex(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 class Prices(Struct, frozen=True):

@@ -8,6 +8,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from untildone.adapters.checks.clean_checkout import remove_folder
@@ -158,14 +159,20 @@ def _settings(users: Git, slot: Place, git_dir: Path) -> bytes:
     return os.fsencode("".join(_lines(rows)))
 
 
-def _carried(users: Git) -> Iterator[tuple[str, str]]:
-    """The user's settings in force, but for what our own commands are started with."""
+@lru_cache(maxsize=1)
+def _carried(users: Git) -> tuple[tuple[str, str], ...]:
+    """The user's settings in force, but for what our own commands are started with.
+
+    They are those of the first slot: what the bytes of a file are must not change in mid run.
+    """
     fields = os.fsdecode(users.do("config", "-z", "--list", "--show-scope")).split("\0")
+    found = []
     for scope, row in zip(fields[::2], fields[1::2], strict=False):
         name, given, value = row.partition("\n")
         section, _, rest = name.partition(".")
         if scope != "command" and (section in SECTIONS or (section == "core" and rest in CORE)):
-            yield name, value if given else "true"
+            found.append((name, value if given else "true"))
+    return tuple(found)
 
 
 def _lines(rows: list[tuple[str, str]]) -> Iterator[str]:

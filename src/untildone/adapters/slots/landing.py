@@ -7,19 +7,20 @@ texts are never put one after the other. The user's files, index and HEAD are no
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
+from untildone.adapters.checkpoints.failed_attempts import earlier_of_run
+from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checks.clean_checkout import CleanCheckout
-from untildone.adapters.git.git import Change, Git
+from untildone.adapters.git.git import Change, Git, git_failed
 from untildone.adapters.git.object_files import content, head_text, is_plain_file
 from untildone.adapters.git.place import Place
+from untildone.adapters.git.repository import head_of
 from untildone.adapters.git.trees import Entry, Trees
 from untildone.domain.errors import StepError, UserError
 from untildone.plain_files import read_bytes
+from untildone.ports import Conflict, Merged, Met, Standing
 
 # The first that has `merge-tree --write-tree`.
 OLDEST_GIT = (2, 38)
@@ -31,36 +32,6 @@ YES = ("true", "/bin/true", "/usr/bin/true", ":", "exit 0")
 
 # Runs a declared command in a folder; what it says if it fails, else nothing.
 Regenerate = Callable[[str, Path], str]
-
-
-class Met(Struct, frozen=True):
-    """A commit that a story met on the run branch."""
-
-    commit: str
-    subject: str
-
-
-class Merged(Struct, frozen=True):
-    """The story and the tip as one tree; `regenerated` files were made by their commands."""
-
-    tree: str
-    regenerated: tuple[str, ...] = ()
-
-
-class Conflict(Struct, frozen=True):
-    """Files that cannot be merged, the commits since the base that touched them, and more."""
-
-    files: tuple[str, ...]
-    met: tuple[Met, ...]
-    why: str = ""
-
-
-class Standing(StrEnum):
-    """Where the run branch is after a crash."""
-
-    LANDED = "landed"
-    BEFORE = "before"
-    ELSEWHERE = "elsewhere"
 
 
 class Landing:
@@ -81,32 +52,28 @@ class Landing:
         room = run_folder / f"{run_folder.name}-landing"
         self._room = CleanCheckout(git, place, room)
         self._room_folder = room
+        self._run_folder = run_folder
         self._trees = Trees(git)
-
-    def check_git(self) -> None:
-        """Refuse a git that cannot merge in memory."""
-        said = self._git.line("version")
-        found = re.search(r"(\d+)\.(\d+)", said)
-        if not found or (int(found[1]), int(found[2])) < OLDEST_GIT:
-            wanted = ".".join(map(str, OLDEST_GIT))
-            raise UserError(
-                f"Lanes need git {wanted} or newer to merge without touching files; this is {said}",
-                state="Nothing was changed.",
-                hint="Install a newer git, or use `--lanes 1`.",
-            )
 
     def tip(self) -> str:
         """Where the run branch is."""
         return self._git.resolve(self.ref)
 
+    def tree_of(self, commit: str) -> str:
+        """The files of a commit, as a tree."""
+        return self._git.tree_of(commit)
+
     # -- merge ---------------------------------------------------------------------------------
 
-    def merge(self, tip: str, base: str, story: str) -> Merged | Conflict:
+    def merge(
+        self, tip: str, base: str, story: str, beside: Iterable[str] = ()
+    ) -> Merged | Conflict:
         """What a story changed since its base, made to the tip.
 
         The story counts as one commit on its base, whatever history the agent has given it.
+        `beside` it are more paths that are none of its product.
         """
-        tree = self._product(base, story)
+        tree = self._product(base, story, beside)
         if tip == base:
             return Merged(tree)
         flat = self._git.commit_tree(tree, [base], "a story on its base\n")
@@ -159,9 +126,10 @@ class Landing:
         words = ("hash-object", "-w", "--stdin", "--path", path)
         return bytes.fromhex(self._git.line(*words, stdin=read_bytes(folder / path)))
 
-    def _product(self, base: str, story: str) -> str:
+    def _product(self, base: str, story: str, more: Iterable[str] = ()) -> str:
         """The story's tree, with the base's version of what is none of its product."""
-        back = self._git.diff_trees(story, base, *self._beside) if self._beside else ()
+        beside = (*self._beside, *more)
+        back = self._git.diff_trees(story, base, *beside) if beside else ()
         return self._with_entries(
             self._git.tree_of(story), {change.path: _entry(change) for change in back}
         )
@@ -192,9 +160,84 @@ class Landing:
 
     # -- the branch ----------------------------------------------------------------------------
 
-    def candidate(self, tip: str, tree: str, message: str) -> str:
-        """The commit that is to land: one parent, the tip."""
+    def candidate(
+        self, tip: str, tree: str, message: str, files: Mapping[str, bytes | None] | None = None
+    ) -> str:
+        """The commit that is to land: one parent, the tip; some files are not as in the tree."""
+        if files:
+            tree = self._with_entries(tree, {p: self._made(tree, p, d) for p, d in files.items()})
         return self._git.commit_tree(tree, [tip], message)
+
+    def read(self, tree: str, paths: Iterable[str]) -> dict[str, bytes]:
+        """The files of a tree at these paths, and below those that are folders."""
+        wanted = sorted(paths)
+        blobs = self._git.blobs_at(tree, wanted) if wanted else {}
+        known = self._git.objects([name.encode() for name in blobs.values()]) if blobs else {}
+        return {path: known[name] for path, name in blobs.items() if name in known}
+
+    def _made(self, tree: str, path: str, data: bytes | None) -> Entry | None:
+        if data is None:
+            return None
+        old = self._trees.entry(tree, os.fsencode(path))
+        words = ("hash-object", "-w", "--stdin", "--path", path)
+        name = bytes.fromhex(self._git.line(*words, stdin=data))
+        return (old[0] if old else b"100644"), name
+
+    def land(self, tip: str, candidate: str, why: str) -> bool:
+        """The branch from the tip to the candidate; False if somebody has moved it.
+
+        The files of the run's own worktree go first: after a crash in between the branch follows
+        them, while files that lag behind would look like edits by hand.
+        """
+        if self.tip() != tip:
+            return False
+        if head_of(self._place.git_dir)[0] != f"ralph/{self._change}":
+            raise StepError(
+                f"The worktree of the run is not on `ralph/{self._change}` any more",
+                state="Nothing was changed.",
+                hint=f"git -C {self._place.top} checkout ralph/{self._change} && "
+                f"untildone resume {self._change}",
+            )
+        answer = self._git.checkout_tree(candidate)
+        if not answer.ok:
+            raise git_failed(("read-tree",), answer)
+        write_skipped_files(self._git, self._place.top, self._run_folder)
+        if self.swap(tip, candidate, why):
+            return True
+        self._git.checkout_tree(self.tip())
+        return False
+
+    # -- a story's work before it lands ----------------------------------------------------------
+
+    def store_work(self, story_id: str, attempt: int, base: str, work: str) -> str:
+        """Finished work as a saved attempt: whatever comes, it is not done again for nothing."""
+        ref = self._attempt_ref(story_id, attempt)
+        earlier = earlier_of_run(self._git, ref, self._run_folder.name)
+        label = ref.removeprefix("refs/ralph/attempts/")
+        message = f"attempt: {label}\n\nUntildone-Run: {self._run_folder.name}\n"
+        commit = self._git.commit_tree(self._git.tree_of(work), [base, work], message)
+        self._git.update_refs([(ref, commit, earlier)], "untildone: store finished work")
+        return commit
+
+    def stored_work(self, story_id: str, attempt: int) -> str:
+        """The commit that `store_work` has made in this run; empty if it has not."""
+        commit = self._git.resolve(self._attempt_ref(story_id, attempt))
+        trailer = f"Untildone-Run: {self._run_folder.name}"
+        return commit if commit and trailer in self._git.message(commit).splitlines() else ""
+
+    def forget_work(self, story_id: str, attempt: int) -> None:
+        """It has landed, and is no attempt that failed."""
+        if commit := self.stored_work(story_id, attempt):
+            updates = [(self._attempt_ref(story_id, attempt), "", commit)]
+            self._git.update_refs(updates, "untildone: finished work has landed")
+
+    def diff(self, ref: str) -> str:
+        """What a saved attempt changed, as a patch; nothing if it is gone."""
+        answer = self._git.ask("diff", "--no-ext-diff", "--no-color", f"{ref}^1", ref)
+        return answer.stdout.decode(errors="replace") if answer.ok else ""
+
+    def _attempt_ref(self, story_id: str, attempt: int) -> str:
+        return f"refs/ralph/attempts/{self._change}/{story_id}/{attempt}"
 
     def swap(self, tip: str, candidate: str, why: str) -> bool:
         """Move the branch from the tip to the candidate; False if it was not at the tip."""
@@ -236,6 +279,19 @@ class Landing:
             if head_text(folder).strip() == wanted:
                 return os.fsdecode(content(folder / "gitdir").strip()).removesuffix("/.git")
         return ""
+
+
+def check_git(git: Git) -> None:
+    """Refuse a git that cannot merge in memory."""
+    said = git.line("version")
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if not found or (int(found[1]), int(found[2])) < OLDEST_GIT:
+        wanted = ".".join(map(str, OLDEST_GIT))
+        raise UserError(
+            f"Lanes need git {wanted} or newer to merge without touching files; this is {said}",
+            state="Nothing was changed.",
+            hint="Install a newer git, or use `--lanes 1`.",
+        )
 
 
 def _entry(change: Change) -> Entry | None:

@@ -86,8 +86,9 @@ class Deletion(Struct, frozen=True):
 class Slots:
     """Slots of the user's worktree `place`, below `root`; one process uses a slot at a time.
 
-    What a slot borrows is held by a ref for each base in use: else `git gc` in the user's
-    repository could remove objects that only the slot needs.
+    A stop cuts set-ups short, but no git command. What a slot borrows is held by a ref for each
+    base in use: else `git gc` in the user's repository could remove objects that only the slot
+    needs.
     """
 
     def __init__(
@@ -105,9 +106,14 @@ class Slots:
         self._root = root
         self._kind = kind
         self._interrupted = interrupted
+        self._runs = home(place)
         self._locks = dict[int, WorktreeLock]()
         # As long as this process has them, they know what nobody has touched since.
         self._begun = dict[int, SlotWorkspace]()
+
+    def use_runs(self, folder: Path) -> None:
+        """Our folder that has the run, if it is not that of the user's worktree."""
+        self._runs = folder
 
     def slot(self, lane: int) -> Slot:
         return slot_of(self._user, lane, self._root)
@@ -167,6 +173,15 @@ class Slots:
         self._hold(slot, note.change)
         self._repair(slot, note)
         return self._workspace(slot, note, guard)
+
+    def left(self, lane: int, run_id: str, base: str, guard: Guard = DEFAULT) -> Prepared | None:
+        """A slot in which this run has begun something from this base; else None."""
+        note = self.slot(lane).note()
+        if not note or (note.run_id, note.base) != (run_id, base):
+            return None
+        workspace = self._begun.get(lane) or self.workspace(lane, guard)
+        slot = self.slot(lane)
+        return Prepared(slot, self._place(slot, note), workspace) if workspace else None
 
     def environment(self, slot: Slot) -> dict[str, str]:
         """The variables that a lane's programs have beside ours; its ports stay its own."""
@@ -432,13 +447,13 @@ class Slots:
         return Place(slot.top, slot.git_dir, slot.git_dir)
 
     def _git(self, place: Place) -> Git:
-        git = Git(self._processes, place.top, self._interrupted)
+        git = Git(self._processes, place.top)
         git.use_common_dir(place.common_dir)
         git.use_git_dir(place.git_dir)
         return git
 
     def _users_repository(self, slot: Slot, note: Note) -> UsersRepository:
-        folder = RunFolder(home(self._user), note.run_id).path
+        folder = RunFolder(self._runs, note.run_id).path
         place = self._place(slot, note)
         return UsersRepository(self._users, self._user, folder, place, _head(slot, note))
 

@@ -15,6 +15,7 @@ from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 from untildone.plain_files import read_bytes
 
@@ -24,15 +25,15 @@ HOMES = ("backlog", ".backlog")
 PREFIX = "task"
 STATUSES = ("To Do", "In Progress", "Done")
 _TASKS, _COMPLETED = "/tasks/", "/completed/"
-_OPENING = re.compile("\ufeff?---[ \t]*\r?\n")
-_CLOSING = re.compile(r"^---[ \t]*\r?$", re.MULTILINE)
-_CRITERIA = re.compile(r"<!-- AC:BEGIN -->(.*?)<!-- AC:END -->", re.DOTALL)
+_OPENING = regex("\ufeff?---[ \t]*\r?\n")
+_CLOSING = regex(r"^---[ \t]*\r?$", re.MULTILINE)
+_CRITERIA = regex(r"<!-- AC:BEGIN -->(.*?)<!-- AC:END -->", re.DOTALL)
 # Older versions wrote no marks around them.
-_UNMARKED = re.compile(
+_UNMARKED = regex(
     r"^## Acceptance Criteria[ \t]*\r?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
 )
-_BOX = re.compile(r"^[ \t]*[-*+] \[(?P<mark>[ xX])\][ \t]+(?P<text>[^\n]*)", re.MULTILINE)
-_MARKER = re.compile(r"<!-- (?:SECTION:)?[A-Z_:]+:(?:BEGIN|END) -->\r?\n?")
+_BOX = regex(r"^[ \t]*[-*+] \[(?P<mark>[ xX])\][ \t]+(?P<text>[^\n]*)", re.MULTILINE)
+_MARKER = regex(r"<!-- (?:SECTION:)?[A-Z_:]+:(?:BEGIN|END) -->\r?\n?")
 
 
 class TaskFile(Struct, frozen=True):

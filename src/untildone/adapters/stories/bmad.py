@@ -17,6 +17,7 @@ from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.checks import checks
 from untildone.domain.errors import StoriesError
+from untildone.domain.regex import regex
 from untildone.domain.stories import story_text
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
 
@@ -37,23 +38,23 @@ _HELD = ("deferred", "blocked", "on-hold", "paused")
 _OPEN = frozenset(
     {"ready-for-dev", "ready", "approved", "in-progress", "inprogress", "open", "todo", "to-do"}
 )
-_KEY = re.compile(r"([0-9]+[a-z]?)[-.]([0-9]+[a-z]?)(?:[-.]\S*)?$")
-_FILE_NAME = re.compile(r"[^/\x00\ud800-\udfff]{1,200}")
-_EPIC = re.compile(r"epic-([0-9]+(?:[.-]?[0-9a-z]{1,3})?)$")
-_ANY_EPIC = re.compile(r"epic-([0-9]+[a-z]?)(?!.*-retrospective$)")
-_NO_STORY = re.compile(r"(?:epic|sprint)-[0-9.a-z-]+$|.*-retrospective$")
+_KEY = regex(r"([0-9]+[a-z]?)[-.]([0-9]+[a-z]?)(?:[-.]\S*)?$")
+_FILE_NAME = regex(r"[^/\x00\ud800-\udfff]{1,200}")
+_EPIC = regex(r"epic-([0-9]+(?:[.-]?[0-9a-z]{1,3})?)$")
+_ANY_EPIC = regex(r"epic-([0-9]+[a-z]?)(?!.*-retrospective$)")
+_NO_STORY = regex(r"(?:epic|sprint)-[0-9.a-z-]+$|.*-retrospective$")
 _MOST_FILES = 5000
-_PROJECT = re.compile(r"\{(?:project-root|project_root)\}/?")
-_TITLE = re.compile(r"#[ \t]+(?:Story[ \t]+[0-9]+[.-][0-9]+[a-z]?[ \t]*[:.-][ \t]*)?(.+)")
+_PROJECT = regex(r"\{(?:project-root|project_root)\}/?")
+_TITLE = regex(r"#[ \t]+(?:Story[ \t]+[0-9]+[.-][0-9]+[a-z]?[ \t]*[:.-][ \t]*)?(.+)")
 # On a line of its own, or below a heading as version 4 has it.
-_STATUS = re.compile(
+_STATUS = regex(
     r"^(?P<head>(?:#{2,3}[ \t]+)?(?:\*\*)?Status(?::(?:\*\*)?|\*\*:)[^\w\r\n]{0,6}"
     r"|#{2,3}[ \t]+Status[ \t]*(?:\r?\n[ \t]*){1,4}[^\w\r\n#]{0,6})(?P<word>[\w -]*\w)",
     re.MULTILINE,
 )
-_SECTION = re.compile(r"##[ \t]++(.+)")
+_SECTION = regex(r"##[ \t]++(.+)")
 _WRITTEN = ("tasks", "acceptance", "dev notes", "testing", "description")
-_CRITERION = re.compile(r"(?:[0-9]+[.)]|[-*])[ \t]+(.+)")
+_CRITERION = regex(r"(?:[0-9]+[.)]|[-*])[ \t]+(.+)")
 
 
 class Bmad(StatefulSource):

@@ -19,6 +19,7 @@ from untildone.adapters.stories.documents.tracker_program import (
 )
 from untildone.adapters.stories.source_kind import Kind
 from untildone.domain.errors import SourceAway
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 NAME = "github"
@@ -31,11 +32,11 @@ _MILESTONES = "repos/{owner}/{repo}/milestones?state=all&per_page=100"
 _NO_LOGIN = 4
 _OVER = ("CLOSED", "MERGED")
 _NOT_WANTED = {"NOT_PLANNED": "it is not planned", "DUPLICATE": "it is a duplicate"}
-_WAITS = re.compile(r"^[\s>*-]*(?:depends on|blocked by|requires)\b:?(.*)$", re.I | re.MULTILINE)
-_NUMBER = re.compile(r"(?<![\w/])#([0-9]{1,9})\b")
-_ADDRESS = re.compile(r"[a-z]+://[^/]+/([^/]+/[^/]+)/[^/]+/[0-9]+")
-_CRITERIA = re.compile(r"^#{1,6}\s*acceptance\b[^\n]*\n(.*?)(?=^#{1,6}\s|\Z)", re.I | re.M | re.S)
-_BULLET = re.compile(r"^\s*(?:[-*+]|[0-9]{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.+)$", re.MULTILINE)
+_WAITS = regex(r"^[\s>*-]*(?:depends on|blocked by|requires)\b:?(.*)$", re.I | re.MULTILINE)
+_NUMBER = regex(r"(?<![\w/])#([0-9]{1,9})\b")
+_ADDRESS = regex(r"[a-z]+://[^/]+/([^/]+/[^/]+)/[^/]+/[0-9]+")
+_CRITERIA = regex(r"^#{1,6}\s*acceptance\b[^\n]*\n(.*?)(?=^#{1,6}\s|\Z)", re.I | re.M | re.S)
+_BULLET = regex(r"^\s*(?:[-*+]|[0-9]{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(.+)$", re.MULTILINE)
 
 Issue = Mapping[str, Json]
 

@@ -19,6 +19,7 @@ from untildone.adapters.stories.checklists.checklist_source import ChecklistFile
 from untildone.adapters.stories.checklists.task_lines import TaskLine, indent_of
 from untildone.adapters.stories.documents.json_text import plain
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
+from untildone.domain.regex import regex
 from untildone.domain.stories.schedule import wrong
 from untildone.domain.stories.story import Remark, Story, StoryContext, Task
 from untildone.plain_files import read_text
@@ -27,16 +28,16 @@ NAME = "kiro"
 HOME = ".kiro/specs"
 STEERING = ".kiro/steering"
 # The star stands at the box, maybe with the sign that formatters put before it; `**1.** ` is bold.
-_OPTIONAL = re.compile(r"\\?\*(?:\s+|(?=[0-9][^*]*$))")
+_OPTIONAL = regex(r"\\?\*(?:\s+|(?=[0-9][^*]*$))")
 _DEEPER = 2
 _DOCUMENTS = ("requirements.md", "bugfix.md", "design.md")
-_NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)*")
-_DEPENDS_ON = re.compile(r"_Depends(?: on)?:\s*([^_\n]+)_", re.IGNORECASE)
-_REQUIREMENTS = re.compile(r"_Requirements?:\s*([^_\n]+)_", re.IGNORECASE)
-_REQUIREMENT = re.compile(r"#+\s*Requirement\s+([0-9]+)\b", re.IGNORECASE)
-_RANGE = re.compile(r"([0-9]{1,4})\.([0-9]{1,3})\s*[-\u2013]\s*(?:\1\.)?([0-9]{1,3})(?![.0-9])")
-_CRITERION = re.compile(r"\s*([0-9]+)[.)]\s+(.+)")
-_FENCED = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_NUMBERS = regex(r"[0-9]+(?:\.[0-9]+)*")
+_DEPENDS_ON = regex(r"_Depends(?: on)?:\s*([^_\n]+)_", re.IGNORECASE)
+_REQUIREMENTS = regex(r"_Requirements?:\s*([^_\n]+)_", re.IGNORECASE)
+_REQUIREMENT = regex(r"#+\s*Requirement\s+([0-9]+)\b", re.IGNORECASE)
+_RANGE = regex(r"([0-9]{1,4})\.([0-9]{1,3})\s*[-\u2013]\s*(?:\1\.)?([0-9]{1,3})(?![.0-9])")
+_CRITERION = regex(r"\s*([0-9]+)[.)]\s+(.+)")
+_FENCED = regex(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _WAVES = '"waves"'
 _NEEDS = "depends_on"
 _UNKNOWN_NAMED = 10

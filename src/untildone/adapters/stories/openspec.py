@@ -119,7 +119,8 @@ class OpenSpec(ChecklistSource):
         super().__init__(self._tracked())
 
     def _file(self) -> ChecklistFile:
-        if not (self._root / self._home).is_dir():  # it was archived since, or came back
+        # It may have been archived since, or came back. As text, as in story_file.py.
+        if not os.path.isdir(f"{self._root}/{self._home}"):  # noqa: PTH112
             self._home = home_of(self._root, self._change)
             self._list = self._tracked()
         return self._list

@@ -10,11 +10,12 @@ from pathlib import Path
 from untildone.adapters.stories.documents.tracker_program import Program
 from untildone.adapters.stories.openspec import CHANGES, OpenSpec, archived
 from untildone.domain.errors import StoriesError
+from untildone.domain.regex import regex
 from untildone.plain_files import read_bytes
 
 OPENSPEC = Program("openspec", "Install it with `npm install -g @fission-ai/openspec`.")
-_DATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-")
-_SKIP = re.compile(rb"^skip_specs[ \t]*:[ \t]*true\b", re.MULTILINE)
+_DATED = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-")
+_SKIP = regex(rb"^skip_specs[ \t]*:[ \t]*true\b", re.MULTILINE)
 
 
 def place(change: str, today: str) -> str:

@@ -1,12 +1,11 @@
 """Stories of a `prd.json`, in the dialects of the loops that use one."""
 
-import re
-
 from untildone.adapters.stories.documents.json_text import JsonText
 from untildone.adapters.stories.documents.object_file import Format
+from untildone.domain.regex import regex
 
 # Programs that learn from data keep the names of their columns in a file called so.
-_SIGNATURE = re.compile(rb'"(?:passes|status|state|completed|complete|done|features)"\s*:')
+_SIGNATURE = regex(rb'"(?:passes|status|state|completed|complete|done|features)"\s*:')
 FORMAT = Format(
     name="prd-json",
     title="Stories in prd.json",

@@ -4,10 +4,11 @@ import re
 
 from untildone.adapters.stories.documents.object_file import Format
 from untildone.adapters.stories.documents.yaml_text import YamlText
+from untildone.domain.regex import regex
 
 # Ansible, Tekton, CrewAI and others call their files so too.
 _KEYS = rb"completed|passes|parallel_group|title|priority|status|depends_on"
-_SIGNATURE = re.compile(
+_SIGNATURE = regex(
     rb"^[ \t]*(?:(?:-[ \t]+)?[\"']?(?:" + _KEYS + rb")[\"']?|-[ \t]+id)[ \t]*:", re.MULTILINE
 )
 FORMAT = Format(

@@ -13,6 +13,7 @@ from untildone.adapters.stories.checklists.checklist import Rules, Stories
 from untildone.adapters.stories.checklists.checklist_source import ChecklistFile, ChecklistSource
 from untildone.adapters.stories.checklists.task_lines import TaskLine
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
+from untildone.domain.regex import regex
 from untildone.domain.stories.schedule import wrong
 from untildone.domain.stories.story import Remark, Story, StoryContext
 
@@ -22,29 +23,29 @@ CONSTITUTION = ".specify/memory/constitution.md"
 _DOCUMENTS = ("spec.md", "plan.md", "research.md", "data-model.md", "quickstart.md", "contracts")
 # T012, T012a for one that was put in later, and T012-A or T012.1 for a part of one.
 _PART = r"(?:[A-Za-z]|[-.][0-9A-Za-z]{1,2})?(?![0-9A-Za-z])"
-_ID = re.compile(rf"[*_`~]{{0,3}}(T[0-9]{{3,}}{_PART})")
+_ID = regex(rf"[*_`~]{{0,3}}(T[0-9]{{3,}}{_PART})")
 # A number behind tags (`[P] T012`) or signs (`✅ T009`), or in brackets (`[T003]`).
-_BEHIND = re.compile(
+_BEHIND = regex(
     r"(?P<tags>(?:\[(?!T[0-9]{3})[^\[\]]{1,20}\]\s*|[^\x00-\x7f\w\s]{1,4}\s*){0,4})"
     rf"(?P<wrap>[*_`~]{{0,3}})(?:\[(?P<boxed>T[0-9]{{3,}}{_PART})\]|(?P<bare>T[0-9]{{3,}}{_PART}))"
     r"(?P<close>[.:)]?[*_`~]{0,3}[.:)]?)\s*"
 )
-_UNBOXED = re.compile(rf"\s*(?:[-*+]\s+)?[*_`~]{{0,3}}T[0-9]{{3,}}{_PART}")
-_PHASE = re.compile(r"Phase\s+([0-9]+(?:\.[0-9]+)*[a-z]?)\b", re.IGNORECASE)
-_PRIORITY = re.compile(r"\bPriority:\s*P([0-9]{1,3})\b", re.IGNORECASE)
-_PARALLEL = re.compile(r"[^\[]{0,12}\[P\]")
-_OF_STORY = re.compile(r"\[US[0-9]+\]")
+_UNBOXED = regex(rf"\s*(?:[-*+]\s+)?[*_`~]{{0,3}}T[0-9]{{3,}}{_PART}")
+_PHASE = regex(r"Phase\s+([0-9]+(?:\.[0-9]+)*[a-z]?)\b", re.IGNORECASE)
+_PRIORITY = regex(r"\bPriority:\s*P([0-9]{1,3})\b", re.IGNORECASE)
+_PARALLEL = regex(r"[^\[]{0,12}\[P\]")
+_OF_STORY = regex(r"\[US[0-9]+\]")
 _NUMBER = rf"[0-9]{{3,}}{_PART}"
 _TO = rf"(?:(?: ?[-\u2013\u2014] ?| (?:to|thru|through) )T|[-\u2013])({_NUMBER})"
-_DEPENDS = re.compile(
+_DEPENDS = regex(
     rf"depends on ((?:T{_NUMBER}(?:{_TO})?(?:,? and |, ?|/| ?[&+] ?)?)+)", re.IGNORECASE
 )
-_NAMED = re.compile(rf"T({_NUMBER})(?:{_TO})?", re.IGNORECASE)
-_MUST_HOLD = re.compile(
+_NAMED = regex(rf"T({_NUMBER})(?:{_TO})?", re.IGNORECASE)
+_MUST_HOLD = regex(
     r"\*\*(Independent Test|Checkpoint)(?:[ \t]*\([^()]*\))?(?:\*\*:?|:[ \t]*\*\*)[ \t]*(.+)",
     re.IGNORECASE,
 )
-_ENDS_IT = re.compile(r"$|[-*+>|#]|```|---|[0-9]+[.)]\s")
+_ENDS_IT = regex(r"$|[-*+>|#]|```|---|[0-9]+[.)]\s")
 _MOST_EDGES = 50_000
 
 

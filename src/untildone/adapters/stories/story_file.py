@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,18 +25,20 @@ class StoryFile(Struct, frozen=True):
 
     def read(self) -> bytes:
         """All its bytes; only an ordinary file in a code that ASCII is part of can be worked on."""
-        path = self.root / self.path
+        # As text: it is read several times per story, and paths cost more than the reading.
+        name = os.path.join(self.root, self.path)  # noqa: PTH118
         try:
             # Asked before opening: reading a pipe would wait for ever.
-            if not stat.S_ISREG(path.stat().st_mode):
-                what = "a directory" if path.is_dir() else "not an ordinary file"
+            mode = os.stat(name).st_mode  # noqa: PTH116
+            if not stat.S_ISREG(mode):
+                what = "a directory" if stat.S_ISDIR(mode) else "not an ordinary file"
                 raise self._unreadable(
                     f"It is {what}", f"Look at it with `ls -ld {self.path}`, then {self._again}."
                 )
-            data = read_bytes(path)
+            data = read_bytes(name)
         except FileNotFoundError:
-            if path.is_symlink():
-                target = path.readlink()
+            if os.path.islink(name):  # noqa: PTH114
+                target = os.readlink(name)  # noqa: PTH115
                 raise self._unreadable(
                     f"It is a symbolic link to a file that does not exist ({target})",
                     f"Look at it with `ls -l {self.path}`.",

@@ -67,27 +67,28 @@ def find_promise(messages: Sequence[str]) -> Promise | None:
 
 def neutralise(prompt: str) -> str:
     """The prompt such that an echo of it is neither a promise nor a question; else unchanged."""
+    scanner = _read(prompt)
+    if scanner.result() is None:  # as it mostly is, and the scanner passes over most lines
+        return _closed(prompt) if scanner.question() else prompt
     lines = prompt.split("\n")
     counted = _counted(lines)
-    if not counted:
-        return _closed(prompt) if _is_question(prompt) else prompt
-    ends = not any(line.strip() for line in lines[max(counted) + 1 :])
+    ends = bool(counted) and not any(line.strip() for line in lines[max(counted) + 1 :])
     # A line that is quoted now may have hidden another tag; a quoted line opens none, so this ends.
     while counted:
         lines = [f"> {line}" if at in counted else line for at, line in enumerate(lines)]
         counted = _counted(lines)
     quoted = "\n".join(lines)
-    return _closed(quoted) if ends or _is_question(quoted) else quoted
+    return _closed(quoted) if ends or _read(quoted).question() else quoted
 
 
 def _closed(prompt: str) -> str:
     return f"{prompt.rstrip()}\n\n{_END_OF_PROMPT}\n"
 
 
-def _is_question(text: str) -> bool:
+def _read(text: str) -> "PromiseScanner":
     scanner = PromiseScanner()
     scanner.feed(text.encode("utf-8", "replace"))
-    return bool(scanner.question())
+    return scanner
 
 
 def _counted(lines: Sequence[str]) -> set[int]:

@@ -31,6 +31,8 @@ You are working on one story of the change `{{change}}` in this repository.
 
 {{context}}
 
+{{beside}}
+
 # How to work
 
 - Do this story only. Other stories of the change are done by other calls; leave them alone.
@@ -83,7 +85,11 @@ Write exactly one of the two, on a line of its own, without quotes or a code blo
 
 
 class Brief(Struct, frozen=True):
-    """All that goes into a prompt. `story` is None in the plain loop, whose `task` is the text."""
+    """All that goes into a prompt. `story` is None in the plain loop, whose `task` is the text.
+
+    Where several stories are worked on at once: those that `landed` since the run began, those at
+    work `beside` this one, and as a patch the `earlier_work` on it that could not land.
+    """
 
     change: str
     story: Story | None
@@ -99,6 +105,9 @@ class Brief(Struct, frozen=True):
     template: str = ""
     tasks_file: str = ""
     boxes: bool = True
+    landed: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    earlier_work: str = ""
 
 
 def render(brief: Brief) -> str:
@@ -115,10 +124,13 @@ def render(brief: Brief) -> str:
         "context": _context(brief.context),
         "verify": _verify(brief.checks, clean_room=brief.clean_room),
         "protected": _protected(brief.protected),
+        "beside": _beside(brief.landed, brief.beside),
         "guidance": _section(
             "Guidance from the person who runs this", cut(brief.guidance, GUIDANCE_LIMIT)
         ),
-        "reason": earlier_attempts(brief.reason, brief.tried),
+        "reason": _again(brief)
+        if brief.earlier_work
+        else earlier_attempts(brief.reason, brief.tried),
         "learnings": section(brief.notes),
     }
     missing = {m for m in re.findall(r"\{\{(\w+)\}\}", template) if m not in values}
@@ -186,10 +198,46 @@ def _of(level: Level, checks: tuple[Check, ...]) -> str:
     return "\n".join(f"- `{check.command}`" for check in checks if check.level is level)
 
 
+def _beside(landed: tuple[str, ...], beside: tuple[str, ...]) -> str:
+    """A few lines about other stories of this run: agents do not talk to each other."""
+    parts = []
+    if landed:
+        parts.append("Finished since the run began, and in the files here:\n\n" + _few(landed))
+    if beside:
+        text = "Worked on right now by others, in folders of their own; stay out of their way:"
+        parts.append(f"{text}\n\n{_few(beside)}")
+    return _section("Beside this story", "\n\n".join(parts))
+
+
+def _few(titles: tuple[str, ...]) -> str:
+    more = [f"- and {len(titles) - MOST_TITLES} before"] if len(titles) > MOST_TITLES else []
+    return "\n".join([*more, *(f"- {title}" for title in titles[-MOST_TITLES:])])
+
+
+def _again(brief: Brief) -> str:
+    """Work that was right where it began, and has to be done again on what landed since."""
+    return AGAIN.format(
+        reason=cut(brief.reason, REASON_LIMIT), patch=cut(brief.earlier_work, PATCH_LIMIT)
+    )
+
+
 def _section(title: str, text: str) -> str:
     return f"# {title}\n\n{text.strip()}" if text.strip() else ""
 
 
+MOST_TITLES = 8
+PATCH_LIMIT = 20_000
+AGAIN = """\
+# Do it again here
+
+This story was finished once, and its work could not be brought together with what others had
+finished meanwhile:
+
+{reason}
+
+The patch below was right where it was made. The files here are newer: do the same again on them.
+
+{patch}"""
 REASON_LIMIT = 6_000
 EARLIER_LIMIT = 3_000
 LINE_LIMIT = 300

@@ -191,7 +191,7 @@ def _kept(known: Sequence[Terms]) -> _Kept:
 
 
 def differing(before: StoryBook | None, now: StoryBook) -> Iterator[Story]:
-    """The open stories of the book that are not the very same objects as before."""
+    """The open stories of the book that are not as they were before."""
     changed = not_the_same(now.stories, before.stories if before else ())
     return (story for story in changed if not story.done)
 

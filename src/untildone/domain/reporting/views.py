@@ -6,8 +6,9 @@ from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Usage
 from untildone.domain.checks.checks import Proof
+from untildone.domain.run.lanes import next_landing
 from untildone.domain.run.machine import awaits_person, tries_checks
-from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status
+from untildone.domain.run.run import Iteration, Lane, Outcome, Reason, Run, Stage, Status
 from untildone.domain.run.run_commands import is_checked
 from untildone.domain.run.spending import forecast, standing
 
@@ -58,6 +59,8 @@ KNOWN_FIELDS = (
     "budget_reached",
     "forecast",
     "died_at",
+    "lanes",
+    "landing",
 )
 
 
@@ -104,7 +107,7 @@ def codec_ready(fields: dict[str, object]) -> dict[str, object]:
 def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
     """All fields of the state file but the history and its totals."""
     plan = run.plan
-    lane = run.lanes[0]
+    lane = _oldest(run)
     # Only there when it is true, as `timed_out` of an iteration.
     death = {"died_at": run.died} if run.died else {}
     return codec_ready(
@@ -128,7 +131,7 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "story_id": _story_id(run),
             "pid": pid,
             "pid_started": pid_started,
-            "checkpoint": lane.checkpoint,
+            "checkpoint": run.tip or lane.checkpoint,
             "backup_ref": run.backup_ref,
             "learnings_file": plan.learnings,
             "choice": run.choice,
@@ -148,8 +151,62 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
             "forecast": forecast(run),
             **({} if plan.terms is None else {"checked": is_checked(plan)}),
             **death,
+            **(_beside(run) if len(run.lanes) > 1 else {}),
         }
     )
+
+
+def _oldest(run: Run) -> Lane:
+    """The lane that the fields for a single one tell of: the one that is at work for longest."""
+    at_work = [lane for lane in run.lanes if lane.iteration]
+    waiting = [lane for lane in run.lanes if lane.waiting or lane.limit]
+    first = min(at_work, key=lambda lane: lane.iteration.n if lane.iteration else 0, default=None)
+    return first or next(iter(waiting), run.lanes[0])
+
+
+def _beside(run: Run) -> dict[str, object]:
+    """What each lane does, and who waits to land; only where there are several."""
+    queue = sorted((lane for lane in run.lanes if lane.ticket), key=lambda lane: lane.ticket)
+    landing = next_landing(run)
+    now = landing.landing if landing else None
+    return {
+        "lanes": [_lane(run, lane) for lane in run.lanes],
+        "landing": {
+            "queue": [run.open_iteration(lane.id).story_id for lane in queue],
+            "candidate": now.candidate if now else None,
+            "base": now.tip if now else None,
+            "checking": run.open_iteration(landing.id).story_id if landing and not now else None,
+        },
+    }
+
+
+def _lane(run: Run, lane: Lane) -> dict[str, object]:
+    iteration = lane.iteration
+    return codec_ready(
+        {
+            "lane": lane.id,
+            "story_id": iteration.story_id if iteration else "",
+            "attempt": iteration.attempt if iteration else None,
+            "phase": _lane_phase(run, lane),
+            "iteration": iteration.n if iteration else None,
+            "since": iteration.started if iteration else None,
+            "last_sign": None,
+            "log_file": iteration.log_file if iteration else "",
+            "slot": lane.slot,
+        }
+    )
+
+
+def _lane_phase(run: Run, lane: Lane) -> str:
+    if lane.landing:
+        return "landing"
+    if lane.ticket:
+        return "waiting_to_land" if next_landing(run) is not lane else "landing"
+    if lane.iteration:
+        return _STAGE_PHASE[lane.iteration.stage]
+    if lane.waiting or lane.limit:
+        return "waiting_limit"
+    return "idle" if lane.slot or run.ended else "preparing"
 
 
 def stories(run: Run) -> dict[str, int] | None:
@@ -191,7 +248,7 @@ def parked(run: Run) -> list[dict[str, object]]:
 
 def phase(run: Run) -> str:
     """The finer word for where a run stands."""
-    lane = run.lanes[0]
+    lane = _oldest(run)
     if run.closed or run.abandoned or run.ended:
         return _end_phase(run)
     if run.origin is None:
@@ -256,7 +313,7 @@ _STAGE_PHASE = {
 
 
 def _story_id(run: Run) -> str:
-    lane = run.lanes[0]
+    lane = _oldest(run)
     if lane.iteration:
         return lane.iteration.story_id
     return run.iterations[-1].story_id if run.iterations else ""

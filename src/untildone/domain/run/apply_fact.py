@@ -179,7 +179,8 @@ def landed(run: Run, fact: f.Landed) -> Run:
     """The story is a commit of the run branch, the sum of both was checked."""
     changes = {"still_failing": fact.still_failing, "counted": fact.counted}
     run = run.with_lane(fact.lane, ticket=0, landing=None, **changes)
-    return saved(run, f.Saved(fact.lane, fact.commit, fact.commit, fact.remarks))
+    kept = f.Saved(fact.lane, fact.commit, fact.commit, fact.remarks)
+    return saved(run, replace(kept, unchanged=fact.unchanged, own_tests=fact.own_tests))
 
 
 def _proof(iteration: Iteration, fact: f.Saved) -> Proof:
@@ -350,7 +351,12 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
 
 def _lanes_again(run: Run, wanted: int) -> tuple[Lane, ...]:
     """As many lanes as are wanted now, and those with work to settle; each slot is looked at."""
-    again = tuple(replace(lane, broken=False, slot="") for lane in run.lanes)
+    again = tuple(
+        replace(
+            lane, broken=False, slot="", checkpoint=lane.checkpoint if lane.iteration else run.tip
+        )
+        for lane in run.lanes
+    )
     kept = max([wanted, *(lane.id + 1 for lane in again if lane.iteration)])
     more = (Lane(k, run.tip) for k in range(len(again), kept))
     return (*again[:kept], *more)
@@ -365,7 +371,9 @@ def adopted(run: Run, fact: f.Adopted) -> Run:
     """The person's own edits on the branch are the new checkpoint."""
     if fact.checkpoint != run.lanes[fact.lane].checkpoint:
         run = replace(run, counted=())  # who takes tests away here is the person
-    return replace(run.with_lane(fact.lane, checkpoint=fact.checkpoint), tip=fact.checkpoint)
+    run = replace(run, tip=fact.checkpoint)
+    # Beside others a lane has a base of its own, from which its work goes on.
+    return run.with_lane(fact.lane, checkpoint=fact.checkpoint) if len(run.lanes) == 1 else run
 
 
 def abandoned(run: Run, fact: f.Abandoned) -> Run:

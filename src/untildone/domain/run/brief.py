@@ -13,7 +13,7 @@ from untildone.domain.checks.runner_settings import KEPT_TESTS
 from untildone.domain.checks.terms import as_written, own_checks
 from untildone.domain.checks.terms import in_force as in_force_terms
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Done, Run, label
+from untildone.domain.run.run import Done, Iteration, Outcome, Run, label
 from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.parking import Aside, ordered, words
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, checked
@@ -32,6 +32,7 @@ def brief_of(
     context: StoryContext,
     template: str,
     notes: Notes = NO_NOTES,
+    earlier_work: str = "",
 ) -> Brief:
     """All that goes into the prompt of this call."""
     plan, story = run.plan, step.story
@@ -53,7 +54,26 @@ def brief_of(
         template=template,
         tasks_file=run.book.place(story) if run.book else "",
         boxes=run.book is None or run.book.boxes,
+        landed=_landed(run) if len(run.lanes) > 1 else (),
+        beside=tuple(map(_named, run.open_iterations)),
+        earlier_work=earlier_work,
     )
+
+
+def requeued_as(run: Run, step: RunAttempt) -> str:
+    """The ref of finished work on this story that could not land, if that is why it is redone."""
+    calls = (it for it in reversed(run.iterations) if it.story_key == step.key)
+    last = next(calls, None)
+    return last.saved_ref if last and last.requeued else ""
+
+
+def _landed(run: Run) -> tuple[str, ...]:
+    return tuple(_named(it) for it in run.iterations if it.outcome is Outcome.COMPLETE)
+
+
+def _named(iteration: Iteration) -> str:
+    story_id, title = iteration.story_key
+    return f"{story_id} {title}".strip()
 
 
 def _protected(run: Run, story: Story | None) -> tuple[str, ...]:
@@ -106,7 +126,7 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
 def _whom(run: Run, step: RunAttempt, now: datetime) -> tuple[str, str]:
     """The agent to call and its model: the stand-in until the usual one is past its limit."""
     agent, model = run.plan.rungs_of(step.key)[step.rung]
-    other = run.lanes[step.lane].stand_in
-    if other and now < other.until and other.instead_of in ("", label(agent, model)):
-        return other.agent, other.model
+    for other in (lane.stand_in for lane in run.lanes):
+        if other and now < other.until and other.instead_of in ("", label(agent, model)):
+            return other.agent, other.model
     return agent, model

@@ -122,7 +122,7 @@ class UsageMeasured(Struct, frozen=True):
 class Verified(Struct, frozen=True):
     """The loop's own checks ran after COMPLETE; `still_failing` did already before the run.
 
-    `fatal`, of earlier releases only: the run ends once the attempt is put back. `counted` are the
+    `fatal`: the run ends once the attempt is put back. `counted` are the
     tests of the checks that count them; `checked`: a required check is among those that passed.
     """
 
@@ -172,6 +172,8 @@ class Landed(Struct, frozen=True):
     still_failing: tuple[Failing, ...] = ()
     counted: tuple[Counted, ...] = ()
     flaky: tuple[str, ...] = ()
+    unchanged: bool = False
+    own_tests: tuple[str, ...] = ()
 
 
 class Requeued(Struct, frozen=True):

@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
+from untildone.domain.regex import regex
+
 PREFIX = "refs/ralph/"
 # Refs whose commits are ours and name their run, with the number of parts after the change.
 OURS = {"attempts": 2, "archive": 2, "work": 0}
 # Git keeps whole seconds.
 SECOND = timedelta(seconds=1)
-_RUN_ID = re.compile(r"(\d{8}-\d{6})-[0-9a-f]{4}")
-_STAMP = re.compile(r"(\d{8}T\d{12})(-.*)?")
+_RUN_ID = regex(r"(\d{8}-\d{6})-[0-9a-f]{4}")
+_STAMP = regex(r"(\d{8}T\d{12})(-.*)?")
 
 
 class Recorded(Struct, frozen=True):

@@ -26,8 +26,13 @@ def run_commands(plan: Plan) -> tuple[RunCommand, ...]:
 
 
 def is_checked(plan: Plan) -> bool:
-    """Whether anything but the agent's word counts."""
-    return any(command.what == CHECK for command in run_commands(plan))
+    """Whether anything but the agent's word counts; asked at every step, of one plan mostly."""
+    if not (_last and _last[0][0] is plan):
+        _last[:] = [(plan, any(command.what == CHECK for command in _all(plan)))]
+    return _last[0][1]
+
+
+_last: list[tuple[Plan, bool]] = []
 
 
 def _all(plan: Plan) -> Iterator[RunCommand]:

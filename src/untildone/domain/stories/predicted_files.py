@@ -10,10 +10,11 @@ from itertools import combinations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
 # Files that every other story touches as well: whoever changes one of them has it alone.
-HOT = re.compile(
+HOT = regex(
     r"(?:^|/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?"
     r"|(?:poetry|uv|Cargo|Gemfile|composer|flake)\.lock|Pipfile\.lock|go\.(?:mod|sum)|Gemfile"
     r"|package\.json|pyproject\.toml|Cargo\.toml|requirements[^/]*\.txt"
@@ -27,9 +28,9 @@ LEAST_COMMITS = 3
 MOST_COMPANIONS = 10
 # Every pair of stories is looked at to say who is kept apart: of so many stories at most.
 MOST_PAIRED = 200
-_WILD = re.compile(r"[*?\[]")
-_NAMED = re.compile(r"(?<![\w./-])(?:[\w@.-]+/)*[\w@-][\w@.-]*\.[A-Za-z][A-Za-z0-9]{0,9}(?![\w/-])")
-_FOLDER = re.compile(r"(?<![\w./-])(?:[\w@.-]+/)+(?![\w.-])")
+_WILD = regex(r"[*?\[]")
+_NAMED = regex(r"(?<![\w./-])(?:[\w@.-]+/)*[\w@-][\w@.-]*\.[A-Za-z][A-Za-z0-9]{0,9}(?![\w/-])")
+_FOLDER = regex(r"(?<![\w./-])(?:[\w@.-]+/)+(?![\w.-])")
 
 
 class FileRecord(Struct, frozen=True):

@@ -23,15 +23,17 @@ def same_story(story: Story, before: StoryBook, now: StoryBook) -> Story | None:
 
 
 def not_the_same(stories: Sequence[Story], others: Sequence[Story]) -> Iterable[Story]:
-    """The stories that are not the very same object in the same place among the others.
+    """The stories that are not as the one in the same place among the others.
 
-    Of a long list that is read again, all but one or two are, and only those are looked at.
+    Of a long list that is read again all but one or two are, mostly as the very same object, and
+    only the rest is looked at.
     """
     if stories is others:
         return ()
     if len(stories) != len(others):
         return stories
-    return compress(stories, map(is_not, stories, others))
+    pairs = compress(zip(stories, others, strict=True), map(is_not, stories, others))
+    return (story for story, other in pairs if story != other)
 
 
 def texts(tasks: tuple[Task, ...], *, done: bool) -> Counter[str]:

@@ -1,8 +1,8 @@
 """What a page is made of, in no markup: texts, tables and plots."""
 
-import re
-
 from msgspec import Struct
+
+from untildone.domain.regex import regex
 
 # How many rows of one table, and bars of one plot, a page has at most.
 MOST_ROWS = 200
@@ -11,7 +11,7 @@ MOST_BARS = 60
 
 
 # What is marked as code within a text; a run of several backticks marks nothing.
-_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_SPAN = regex(r"(?<!`)`([^`\n]+)`(?!`)")
 
 
 class Code(Struct, frozen=True):
@@ -83,13 +83,17 @@ class Mark(Struct, frozen=True):
 
 
 class Lanes(Struct, frozen=True):
-    """A plot of marks on labelled time lines of one length."""
+    """A plot of marks on labelled time lines of one length.
+
+    `as_text`: no table says the same, so that it is drawn in Markdown, too.
+    """
 
     title: str
     seconds: float
     lanes: tuple[tuple[str, tuple[Mark, ...]], ...]
     shown: str
     note: str = ""
+    as_text: bool = False
 
 
 class Legend(Struct, frozen=True):

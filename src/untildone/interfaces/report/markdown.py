@@ -4,6 +4,7 @@ import re
 from typing import assert_never
 
 from untildone.domain.plain_text import plain
+from untildone.domain.regex import regex
 from untildone.interfaces.report.blocks import (
     Bar,
     Bars,
@@ -13,6 +14,7 @@ from untildone.interfaces.report.blocks import (
     Heading,
     Lanes,
     Legend,
+    Mark,
     Page,
     Table,
     Text,
@@ -23,7 +25,7 @@ WIDTH = 40
 MARKS = {"kept": "█", "failed": "░", "limit": "▒", "open": "·"}
 FENCE = "```"
 # What can begin or end markup within a line; `.` and `#` only matter where a line begins.
-_MARKUP = re.compile(r"([\\`*_\[\]|~])")
+_MARKUP = regex(r"([\\`*_\[\]|~])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
@@ -59,7 +61,7 @@ def _block(block: Block) -> str:
         case Legend():
             return ", ".join(f"{MARKS[kind]} {inline(name)}" for kind, name in block.names)
         case Lanes():
-            return ""  # the tables say the same in numbers
+            return _lanes(block) if block.as_text else ""
         case _:
             assert_never(block)
 
@@ -81,6 +83,26 @@ def _bars(plot: Bars) -> str:
     ]
     note = f"\n\n{inline(plot.note)}" if plot.note else ""
     return "\n".join([f"{inline(plot.title)}:", "", f"{FENCE}text", *rows, FENCE]) + note
+
+
+def _lanes(plot: Lanes) -> str:
+    width = max(len(label) for label, _ in plot.lanes)
+    rows = [f"{label:<{width}}  {_marked(marks, plot.seconds)}" for label, marks in plot.lanes]
+    rows.append(f"{'':<{width}}  0{plot.shown:>{WIDTH - 1}}")
+    return "\n".join([f"{inline(plot.title)}:", "", f"{FENCE}text", *rows, FENCE])
+
+
+def _marked(marks: tuple[Mark, ...], seconds: float) -> str:
+    """A line of time; each mark is there, however short."""
+    cells = [" "] * WIDTH
+    for mark in marks:
+        first, last = (
+            min(round(WIDTH * at / (seconds or 1)), WIDTH) for at in (mark.start, mark.end)
+        )
+        first = min(first, WIDTH - 1)
+        for k in range(first, max(last, first + 1)):
+            cells[k] = MARKS[mark.kind]
+    return "".join(cells).rstrip()
 
 
 def _drawn(bar: Bar, most: float) -> str:

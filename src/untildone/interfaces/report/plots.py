@@ -78,7 +78,7 @@ def timeline(account: Account) -> Lanes | None:
     cut = [(f"lane {lane}", _thinned(marks)) for lane, marks in sorted(rows.items())][:MOST_LANES]
     seconds = (account.last - account.first).total_seconds()
     title = "Lanes over the time of the run: calls and their checks"
-    return Lanes(title, seconds, tuple(cut), span(seconds))
+    return Lanes(title, seconds, tuple(cut), span(seconds), as_text=True)
 
 
 def _check_mark(account: Account, call: Call, check: CheckRun) -> Mark:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from untildone.adapters.agents.reading.json_lines import string, table
 from untildone.domain.agents.agent import Kind, Trouble
+from untildone.domain.regex import regex
 
 RATE_LIMIT = "rate limit"
 USAGE_LIMIT = "usage limit"
@@ -17,30 +18,30 @@ SERVER_ERROR = "server error"
 _FAR_FUTURE = 32_503_680_000  # the year 3000
 _LONGEST_S = 40 * 24 * 3600
 
-_QUOTA = re.compile(
+_QUOTA = regex(
     r"usage.limit|hit your[\w ]* limit|quota|credit balance|insufficient.(?:funds|credit|balance)"
     r"|billing|spend(?:ing)? limit|out of credits",
     re.IGNORECASE,
 )
 # Not the bare word: a package may be called like it.
-_RATE = re.compile(
+_RATE = regex(
     r"rate[ -]limit|rate_limit_(?:error|exceeded)|RateLimitError|too many requests"
     r"|resource has been exhausted",
     re.IGNORECASE,
 )
-_CONTEXT = re.compile(
+_CONTEXT = regex(
     r"context (?:window|length|limit)|prompt (?:is )?too long|too many tokens|maximum context"
     r"|input (?:is )?too long|context_length_exceeded|input token count .*exceeds",
     re.IGNORECASE,
 )
-_LOGIN = re.compile(
+_LOGIN = regex(
     r"not logged in|unauthori[sz]ed|authentication|invalid.{0,10}api.?key|incorrect api key"
     r"|api key not valid|missing (?:\w+ )?(?:environment variable|api key)|no api key"
     r"|please run /login|permission_denied|credentials|no auth type|please (?:log ?in|sign in)"
     r"|api.?key (?:is )?(?:invalid|missing|not found)",
     re.IGNORECASE,
 )
-_LOAD = re.compile(
+_LOAD = regex(
     r"overloaded|high demand|service (?:is )?(?:currently )?unavailable|internal server error"
     r"|bad gateway|gateway time"
     r"|connection|socket|econn\w+|etimedout|epipe|network error|fetch failed|terminated$"
@@ -48,13 +49,13 @@ _LOAD = re.compile(
     r"|server (?:had an )?error|try again in a moment|malformed response|in json at position",
     re.IGNORECASE,
 )
-_REFUSAL = re.compile(
+_REFUSAL = regex(
     r"refus(?:al|ed to)|content.(?:filter|policy|moderation)|usage policy|safety settings"
     # What is left of an answer that a filter has taken away: the next one costs as much again.
     r"|empty response",
     re.IGNORECASE,
 )
-_STATUS = re.compile(
+_STATUS = regex(
     r"(?:^|status(?: code)?:? |error:? |\(|\[api error: )(4\d\d|5\d\d)\b", re.IGNORECASE
 )
 _BY_STATUS = {
@@ -63,33 +64,33 @@ _BY_STATUS = {
     403: Kind.NOT_LOGGED_IN,
     413: Kind.CONTEXT_OVERFLOW,
 }
-_IN = re.compile(
+_IN = regex(
     r"(?:try again|retry|resets?|available)[\w ]{0,20}?(?:in|after):? ?"
     r"((?:\d+(?:\.\d+)? ?(?:m(?:s|illi\w+|in\w*)|days?|hours?|sec\w*|[dhms])[ ,]*)+)",
     re.IGNORECASE,
 )
-_SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(ms|mil|[dhms])", re.IGNORECASE)
+_SPAN = regex(r"(\d+(?:\.\d+)?) ?(ms|mil|[dhms])", re.IGNORECASE)
 _UNITS = {"ms": 0.001, "mil": 0.001, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = rf"({'|'.join(_MONTHS)})[a-z]* (\d{{1,2}})(?:st|nd|rd|th)?,?(?: (\d{{4}}),?)?(?: at)? "
-_AT = re.compile(
+_AT = regex(
     rf"(?:try again at|resets?(?: at)?) (?:{_DATE})?"
     r"(\d{1,2})(?::(\d\d))? ?([ap]m)?(?: ?\((utc)\))?",
     re.IGNORECASE,
 )
 # Older versions of Claude Code: "Claude AI usage limit reached|1760000000".
-_EPOCH = re.compile(r"limit reached\|(\d{10})\b", re.IGNORECASE)
+_EPOCH = regex(r"limit reached\|(\d{10})\b", re.IGNORECASE)
 # What a program that failed prints beside the reason.
 _TRACE = ("at ", "goroutine ", 'File "')
-_ASIDE = re.compile(r"(?:\W*)(?:\w+: )?(?:warn|note|hint|deprecat|info\b|debug\b)", re.IGNORECASE)
-_TELLING = re.compile(
+_ASIDE = regex(r"(?:\W*)(?:\w+: )?(?:warn|note|hint|deprecat|info\b|debug\b)", re.IGNORECASE)
+_TELLING = regex(
     r"error|exception|fatal|panic|fail(?:ed|ure|s)?\b|can(?:not|'t| not)\b|could not|unable|denied"
     r"|invalid|not found|missing|unauthori[sz]ed|forbidden|refused|quota|exceeded|expired"
     r"|rate.limit|too many|not logged in|timed? ?out|no such|unknown|unexpected",
     re.IGNORECASE,
 )
 # HTTP, or the words that belong to the number: other numbers are lines, ports and amounts.
-_HTTP = re.compile(
+_HTTP = regex(
     r"(?:\bhttp(?:/[\d.]+)?(?: error| status)?(?: code)?:? ?|\bstatus(?: code)?[:= ] ?)"
     r"(40[123]|429|50[0234]|529)\b"
     r"|\b(40[123]|429|50[0234]|529):? (?:unauthori[sz]ed|forbidden|payment required"
@@ -97,7 +98,7 @@ _HTTP = re.compile(
     r"|overloaded)",
     re.IGNORECASE,
 )
-_CLEAR = re.compile(
+_CLEAR = regex(
     r"rate[ -]limit(?:ed| exceeded| reached|s? hit)|rate_limit_(?:error|exceeded)|too many requests"
     r"|usage limit (?:exceeded|reached)|quota (?:exceeded|exhausted)|insufficient_quota"
     r"|overloaded_error|not logged in|please (?:log ?in|sign in|run /login)"
@@ -105,7 +106,7 @@ _CLEAR = re.compile(
     r"|api.?key (?:is )?(?:invalid|not valid|missing|not found)|context_length_exceeded",
     re.IGNORECASE,
 )
-_WRAPPED = re.compile(r"\[API Error: (.*)\](?:\n|$)", re.DOTALL)
+_WRAPPED = regex(r"\[API Error: (.*)\](?:\n|$)", re.DOTALL)
 
 
 def classify_error(

@@ -71,7 +71,7 @@ _LOOKS_LIKE_TASK = regex(
 
 # An empty box or its sign at the start of a line, behind whatever stands for a list marker; what
 # goes on with `=` or a dash is a legend.
-_OPEN_BOX = re.compile(
+_OPEN_BOX = regex(
     rf"\s*+(?:#{{1,6}}\s*+)?(?:(?:{_ITEM}|[^\w\s|>#\[☐⬜□]{{1,3}}|\(?\w{{1,9}}[.):]|[0-9][0-9.]{{0,15}})\s*+)"
     r"{0,2}(?:\[[ ]?\]|[☐⬜□])\s++(?![-=:\u2013\u2014\u2192])\S"
 )

@@ -7,12 +7,13 @@ from functools import lru_cache
 from untildone.adapters.stories.checklists import grouping, naming
 from untildone.adapters.stories.documents.json_text import Json, plain
 from untildone.domain.checks import checks
+from untildone.domain.regex import regex
 
 BODY_LIMIT = 8000
 TITLE_LIMIT = 200
-_LEGAL_ID = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?=[A-Za-z0-9_-])){0,79}")
-_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_-]+")
-_NUMBER = re.compile(r"[pP]?([0-9]{1,6}(?:\.[0-9]{1,6})?)")
+_LEGAL_ID = regex(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?=[A-Za-z0-9_-])){0,79}")
+_CAPITAL = regex(r"(?<=[a-z0-9])(?=[A-Z])|[_-]+")
+_NUMBER = regex(r"[pP]?([0-9]{1,6}(?:\.[0-9]{1,6})?)")
 _PRIORITIES = {
     **dict.fromkeys(("critical", "urgent", "highest", "blocker"), 0),
     **dict.fromkeys(("high", "must", "important"), 1),

@@ -4,17 +4,17 @@ Values and places come from the standard library's own scanner, so the two canno
 """
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from untildone.domain.errors import StoriesError
+from untildone.domain.regex import regex
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
-_BLANKS = re.compile(r"[ \t\n\r]*")
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_BLANKS = regex(r"[ \t\n\r]*")
+_SURROGATES = regex(r"[\ud800-\udfff]")
 _MARK = "\ufeff"
 # Objects as lists of their pairs: of the same key twice, both are there.
 _PAIRS = json.JSONDecoder(object_pairs_hook=list)

@@ -18,10 +18,11 @@ from untildone.adapters.stories.documents.yaml_text import YamlText
 from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
+from untildone.domain.regex import regex
 from untildone.domain.stories.story import Remark, Story, StoryBook
 from untildone.plain_files import read_bytes
 
-_BRANCH = re.compile(
+_BRANCH = regex(
     r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
 )  # such that a shell takes it for one word
 

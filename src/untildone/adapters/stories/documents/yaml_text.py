@@ -8,7 +8,6 @@ files.
 
 import contextlib
 import json
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -20,36 +19,37 @@ from untildone.adapters.stories.documents.json_text import (
     PlacedText,
     plain,
 )
+from untildone.domain.regex import regex
 
 if TYPE_CHECKING:
     from yaml import YAMLError
 
 # We read level by level in calls of our own: a line of brackets must not use up the stack.
 _DEEPEST = 40
-_INT = re.compile(r"[-+]?[0-9]{1,15}")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,15}\.[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][-+]?[0-9]{1,3})?")
+_INT = regex(r"[-+]?[0-9]{1,15}")
+_FLOAT = regex(r"[-+]?(?:[0-9]{1,15}\.[0-9]{0,15}|\.[0-9]{1,15})(?:[eE][-+]?[0-9]{1,3})?")
 _WORDS: dict[str, Json] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 # What can be written without quotes.
-_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ ./()-]*(?<! )")
-_COMMENT = re.compile(r"#[^\n]*")
-_BARE_RETURN = re.compile(r"\r(?!\n)")
-_NOT_ALLOWED = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SAFE = regex(r"[A-Za-z0-9_][A-Za-z0-9_ ./()-]*(?<! )")
+_COMMENT = regex(r"#[^\n]*")
+_BARE_RETURN = regex(r"\r(?!\n)")
+_NOT_ALLOWED = regex(r"[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # A tab between words. One in the indentation is left, and is an error.
-_INNER_TAB = re.compile(r"(?<=\S)[ \t]*\t[ \t]*")
+_INNER_TAB = regex(r"(?<=\S)[ \t]*\t[ \t]*")
 # People write `assignee: @ada`, which YAML has no meaning for; and for PyYAML (YAML 1.1) three more
 # characters than the line feed end a line. Each is read as one that nobody uses.
 _STAND_INS = {ord(sign): 0x10FFF0 + n for n, sign in enumerate("@\x85\u2028\u2029\ufeff")}
 _ORIGINALS = {stand_in: sign for sign, stand_in in _STAND_INS.items()}
 # Programs that write JSON escape a character above U+FFFF as two halves, which YAML does not know.
-_IN_QUOTES = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_HALF = re.compile(r"(?i)((?<!\\)(?:\\\\)*\\u)d[89a-f][0-9a-f]{2}")
+_IN_QUOTES = regex(r'"(?:[^"\\\n]|\\.)*"')
+_HALF = regex(r"(?i)((?<!\\)(?:\\\\)*\\u)d[89a-f][0-9a-f]{2}")
 # PyYAML's words for common mistakes (those of its two parsers differ), and ours.
 _MISTAKES = tuple(
-    (re.compile(problem), why)
+    (regex(problem), why)
     for problem, why in (
         ("mapping values are not allowed", "A value with a colon in it needs quotes"),
         ("expected ':'", "A line in this place has to be `key: value`"),

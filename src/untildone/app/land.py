@@ -1,0 +1,275 @@
+"""Landing: finished work of a lane on top of what landed before, checked as a whole."""
+
+import contextlib
+from collections.abc import Iterator
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from untildone.app.keep_or_revert import looked_at, message_of
+from untildone.app.run_driver import RunDriver
+from untildone.app.verify import first_failure, run_all
+from untildone.app.wording import WHOLE_IS_RED
+from untildone.domain.checks.checks import Check, Checked, in_force
+from untildone.domain.errors import StepError, StoriesError, StoryLost, WorkDiverged
+from untildone.domain.run import fact as f
+from untildone.domain.run.run import Iteration, Outcome
+from untildone.domain.stories.story import StoryKey
+from untildone.ports import Conflict, Lanes, RunBranch, Standing
+
+NAMED = 5
+
+
+class Landable(Struct, frozen=True):
+    """Work that was brought together with the tip and checked; the branch has not moved yet."""
+
+    tip: str
+    landed: f.Landed
+
+
+class _Work(Struct, frozen=True):
+    """A story's finished work: the commit that holds it, and what is known of its content."""
+
+    commit: str
+    saved: f.Saved
+
+
+def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
+    """All of a landing that takes time, in the thread of the lane; nothing lands here."""
+    branch, known = _branch(driver), driver.run.lanes[lane]
+    if (
+        known.landing
+        and branch.stands(known.landing.tip, known.landing.candidate) is Standing.BEFORE
+    ):
+        # A crash came in between: what was checked then is to land now.
+        return Landable(known.landing.tip, f.Landed(lane, known.landing.candidate))
+    try:
+        work = _work(driver, lane)
+    except WorkDiverged as diverged:
+        return f.Verified(lane, passed=False, reason=diverged.message)
+    tip = _tip(driver)
+    assert driver.book is not None
+    beside = sorted(driver.book.files)
+    merged = branch.merge(tip, known.checkpoint, work.commit, beside)
+    if isinstance(merged, Conflict):
+        return _requeued(driver, lane, _met(merged), merged.files)
+    message = _message(driver, lane)
+    checked, flaky = f.Verified(lane, passed=True), tuple[str, ...]()
+    if tip != known.checkpoint:
+        together = branch.candidate(tip, merged.tree, message)
+        checked, flaky = _checked(driver, lane, together)
+    if not checked.passed and _lanes(driver).is_interrupted(lane):
+        return checked
+    if not checked.passed:
+        return _requeued(driver, lane, f"Green alone, red together. {checked.reason}", ())
+    try:
+        ticked, said = _ticked(driver, lane, merged.tree, beside)
+    except StoriesError as broken:
+        fatal = not isinstance(broken, StoryLost)
+        return f.Verified(lane, passed=False, reason=broken.message, fatal=fatal)
+    commit = branch.candidate(tip, merged.tree, message, ticked)
+    if tip == known.checkpoint:
+        checked = replace(checked, still_failing=known.still_failing, counted=known.counted)
+    landed = f.Landed(
+        lane,
+        commit,
+        (*work.saved.remarks, *said),
+        checked.still_failing,
+        checked.counted,
+        flaky,
+        work.saved.unchanged,
+        work.saved.own_tests,
+    )
+    return Landable(tip, landed)
+
+
+def bring_in(driver: RunDriver, found: Landable) -> f.Landed | None:
+    """Move the branch; None if somebody else has moved it: then all is looked at once more."""
+    lane, branch = found.landed.lane, _branch(driver)
+    driver.keep_edits(lane)
+    if branch.tip() != found.tip:
+        return None
+    iteration = driver.iteration(lane)
+    driver.record(f.LandIntended(lane, found.tip, found.landed.commit))
+    if not branch.land(found.tip, found.landed.commit, f"checkpoint: {iteration.story_id}"):
+        return None
+    branch.forget_work(iteration.story_id, iteration.attempt)
+    return found.landed
+
+
+def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | None:
+    """All checks once more, those of single stories too, on what all stories have come to.
+
+    In the main thread, while no lane is at work. None if it has to wait, or was cut short.
+    """
+    landed = [it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE]
+    own = dict.fromkeys(command for it in landed for command in it.checks)
+    checks = in_force(driver.run.plan.verify, tuple(own))
+    if not checks or not landed:
+        return fact
+    if driver.begun:
+        driver.ports.human.wait_for_word()
+        return None
+    found = _at(driver, driver.run.tip, checks)
+    if not found.reason or found.interrupted:
+        return None if found.interrupted else fact
+    first = _first_red(driver, landed, checks)
+    said = (
+        f"{WHOLE_IS_RED}, for the first time with story {first.story_id} "
+        f"({first.commits[-1][:12]}). {found.reason}"
+    )
+    return replace(fact, done=False, unfinished=said)
+
+
+def _first_red(driver: RunDriver, landed: list[Iteration], checks: tuple[Check, ...]) -> Iteration:
+    """The story with whose commit the whole became red, by bisection."""
+    low, high = 0, len(landed) - 1
+    while low < high:
+        middle = (low + high) // 2
+        red = _at(driver, landed[middle].commits[-1], checks).reason
+        low, high = (low, middle) if red else (middle + 1, high)
+    return landed[low]
+
+
+def _at(driver: RunDriver, commit: str, checks: tuple[Check, ...]) -> Checked:
+    """The checks on the files of a commit and no others."""
+    if not driver.run.plan.clean_room:
+        return first_failure(driver, checks, _lanes(driver).ready(0, commit).cwd)
+    room = driver.ports.clean_checkout
+    try:
+        folder = room.make(_branch(driver).tree_of(commit), commit)
+        return first_failure(driver, checks, folder)
+    finally:
+        room.remove()
+
+
+def attempt_ref(driver: RunDriver, lane: int) -> str:
+    """Where the work of a lane's open iteration is stored, or will be."""
+    iteration, plan = driver.iteration(lane), driver.run.plan
+    return f"refs/ralph/attempts/{plan.change_id}/{iteration.story_id}/{iteration.attempt}"
+
+
+def _branch(driver: RunDriver) -> RunBranch:
+    assert driver.ports.branch is not None
+    return driver.ports.branch
+
+
+def _lanes(driver: RunDriver) -> Lanes:
+    assert driver.ports.lanes is not None
+    return driver.ports.lanes
+
+
+def _message(driver: RunDriver, lane: int) -> str:
+    iteration = driver.iteration(lane)
+    return message_of(driver.run.plan, iteration.story_id, iteration.attempt)
+
+
+def _work(driver: RunDriver, lane: int) -> _Work:
+    """The work as a commit that the user's repository has, before anything else is done with it."""
+    branch, iteration = _branch(driver), driver.iteration(lane)
+    base = driver.run.lanes[lane].checkpoint
+    if commit := branch.stored_work(iteration.story_id, iteration.attempt):
+        return _Work(commit, f.Saved(lane, commit, commit))
+    message = _message(driver, lane)
+    saved = driver.ports.checkpoint.save(lane, base, message, only_changes=False)
+    saved = looked_at(driver, saved)
+    commit = branch.store_work(iteration.story_id, iteration.attempt, base, saved.commit)
+    return _Work(commit, saved)
+
+
+def _tip(driver: RunDriver) -> str:
+    """Where the branch is; commits that a person has added are built upon."""
+    branch, known = _branch(driver), driver.run.tip
+    tip = branch.tip()
+    if tip == known or branch.builds_on(known):
+        return tip
+    change = driver.run.plan.change_id
+    raise StepError(
+        f"The branch `ralph/{change}` does not contain the last checkpoint {known[:12]} any more",
+        state=f"Where it is now is stored as: {branch.store_moved() or 'nowhere, it is gone'}",
+        hint=f"git branch -f ralph/{change} {known[:12]} && untildone resume {change}",
+    )
+
+
+def _checked(driver: RunDriver, lane: int, together: str) -> tuple[f.Verified, tuple[str, ...]]:
+    """The checks on the sum; one that fails is run once more on the very same files."""
+    plan, iteration = driver.run.plan, driver.iteration(lane)
+    checks = in_force(plan.verify, iteration.checks)
+    result, flaky = f.Verified(lane, passed=True), list[str]()
+    if not checks:
+        return result, ()
+    with _place(driver, lane, together) as folder:
+        for check in checks:
+            found = run_all(driver, lane, (check,), folder)
+            if not found.passed and not _lanes(driver).is_interrupted(lane):
+                _put_back(driver, folder)
+                found = run_all(driver, lane, (check,), folder)
+                flaky += [check.command] if found.passed else []
+            if not found.passed:
+                return found, ()
+            _put_back(driver, folder)
+            still = (*result.still_failing, *found.still_failing)
+            result = replace(found, still_failing=still, counted=(*result.counted, *found.counted))
+    return result, tuple(flaky)
+
+
+def _put_back(driver: RunDriver, room: str) -> None:
+    """What one check changes in a clean checkout, the next one does not see."""
+    if room:
+        driver.ports.clean_checkout.put_back()
+
+
+@contextlib.contextmanager
+def _place(driver: RunDriver, lane: int, together: str) -> Iterator[str]:
+    """The slot with the files of the sum, or where only committed files are."""
+    if not driver.run.plan.clean_room:
+        driver.use(_lanes(driver).ready(lane, together))
+        yield ""
+        return
+    room = driver.ports.clean_checkout
+    try:
+        yield room.make(_branch(driver).tree_of(together), together)
+    finally:
+        room.remove()
+
+
+def _requeued(driver: RunDriver, lane: int, why: str, files: tuple[str, ...]) -> f.Requeued:
+    return f.Requeued(lane, why, files, attempt_ref(driver, lane))
+
+
+def _met(conflict: Conflict) -> str:
+    files = ", ".join(conflict.files[:NAMED])
+    met = "; ".join(f"{met.subject} ({met.commit[:12]})" for met in conflict.met[:NAMED])
+    said = f"It changes the same places as what landed before it, in: {files}."
+    since = f" Landed since it began: {met}." if met else ""
+    return f"{said}{since} {conflict.why}".strip()
+
+
+def _ticked(
+    driver: RunDriver, lane: int, tree: str, paths: list[str]
+) -> tuple[dict[str, bytes | None], tuple[str, ...]]:
+    """The task list of the tip with the boxes of this story ticked; and what is worth telling.
+
+    The story source sees it in the slot, whose own task list is put there again afterwards.
+    """
+    source, files = driver.ports.source, driver.ports.plan_files
+    assert source is not None
+    assert files is not None
+    wanted = _branch(driver).read(tree, paths)
+    own = files.read(wanted)
+    try:
+        for path, data in wanted.items():
+            files.write(path, data)
+        said = _settled(driver, driver.iteration(lane).story_key)
+        now = files.read(wanted)
+    finally:
+        for path in wanted:
+            files.write(path, own.get(path))
+    return {path: now.get(path) for path in wanted if now.get(path) != wanted[path]}, said
+
+
+def _settled(driver: RunDriver, key: StoryKey) -> tuple[str, ...]:
+    assert driver.ports.source is not None
+    book = driver.ports.source.load()
+    story = book.find(key)
+    return driver.ports.source.settle(story, book) if story else ()
