@@ -388,6 +388,16 @@ EVENTS: dict[str, Told] = {
             stopped(Reason.MAX_RETRIES),
         ),
     ),
+    "reverted, the list of stories stays broken": (
+        PLAN,
+        (*ATTEMPT, ended(), measured(), f.Verified(0, passed=False, reason="why", fatal=True)),
+        f.Reverted(0, REF),
+        (
+            REVERTED,
+            Event("error", {**no_retry_left().data, "message": "why"}),
+            stopped(Reason.ERROR),
+        ),
+    ),
     "reverted, retries used up, others wait": (
         replace(PLAN, limits=replace(LIMITS, max_retries=0)),
         (

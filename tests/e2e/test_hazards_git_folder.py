@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.agent_calls import fails
 from tests.e2e.hazard_ledger import (
     COMPLETES,
     FAILS,
@@ -14,6 +15,7 @@ from tests.e2e.hazard_ledger import (
     users_bytes,
     warnings,
 )
+from tests.e2e.users_tree import users_own
 from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
@@ -286,6 +288,100 @@ def test_hazard_07_head_or_index_damaged_and_the_loop_killed(
     bench.run(*words.split(), *agent).ok()
     bench.git("status")
     assert_nothing_lost(bench, users)
+
+
+SHARED_DAMAGE = {
+    **{name: sh.replace(".git/", "") for name, sh in DAMAGE.items()},
+    "HEAD is a pipe": "rm HEAD; mkfifo HEAD",
+    "garbage in the index": "echo garbage > index",
+    "no index": "rm index",
+    "index cut short": "head -c 60 index > i; mv i index",
+    "index is a pipe": "rm index; mkfifo index",
+    "all of it": "rm HEAD index; echo [x > config",
+}
+
+
+@pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])
+@pytest.mark.parametrize("damage", SHARED_DAMAGE)
+def test_an_agent_in_a_worktree_of_the_run_damages_the_users_head_or_index(
+    bench: Bench, damage: str, promise: Actions
+) -> None:
+    bench.only_stories(1, 2)
+    bench.write("README.md", "the user's edit\n")
+    bench.git("add", "README.md")
+    before, staged = users_own(bench), bench.staged()
+    breaks = f"cd $(git rev-parse --git-common-dir) && ({SHARED_DAMAGE[damage]})"
+    bench.plan({2: [["write", "mess.txt", "mess\n"], ["sh", breaks], *promise]})
+    result = bench.loop("--checkpoint", "worktree").ok()
+    assert "put back" in warnings(result)
+    assert users_own(bench) == before
+    bench.run("finish", "demo", "cleanup").ok()
+    assert bench.staged() == staged
+    bench.git("fsck", "--no-dangling")
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash"])
+def test_an_agent_in_a_linked_worktree_damages_head_and_index_of_the_main_one(
+    bench: Bench, checkpoint: str
+) -> None:
+    bench.only_stories(1)
+    own = bench.root / "own"
+    bench.git("worktree", "add", "-q", "-b", "feature/y", str(own))
+    before = users_own(bench)
+    breaks = "cd $(git rev-parse --git-common-dir) && rm HEAD index"
+    bench.plan({1: [["write", "work.txt", "work\n"], ["sh", breaks], *COMPLETES]})
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup", cwd=own).ok()
+    assert users_own(bench) == before
+
+
+@pytest.mark.parametrize("words", ["status", "resume demo", "finish demo cleanup", "restore demo"])
+def test_the_users_head_damaged_from_a_worktree_of_the_run_and_the_loop_killed(
+    bench: Bench, words: str
+) -> None:
+    bench.only_stories(1, 2)
+    mess = bench.root / "messy"
+    breaks = f"rm $(git rev-parse --git-common-dir)/HEAD; touch {mess}"
+    bench.plan({2: [["sh", breaks], ["sleep", 600]]})
+    live = bench.begin("--checkpoint", "worktree")
+    until(mess.exists, what="the mess")
+    live.signal(signal.SIGKILL)
+    live.wait()
+    agent = ("--agent-cmd", bench.agent) if "resume" in words else ()
+    bench.run(*words.split(), *agent).ok()
+    assert bench.branch() == "feature/x"
+
+
+@pytest.mark.parametrize("commits", [False, True], ids=["same commit", "new commit"])
+@pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
+def test_a_missing_index_of_the_users_stops_no_ending(
+    bench: Bench, checkpoint: str, *, commits: bool
+) -> None:
+    bench.only_stories(1)
+    bench.write("README.md", "the user's edit\n")
+    bench.git("add", "README.md")
+    staged = bench.staged()
+    bench.plan()
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "keep").ok()
+    moved = commits and checkpoint == "worktree"
+    if moved:
+        bench.git("commit", "-qm", "the user's own")
+    bench.path(".git/index").unlink()
+    result = bench.run("finish", "demo", "cleanup").ok()
+    if checkpoint != "branch":  # there the index is the run's until then
+        assert "index was gone" in result.stdout
+    assert bench.staged() == ("" if moved else staged)
+    assert bench.read("work-1.txt") == "work 1\n"
+    bench.run("undo").ok()
+    bench.run("finish", "demo", "cleanup").ok()
+
+
+def test_a_missing_index_of_the_users_stops_no_resume_of_a_stash_run(bench: Bench) -> None:
+    bench.only_stories(1, 2)
+    bench.plan({2: fails()})
+    bench.loop("--checkpoint", "stash", "--max-retries", "0").ok(3)
+    bench.path(".git/index").unlink()
+    bench.run("resume", "demo", "--agent-cmd", bench.agent).ok()
+    assert bench.git("status", "--short").count("D ") == 0
 
 
 @pytest.mark.parametrize("promise", [FAILS, COMPLETES], ids=["failed", "complete"])

@@ -45,3 +45,27 @@ def test_logs_follow_a_live_run_to_its_end(bench: Bench) -> None:
     bench.open_gate("go")
     live.wait().ok()
     follower.wait(15).ok()
+
+
+def test_lines_that_are_not_shown_are_counted_with_the_command_that_shows_them(
+    bench: Bench,
+) -> None:
+    words = "\n".join(f"line {n}" for n in range(1, 19))
+    bench.only_stories(1)
+    bench.plan({1: [["say", f"{words}\n<promise>COMPLETE</promise>"]]})
+    shown = bench.run("run", "demo", "--agent-cmd", bench.agent).ok().stdout
+    assert "│ … 13 more lines: `untildone logs`" in shown
+    assert "line 14\n" in shown
+    assert "line 13\n" not in shown
+    assert "line 1\n" in bench.run("logs").ok().stdout
+
+
+def test_logs_say_where_the_rest_of_a_flood_is(bench: Bench) -> None:
+    words = "\n".join(f"line {n}" for n in range(1, 101))
+    bench.only_stories(1)
+    bench.plan({1: [["say", f"{words}\n<promise>COMPLETE</promise>"]]})
+    bench.loop().ok()
+    shown = bench.run("logs").ok().stdout
+    assert "[… what came before this: `untildone logs --raw`]" in shown
+    assert "line 1\n" not in shown
+    assert "line 1\n" in bench.run("logs", "--raw").ok().stdout

@@ -301,3 +301,33 @@ def test_a_login_that_any_program_misses_ends_the_run_and_uses_no_attempt(bench:
     done = bench.loop("--agent-cmd", str(agent), "--max-retries", "3").ok(3)
     assert len(done.named("iteration_started")) == 1
     assert bench.state()["iterations"][0]["outcome_class"] == "not_logged_in"
+
+
+CRASH = [["err", "loading"], ["err", "Error: no room on the device"], ["err", "see the manual"]]
+
+
+@pytest.mark.parametrize(
+    "word", [[], [["say", "<promise>COMPLETE</promise>"]]], ids=["", "promise"]
+)
+def test_standard_error_of_an_agent_command_is_in_reason_logs_and_next_prompt(
+    bench: Bench, word: Actions
+) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [*word, *CRASH, ["exit", 3]], 2: [*CRASH, ["exit", 3]]})
+    bench.loop().ok()
+    why = "the agent exited with code 3: Error: no room on the device"
+    assert bench.state()["iterations"][0]["reason"] == why
+    logged = bench.run("logs", "--iteration", "1").ok().stdout
+    assert "stderr: loading\nstderr: Error: no room on the device\nstderr: see" in logged
+    first, second, third = bench.calls()
+    assert why not in first.stdin
+    assert why in second.stdin
+    assert f"- Attempt 1, crashed: {why}" in third.stdin
+
+
+def test_standard_error_of_a_call_that_went_well_is_no_word_of_the_agent(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["err", "noise"], ["say", "<promise>COMPLETE</promise>"]]})
+    bench.loop().ok()
+    assert "noise" not in bench.run("logs").ok().stdout
+    assert "noise" in bench.run("logs", "--raw").ok().stdout

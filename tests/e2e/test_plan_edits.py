@@ -95,3 +95,76 @@ def test_a6_what_an_agent_gains_by_is_not_kept(bench: Bench) -> None:
     assert stuck.code == 3
     assert "it changes what decides about story 2" in said(stuck.named("warning"))
     assert "Verify: `false`" in bench.read(TASKS)
+
+
+# -- what an attempt that is kept did to the words of others --------------------------------------
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        ("s/2.1 Write the bravo file/2.1 Nothing to do/", "“2.1 Nothing to do”"),
+        ("s/2. Bravo greeting/2. Bravo is done/", "“Bravo is done”"),
+    ],
+    ids=["task", "title"],
+)
+def test_other_words_for_an_open_story_are_told_with_the_old_ones(
+    bench: Bench, checkpoint: str, edit: str, told: str
+) -> None:
+    bench.only_stories(1, 2)
+    bench.plan({1: [["sh", f"sed -i '{edit}' {TASKS}"], ["say", COMPLETE]]})
+    args = ("--checkpoint", checkpoint, "--json", "--agent-cmd", bench.agent)
+    done = bench.run("run", "demo", *args).ok()
+    warned = said(done.named("warning"))
+    assert "Story 2 was reworded during story 1, perhaps by you: “" in warned
+    assert told in warned
+    assert warned.count("story 1") == 1  # the own words of a story are for its agent to change
+    shown = f"git log -p --all -- {TASKS}"
+    assert f"`{shown}`" in warned
+    removed = [row for row in bench.git(*shown.split()[1:]).splitlines() if row.startswith("-")]
+    assert any(edit.split("/")[1] in row for row in removed)
+
+
+def test_more_words_of_an_open_story_and_its_ticks_are_not_told_as_reworded(bench: Bench) -> None:
+    bench.only_stories(1, 2)
+    more = f"sed -i 's/^- . . 2.1 .*/&\\n- [ ] 2.3 More of it/' {TASKS}"
+    bench.plan({1: [["sh", more], ["say", COMPLETE]]})
+    done = bench.run("run", "demo", "--json", "--agent-cmd", bench.agent).ok()
+    assert "reworded" not in said(done.named("warning"))
+    assert "- [x] 2.3 More of it" in bench.read(TASKS)
+
+
+@pytest.mark.parametrize("tasks", ["- [ ] 1.1 do uno", "- [ ] 1.7 another\\n- [ ] 1.8 more"])
+def test_a_finished_story_that_an_agent_rewrites_stays_finished(bench: Bench, tasks: str) -> None:
+    bench.only_stories(1, 2)
+    rewrite = f"sed -i '/1\\.2 /d; s/^- .x. 1.1.*/{tasks}/; s/1. Alpha greeting/1. Uno/' {TASKS}"
+    bench.plan({2: [["sh", rewrite], ["say", COMPLETE]]})
+    done = bench.run("run", "demo", "--json", "--agent-cmd", bench.agent).ok()
+    assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["1", "2"]
+    assert "Story 1 (Alpha greeting) is finished and stays so" in said(done.named("warning"))
+    assert "[ ]" not in bench.read(TASKS)
+
+
+@pytest.mark.parametrize("verify", [(), ("--verify", "true")], ids=["unchecked", "checked"])
+def test_an_agent_that_deletes_the_list_of_stories_has_failed_that_attempt(
+    bench: Bench, verify: tuple[str, ...]
+) -> None:
+    bench.only_stories(1)
+    bench.plan({1: [["sh", f"rm {TASKS}"], ["say", COMPLETE]]})
+    bench.run("run", "demo", "--json", "--agent-cmd", bench.agent, *verify).ok()
+    first, second = bench.calls()
+    assert second.files[TASKS] == first.files[TASKS]
+    assert "The story file cannot be read. It does not exist" in second.stdin
+    assert "[ ]" not in bench.read(TASKS)
+
+
+def test_a_list_of_stories_that_does_not_come_back_ends_the_run(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.git("rm", "-q", "--cached", TASKS)
+    bench.write(".gitignore", f"{bench.read('.gitignore')}{TASKS}\n")
+    bench.commit("the list is ignored")
+    bench.plan({1: [["sh", f"rm {TASKS}"], ["say", COMPLETE]]})
+    result = bench.run("run", "demo", "--agent-cmd", bench.agent).ok(3)
+    assert len(bench.calls()) == 1
+    assert "It does not exist" in result.stderr

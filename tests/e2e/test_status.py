@@ -152,3 +152,21 @@ def test_status_of_a_live_loop_names_the_story_and_its_title(bench: Bench) -> No
     assert "demo: running, the agent is at work\n  story: 1 Alpha greeting, attempt 1\n" in said
     assert "none verified by a check (no check was given: by the agent's word alone)" in said
     assert "next: untildone logs demo --follow" in said
+
+
+@pytest.mark.parametrize("checkpoint", ["branch", "stash", "worktree"])
+def test_status_after_cleanup_names_undo(bench: Bench, checkpoint: str) -> None:
+    bench.only_stories(1)
+    bench.plan()
+    bench.loop("--checkpoint", checkpoint, "--on-complete", "cleanup").ok()
+    assert "next: untildone undo (takes the cleanup back)" in bench.run("status").ok().stdout
+    bench.run("undo").ok()
+    assert "untildone undo" not in bench.run("status").ok().stdout
+
+
+def test_status_after_the_cleanup_of_a_stuck_run_names_undo(bench: Bench) -> None:
+    bench.only_stories(1)
+    bench.plan({1: fails()})
+    bench.loop("--max-retries", "0").ok(3)
+    bench.run("finish", "demo", "cleanup").ok()
+    assert "next: untildone undo" in bench.run("status").ok().stdout

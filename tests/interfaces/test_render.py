@@ -55,7 +55,7 @@ LINES: Shown = {
     "agent_text": ({"text": "\n  Hello.\n\nMore."}, "  │ Hello.\n  │ More."),
     "agent_text of many lines": (
         {"text": "\n".join("12345678")},
-        "\n".join(f"  │ {k}" for k in "345678"),
+        "\n".join(f"  │ {k}" for k in ("… 2 more lines: `untildone logs`", *"345678")),
     ),
     "agent_text empty": ({"text": " \n"}, ""),
     "agent_text long": ({"text": LONG}, "  │ " + "x" * 159 + "…"),

@@ -11,7 +11,7 @@ _QUOTE = regex(_MARKERS + ">")
 _FENCE = regex(rf"({_MARKERS})(?:(`{{3,}})[^`]*|(~{{3,}}).*)", re.DOTALL)
 _TICKS = regex("`+")
 _ITEM = regex(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]")
-_COMMENT = regex(r" {0,3}<!--")
+_HTML = regex(r" {0,3}<(?:!--|([Pp][Rr][Ee])(?=[\s>]|\Z))")
 _CODE_INDENT = 4
 # Stands among the lengths of backticks for a comment that begins inside a line.
 _INLINE_COMMENT = 0
@@ -49,10 +49,13 @@ def _width(blanks: str) -> int:
     return len(blanks.expandtabs(4))
 
 
-def opens_comment(text: str) -> bool:
-    """Whether the line begins a comment that goes on behind it."""
-    opened = _COMMENT.match(text)
-    return opened is not None and not closes_comment(text[opened.end() :])
+def opened_html(text: str) -> str:
+    """What ends a comment, or a block of code in HTML, that this line begins and does not end."""
+    opened = _HTML.match(text)
+    if opened is None:
+        return ""
+    closer = "</pre>" if opened[1] else "-->"
+    return "" if closer in text[opened.end() :].lower() else closer
 
 
 def closes_comment(text: str) -> bool:

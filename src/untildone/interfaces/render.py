@@ -10,6 +10,7 @@ from untildone.domain.plain_text import count_of, plain
 EventObject = Mapping[str, object]
 
 TEXT_WIDTH = 160
+TEXT_LINES = 6
 UNCHECKED = "nothing is checked after COMPLETE: the agent's word alone counts"
 ONLY_YOU = "nothing is checked: the work of every call is kept, and only you end this run"
 
@@ -139,10 +140,13 @@ def first_line(text: object, width: int = TEXT_WIDTH) -> str:
     return row if len(row) <= width else row[: width - 1] + "…"
 
 
-def last_lines(text: object, most: int = 6) -> list[str]:
-    """The last lines that say something, each cut to a width."""
-    rows = [row.strip() for row in str(text).splitlines() if row.strip()]
-    return [first_line(row) for row in rows[-most:]]
+def _agent_text(event: EventObject) -> str:
+    """The last lines that say something, each cut to a width; what is left out is counted."""
+    rows = [row.strip() for row in str(event["text"]).splitlines() if row.strip()]
+    more = len(rows) - TEXT_LINES
+    left_out = [f"… {count_of(more, 'more line')}: `untildone logs`"] if more > 0 else []
+    shown = [*left_out, *map(first_line, rows[-TEXT_LINES:])]
+    return "\n".join(f"  │ {row}" for row in shown)
 
 
 def _run_started(event: EventObject) -> str:
@@ -312,7 +316,7 @@ _WORDS = {
     "run_started": _run_started,
     "stories_loaded": _stories_loaded,
     "iteration_started": _iteration_started,
-    "agent_text": lambda e: "\n".join(f"  │ {row}" for row in last_lines(e["text"])),
+    "agent_text": _agent_text,
     "agent_tool": lambda e: f"  ⚒ {e['tool']} {first_line(e.get('detail', ''), 100)}".rstrip(),
     "checks_tried": lambda e: "  trying the checks first: " + ", ".join(_texts(e["commands"])),
     "verify_started": lambda e: f"  check: {e['command']}",

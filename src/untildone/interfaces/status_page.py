@@ -43,6 +43,7 @@ LANE_PHASES = {
     "landing": "is brought together with what landed before it",
 }
 ENDINGS = {"cleanup": "cleaned up, the changes are on your branch", "keep": "kept"}
+UNDO_CLEANUP = "undo (takes the cleanup back)"
 AT_WORK = ("agent", "measuring", "verifying", "settling")
 
 
@@ -229,6 +230,8 @@ def _commands(loop: Loop, told: Told) -> Iterator[str]:
         yield f"finish {change} cleanup|keep"
     elif choice == "keep":
         yield f"finish {change} cleanup (the changes to your branch, uncommitted)"
+    elif choice == "cleanup":
+        yield UNDO_CLEANUP
 
 
 def _not_done(loop: Loop, told: Told, more: str) -> Iterator[str]:
@@ -237,6 +240,8 @@ def _not_done(loop: Loop, told: Told, more: str) -> Iterator[str]:
     over = loop.get("choice") == "cleanup" or (told and told[0].abandoned)
     if over or not loop.get("backup_ref"):
         yield f"run {change}{more}"
+        if loop.get("choice") == "cleanup":
+            yield UNDO_CLEANUP
         return
     waiting = waits_for_person(told[0], told[0].book) if told else {}
     first = next(iter(waiting.items()), None)

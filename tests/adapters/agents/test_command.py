@@ -2,8 +2,22 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.agents.command import PIECE_BYTES, PIECE_LINES, CommandProgram, PlainReader
-from untildone.domain.agents.agent import AgentText, Intent, Invocation, Kind, Reading, Trouble
+from untildone.adapters.agents.command import (
+    LEFT_OUT,
+    PIECE_BYTES,
+    PIECE_LINES,
+    CommandProgram,
+    PlainReader,
+)
+from untildone.domain.agents.agent import (
+    SAID_WHY,
+    AgentText,
+    Intent,
+    Invocation,
+    Kind,
+    Reading,
+    Trouble,
+)
 from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing, UserError
 
@@ -67,16 +81,16 @@ def test_reading() -> None:
     assert reader.finish(3, b"Error: oops\nSee the manual") == Reading(
         Promise(complete=True),
         error="the agent exited with code 3: Error: oops",
-        trouble=Trouble(Kind.CRASHED, "crashed"),
+        trouble=Trouble(Kind.CRASHED, SAID_WHY),
     )
 
 
-def test_of_a_flood_the_end_is_shown() -> None:
+def test_of_a_flood_the_end_is_shown_and_that_more_came_before() -> None:
     reader = PlainReader()
     lines = b"".join(b"%07d\n" % n for n in range(100_000))
     (notice,) = reader.feed(lines)
     last = "\n".join(f"{n:07}" for n in range(100_000 - PIECE_LINES, 100_000))
-    assert notice == AgentText(last)
+    assert notice == AgentText(f"{LEFT_OUT}\n{last}")
     (notice,) = reader.feed(b"x" * 1_000_000)
-    assert notice == AgentText("x" * PIECE_BYTES)
+    assert notice == AgentText(f"{LEFT_OUT}\n{'x' * PIECE_BYTES}")
     assert reader.finish(0, b"") == Reading()

@@ -142,4 +142,8 @@ class _Output:
             code = None  # that of our own signal
         exited = code if ending is Ending.EXITED else None
         reading = self._reader.finish(exited, ended.stderr_tail)
+        done = reading.promise is not None and reading.promise.complete and not code
+        if self._plain and not done:
+            for notice in self._plain.last_errors(ended.stderr_tail):
+                self._notify(notice)
         return AgentReport(ending, code, reading, self._begun, self._spoke)

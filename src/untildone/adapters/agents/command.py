@@ -11,6 +11,7 @@ from untildone.adapters.agents.program import refuse_variables
 from untildone.adapters.agents.reading.error_kinds import clear_trouble, why_line
 from untildone.adapters.agents.reading.event_reader import ERROR_CHARS, stderr_text
 from untildone.domain.agents.agent import (
+    SAID_WHY,
     AgentText,
     Intent,
     Invocation,
@@ -25,6 +26,8 @@ from untildone.domain.plain_text import plain
 
 PIECE_BYTES = 4096
 PIECE_LINES = 40
+ERROR_LINES = 20
+LEFT_OUT = "[… what came before this: `untildone logs --raw`]"
 
 
 class CommandProgram:
@@ -89,15 +92,23 @@ class PlainReader:
     def feed(self, chunk: bytes) -> list[Notice]:
         """Take the next bytes of standard output; memory stays bounded whatever comes."""
         self._scanner.feed(chunk)
-        if len(chunk) > PIECE_BYTES:
+        flood = len(chunk) > PIECE_BYTES
+        if flood:
             self._decoder.reset()
             chunk = chunk[-PIECE_BYTES:]
             chunk = chunk[chunk.find(b"\n", 0, -1) + 1 :]
         text = plain(self._decoder.decode(chunk))
         lines = text.removesuffix("\n").split("\n")
-        if len(lines) > PIECE_LINES:
-            text = "\n".join(lines[-PIECE_LINES:])
+        if flood or len(lines) > PIECE_LINES:
+            text = "\n".join([LEFT_OUT, *lines[-PIECE_LINES:]])
         return [AgentText(text)] if text else []
+
+    def last_errors(self, stderr_tail: bytes) -> list[Notice]:
+        """The end of standard error, marked as such: for a call that did not go well."""
+        lines = [line for line in stderr_text(stderr_tail).split("\n") if line.strip()]
+        more = [LEFT_OUT] if len(lines) > ERROR_LINES else []
+        rows = [*more, *(f"stderr: {line}" for line in lines[-ERROR_LINES:])]
+        return [AgentText("\n".join(rows) + "\n")] if rows else []
 
     @property
     def promised(self) -> bool:
@@ -110,6 +121,6 @@ class PlainReader:
         why = why_line(stderr_text(stderr_tail))[:ERROR_CHARS] if exit_code else ""
         if not why:
             return Reading(promise=promise, question=question)
-        trouble = clear_trouble(why, self._asked) or Trouble(Kind.CRASHED, "crashed")
+        trouble = clear_trouble(why, self._asked) or Trouble(Kind.CRASHED, SAID_WHY)
         error = f"the agent exited with code {exit_code}: {why}"
         return Reading(promise=promise, question=question, error=error, trouble=trouble)

@@ -12,7 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from untildone.adapters.checkpoints.snapshot.submodules import Submodules
-from untildone.adapters.git.damaged import move_broken_index, note_head, repair_head
+from untildone.adapters.git.damaged import (
+    IndexCopy,
+    move_broken_index,
+    note_head,
+    repair_head,
+)
 from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
@@ -226,7 +231,14 @@ class RefsAndSettings:
         self._settings = GitSettings(place, folder)
         self._log = place.common_dir / STASH_LOG
         self._known_log: bytes | None = None
+        self._others: dict[Path, IndexCopy] = {}
+        self.watch(place.common_dir)
         self._read_note()
+
+    def watch(self, git_dir: Path) -> None:
+        """An attempt reaches this folder too: its HEAD and its index must stay readable."""
+        if git_dir != self._place.git_dir:
+            self._others.setdefault(git_dir, IndexCopy(git_dir, self._folder))
 
     def spare(self, ref: str) -> None:
         """This ref moves while attempts go on: not by them, and so it is never put back."""
@@ -243,6 +255,9 @@ class RefsAndSettings:
         self._refs = {name: refs[name] for name in watched}
         self._settings.note()
         note_head(self._place.git_dir)
+        for git_dir, index in self._others.items():
+            note_head(git_dir)
+            index.note()
         self._known_log = file_state(self._log).data
         seen = (self._refs, self._settings.noted, self._known_log)
         if seen != self._written:
@@ -281,15 +296,21 @@ class RefsAndSettings:
         locks = move_stale_locks(self._place, self._folder / "aside")
         remarks = [f"An attempt left a lock behind; it was moved aside: {lock}" for lock in locks]
         remarks += self._settings.put_back()
-        if aside := repair_head(self._place.git_dir):
-            remarks.append(
-                f"An attempt damaged `.git/HEAD`; it was put back, a copy is at: {aside}"
-            )
+        remarks += self._heads_back()
         if aside := move_broken_index(self._place.git_dir, self._folder / "aside"):
             remarks.append(f"An attempt made `.git/index` no file; it was moved to: {aside}")
+        damaged = (git_dir for git_dir, index in self._others.items() if index.put_back())
+        remarks += [f"An attempt damaged `{each}/index`; it was put back" for each in damaged]
         if self._settings.removed_lines and not self._has_all_objects():
             remarks += self._settings.add_fetched_lines()
         return tuple(remarks)
+
+    def _heads_back(self) -> Iterator[str]:
+        for git_dir in (self._place.git_dir, *self._others):
+            if aside := repair_head(git_dir):
+                name = ".git" if git_dir == self._place.git_dir else git_dir
+                copy = f", a copy is at: {aside}" if os.path.lexists(aside) else ""
+                yield f"An attempt damaged `{name}/HEAD`; it was put back{copy}"
 
     def _has_all_objects(self) -> bool:
         """Whether all objects are there that refs and index need."""

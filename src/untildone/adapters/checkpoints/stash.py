@@ -15,7 +15,7 @@ from untildone.adapters.git.git import Git, Ref, RefUpdate
 from untildone.adapters.git.index import copy_index
 from untildone.adapters.git.object_files import Stamp, content, file_name, is_plain_file, stamp
 from untildone.adapters.git.place import Place
-from untildone.adapters.git.repository import head_of, install_index
+from untildone.adapters.git.repository import head_of, install_index, missing_index_back
 from untildone.adapters.git.trees import Entry, Trees
 from untildone.adapters.records.operations import RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
@@ -83,10 +83,11 @@ class StashCheckpoint(Workspace):
                 state="Nothing was changed.",
                 hint=f"`untildone run {self._change}` starts a new run",
             )
+        missing = missing_index_back(self._place, self._users_index)
         self._adopt_index()
         tip, remarks = self._keep_edits(tip)
         edited = () if tip == checkpoint else ("Edits by hand are kept",)
-        return tip, (*edited, *remarks)
+        return tip, (*missing, *edited, *remarks)
 
     def keep_edits(self, checkpoint: str) -> tuple[str, tuple[str, ...]]:
         """As `adopt`, unless somebody has moved HEAD."""
@@ -200,6 +201,7 @@ class StashCheckpoint(Workspace):
         tip = self._git.resolve(self._ref)
         if not tip:
             return dropped
+        dropped = (*dropped, *missing_index_back(self._place, self._users_index))
         index, copy = self._place.git_dir / "index", self._folder / "index.closed"
         copy_index(self._git, self._place, index, copy)
         now = RepoState(origin.head, {self._ref: tip}, tip, "index.closed")

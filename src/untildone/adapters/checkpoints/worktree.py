@@ -12,10 +12,16 @@ from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
 from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
 from untildone.adapters.checkpoints.start import Opening
 from untildone.adapters.git.git import Git, Ref, RefUpdate
-from untildone.adapters.git.index import copy_index
+from untildone.adapters.git.index import copy_index, fill_index
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
-from untildone.adapters.git.repository import STATE_FILE, head_of, head_ref, home
+from untildone.adapters.git.repository import (
+    STATE_FILE,
+    head_of,
+    head_ref,
+    home,
+    missing_index_back,
+)
 from untildone.adapters.records.operations import Operation, OperationLog, RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import CloseRefused
@@ -38,6 +44,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
         self._removed = False
         self._users = users
         self._user = user
+        self._outside.watch(user.git_dir)
         self._users_files = Snapshots.of_run(
             users, user, self._folder, closing.snapshots.new_files.guard
         )
@@ -108,7 +115,9 @@ class WorktreeCheckpoint(BranchCheckpoint):
             super().close(choice, origin)
             return (f"The work is on `{self._branch}` in: {self._place.top}",)
         tip = self._git.resolve(self._ref)
+        remarks: tuple[str, ...] = ()
         if tip:
+            remarks = self._missing_index_back(origin)
             with self._closing.staged_kept_on_error():
                 work, *_ = self._closing.work_at(tip)
                 self._merge_into_users_tree(work, origin)
@@ -119,7 +128,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
                 state="Nothing was changed.",
                 hint=f"git reflog {self._branch}; git for-each-ref refs/ralph",
             )
-        return (f"The run's commits are stored as: {self._archive}",)
+        return (*remarks, f"The run's commits are stored as: {self._archive}")
 
     def discard(self) -> tuple[str, ...]:
         """Give the work up: stored, but not brought to the user's tree."""
@@ -127,6 +136,15 @@ class WorktreeCheckpoint(BranchCheckpoint):
         if tip:
             self._archive_branch(tip, self._closing.work_at(tip)[0])
         return (self._archive,)
+
+    def _missing_index_back(self, origin: Origin) -> tuple[str, ...]:
+        """If the user's index is gone: that of the start, or of the commits that came since."""
+        kept = self._folder / USERS_INDEX
+        missing = not (self._user.git_dir / "index").is_file()
+        if missing and self._users.resolve("HEAD") != origin.commit:
+            kept = self._folder / "index.head"
+            fill_index(self._users.with_index(kept), "HEAD")
+        return missing_index_back(self._user, kept)
 
     @property
     def _archive(self) -> str:

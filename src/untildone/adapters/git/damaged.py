@@ -3,12 +3,15 @@
 Git sees no repository without a HEAD, and would wait for a pipe, socket or device for ever.
 """
 
+import contextlib
+import hashlib
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from untildone.adapters.git.object_files import content, head_text
+from untildone.adapters.git.object_files import Stamp, content, head_text, stamp
 from untildone.adapters.records.durable import free_name, replace_file
 from untildone.domain.regex import regex
 
@@ -21,6 +24,7 @@ def note_head(git_dir: Path) -> None:
     """Write down where HEAD is, in our own folder: costs two short reads if it is known."""
     head, note = head_text(git_dir), _note(git_dir)
     if _HEAD.fullmatch(head) and content(note) != head:
+        Path(note).parent.mkdir(exist_ok=True)
         replace_file(Path(note), [head], Path(f"{note}.draft"))
 
 
@@ -64,6 +68,61 @@ def move_broken_index(git_dir: Path, aside: Path) -> Path | None:
     target = free_name(aside, "index")
     index.rename(target)
     return target
+
+
+class IndexCopy:
+    """An index that is not the run's, kept while an attempt goes on.
+
+    Whoever it belongs to may write it meanwhile: only one that git cannot read is put back.
+    """
+
+    def __init__(self, git_dir: Path, run_folder: Path) -> None:
+        self._index = git_dir / "index"
+        self._copy = run_folder / f"index-of-{git_dir.name.lstrip('.')}"
+        self._aside = run_folder / "aside"
+        self._seen: Stamp | None = None
+
+    def note(self) -> None:
+        """Copy it unless it is as it was; one that cannot be read is nothing to go back to."""
+        now = stamp(self._index)
+        if now and now == self._seen:
+            return
+        self._seen = now
+        if not _is_index(self._index):
+            self._copy.unlink(missing_ok=True)
+            return
+        draft = self._copy.with_suffix(".draft")
+        with contextlib.suppress(FileNotFoundError):  # git is just putting a new one in its place
+            shutil.copy2(self._index, draft)
+            draft.replace(self._copy)
+
+    def put_back(self) -> bool:
+        """Put the copy in the place of what git cannot read, which is moved aside."""
+        now = stamp(self._index)
+        as_noted = now is not None and now == self._seen
+        if as_noted or not self._copy.is_file() or _is_index(self._index):
+            return False
+        if os.path.lexists(self._index.with_suffix(".lock")):
+            return False  # some git command is about to write it
+        if os.path.lexists(self._index):
+            self._aside.mkdir(parents=True, exist_ok=True)
+            shutil.move(self._index, free_name(self._aside, "index"))
+        draft = self._index.with_suffix(".untildone")
+        shutil.copy2(self._copy, draft)  # with its times: git trusts stat data by them
+        draft.replace(self._index)
+        return True
+
+
+def _is_index(path: Path) -> bool:
+    """Whether git can read this: it begins with git's word and ends with its own checksum."""
+    data = content(path) if path.is_file() else b""
+    if not data.startswith(b"DIRC"):
+        return False
+    for size, name in ((20, "sha1"), (32, "sha256")):
+        end = data[-size:]
+        if end in (bytes(size), hashlib.new(name, data[:-size], usedforsecurity=False).digest()):
+            return True  # zeros: `index.skipHash`
+    return False
 
 
 def is_readable(head: Path | str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from untildone.adapters.clock import monotonic, pause
-from untildone.adapters.git.damaged import repair_around
+from untildone.adapters.git.damaged import move_broken_index, repair_around
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.index import entries, files_in_index, has_unmerged
 from untildone.adapters.git.object_files import content, files_below, has_no_refs, head_text
@@ -181,6 +181,21 @@ def install_index(place: Place, source: Path) -> None:
     times = source.stat()
     os.utime(lock, ns=(times.st_atime_ns, times.st_mtime_ns))
     lock.replace(place.git_dir / "index")
+
+
+def missing_index_back(place: Place, kept: Path) -> tuple[str, ...]:
+    """Somebody removed the user's index: the one that was kept of it takes its place, and is told.
+
+    Without one git takes every file for deleted, and no ending would come about.
+    """
+    if (place.git_dir / "index").is_file() or not kept.is_file():
+        return ()
+    move_broken_index(place.git_dir, kept.parent / "aside")
+    install_index(place, kept)
+    return (
+        "Your git index was gone; it was put back as the run has kept it: `git status` shows what "
+        "is staged, `git reset` stages nothing",
+    )
 
 
 def _take_lock(lock: Path) -> IO[bytes]:

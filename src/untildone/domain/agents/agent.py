@@ -156,6 +156,10 @@ class Kind(StrEnum):
 PASSING = (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED, Kind.OVERLOADED, Kind.HUNG)
 
 
+# The trouble of a program that crashed and has told why on its standard error.
+SAID_WHY = "crashed and said why"
+
+
 class Trouble(Struct, frozen=True):
     """What went wrong in the agent or its service, in a few words.
 

@@ -8,13 +8,12 @@ from msgspec import Struct, field
 
 from untildone.domain.markdown import (
     Fence,
-    closes_comment,
     ends_paragraph,
     is_indented_code,
     is_quote,
     open_ticks,
     opened_fence,
-    opens_comment,
+    opened_html,
     ticks,
     without_code,
 )
@@ -35,7 +34,8 @@ _TAG = r"<promise>(?=\s*(?:(?:FAILED|ASK)\s*:|(?:COMPLETE|FAILED|ASK)\s*(?:\Z|</
 _INSIDE = regex(_TAG)
 _ALONE = regex(r"\s*[*_~]*" + _TAG)
 _REST = regex(r"[\s*_~]*")
-_HIT = regex(rb"promise|```|~~~|<!--|-->")
+_PRE = regex(rb"</?[Pp][Rr][Ee]")
+_HIT = regex(rb"promise|```|~~~|<!--|-->|" + _PRE.pattern)
 _INK = regex(rb"\S")
 
 _LENIENT = ("utf-8", "replace")
@@ -210,7 +210,9 @@ def _quiet(chunk: bytes, start: int, end: int) -> bool:
 
 
 def _says_nothing(chunk: bytes, start: int, end: int) -> bool:
-    return chunk.find(b"promise", start, end) < 0 and chunk.find(b"<!--", start, end) < 0
+    find = chunk.find
+    told = find(b"promise", start, end) >= 0 or find(b"<!--", start, end) >= 0
+    return not told and _PRE.search(chunk, start, end) is None
 
 
 class _Ending(Struct, frozen=True):
@@ -255,7 +257,7 @@ class _Page:
         self.standing: Promise | None = None
         self.ending: _Ending | None = None
         self._fence: Fence | None = None
-        self._comment = False
+        self._html_end = ""  # of the comment or the code in HTML that is open
         self._tag: _Tag | None = None
         self._loose: _Tag | None = None
         # Backticks that make the tag code if they come again, and what stood before it.
@@ -270,8 +272,8 @@ class _Page:
 
     @property
     def in_code(self) -> bool:
-        """Whether the lines stand in a code fence or a comment."""
-        return self._fence is not None or self._comment
+        """Whether the lines stand in a code fence, a comment or `<pre>`."""
+        return self._fence is not None or bool(self._html_end)
 
     @property
     def at_rest(self) -> bool:
@@ -332,7 +334,7 @@ class _Page:
             self.taken_back = True
 
     def _fresh(self, text: str) -> int:
-        if self._step_comment(text) or self._step_fence(text) or is_quote(text):
+        if self._step_html(text) or self._step_fence(text) or is_quote(text):
             self._end_loose(text)
             return 0
         alone = _ALONE.match(text)
@@ -350,13 +352,13 @@ class _Page:
         self._find_ending(text, self._end_loose(text))
         return 0
 
-    def _step_comment(self, text: str) -> bool:
-        """Whether the line belongs to a comment."""
-        if self._comment:
-            self._comment = not closes_comment(text)
+    def _step_html(self, text: str) -> bool:
+        """Whether the line belongs to a comment, or to code in HTML."""
+        if self._html_end:
+            self._html_end = "" if self._html_end in text.lower() else self._html_end
             return True
-        self._comment = self._fence is None and opens_comment(text)
-        return self._comment
+        self._html_end = opened_html(text) if self._fence is None else ""
+        return bool(self._html_end)
 
     def _step_fence(self, text: str) -> bool:
         """Whether the line belongs to a fence."""

@@ -268,11 +268,14 @@ def earlier_attempts(reason: str, tried: tuple[Tried, ...]) -> str:
     return "\n\n".join(parts)
 
 
+_ENDED = {"verify_failed": "not accepted", "agent_error": "crashed"}
+
+
 def _line(tried: Tried) -> str:
     essence = " ".join(tried.reason.split())
     if len(essence) > LINE_LIMIT:
         half = LINE_LIMIT // 2
         essence = f"{essence[:half]} … {essence[-half:]}"
-    what = "not accepted" if tried.outcome == "verify_failed" else "gave up"
+    what = _ENDED.get(tried.outcome, "gave up")
     where = f" (`git show {tried.saved_ref}`)" if tried.saved_ref else ""
     return f"- Attempt {tried.attempt}, {what}: {essence}{where}"

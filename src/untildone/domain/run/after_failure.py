@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from untildone.domain.agents.agent import Gate, Kind, Trouble
+from untildone.domain.agents.agent import SAID_WHY, Gate, Kind, Trouble
 from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, gives_up
 from untildone.domain.costs.budget import kind, said
 from untildone.domain.plain_text import count_of
@@ -142,13 +142,19 @@ def _counted(before: Tally, iteration: Iteration, fact: Reverted) -> Tally:
     return replace(before, calls=calls, spent=spent, reason=tried.reason, tried=remembered)
 
 
+def _is_passed_on(iteration: Iteration) -> bool:
+    """Whether the next attempt is told the reason: the agent, a check or its program gave one."""
+    said_why = iteration.trouble is not None and iteration.trouble.why == SAID_WHY
+    return said_why or iteration.outcome in REASON_IS_PASSED_ON
+
+
 def _tried(iteration: Iteration, fact: Reverted) -> Tried:
     outcome = str(iteration.outcome)
     return Tried(
         iteration.attempt,
         outcome,
         fingerprint(outcome, iteration.reason),
-        iteration.reason if iteration.outcome in REASON_IS_PASSED_ON else "",
+        iteration.reason if _is_passed_on(iteration) else "",
         fact.saved_ref,
         fact.tree,
         iteration.rung,

@@ -122,8 +122,8 @@ class UsageMeasured(Struct, frozen=True):
 class Verified(Struct, frozen=True):
     """The loop's own checks ran after COMPLETE; `still_failing` did already before the run.
 
-    `fatal`: the run ends once the attempt is put back. `counted` are the tests of the checks that
-    count them; `checked`: a required check is among those that passed.
+    `fatal`: the run ends once the attempt is put back. `counted` are the
+    tests of the checks that count them; `checked`: a required check is among those that passed.
     """
 
     lane: int

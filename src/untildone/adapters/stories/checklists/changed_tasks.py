@@ -3,6 +3,7 @@
 A tick that an agent made is not believed until the loop has checked it (decision 5).
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from untildone.domain.stories.same_story import not_the_same, same_story
 from untildone.domain.stories.story import Story, StoryBook, Task
 
 _NAMED_AT_MOST = 10
+_LONGEST_WORDS = 120
 
 
 class ChangedTask(Struct, frozen=True):
@@ -96,7 +98,28 @@ class BookChanges:
             if earlier.complete and not other.done and other.key != story.key
             for task, was in _matched(earlier, other)
             if was.done and not task.done
+        ] + [
+            ChangedTask(other, task, replace(task, done=True, mark=""))
+            for _, other in self._rewritten(story)
+            for task in other.tasks
+            if not task.done
         ]
+
+    def _rewritten(self, story: Story) -> Iterator[tuple[Story, Story]]:
+        """Finished stories under whose number stands something else now: no new work.
+
+        Where the number is but the place in the list, a story that was put in above moves them all;
+        then there is one more of them, or the old title stands elsewhere.
+        """
+        if len(self._before.stories) != len(self._now.stories):
+            return
+        changed = {other.id: other for other in self._later}
+        for was in self._earlier:
+            other = changed.get(was.id)
+            if was.done and other and other.key not in (was.key, story.key):
+                titles = {each.title for each in self._now.stories}
+                if was.title not in titles and self._before.find(other.key) is None:
+                    yield was, other
 
     def refuse_lost(self, story: Story) -> None:
         """Open work of other stories that is gone: a run must not be done because it was deleted.
@@ -131,13 +154,49 @@ class BookChanges:
                 else f"Unticked in story {other}, which is not finished but was ticked "
             )
             yield f"{what}during story {story.id}: {_names(tasks)}"
+        for was, now in self._rewritten(story):
+            if now.done or any(each.story is now for each in taken):
+                yield (
+                    f"Story {was.id} ({was.title}) is finished and stays so; it was rewritten "
+                    f"during story {story.id}: “{now.title}”. {self._see(now)}"
+                )
+        yield from self._reworded(story)
         # An agent may have deleted the work.
-        gone = [s for s in self._earlier if not s.done and self._now.find(s.key) is None]
+        gone = [
+            s
+            for s in self._earlier
+            if not s.done and same_story(s, self._before, self._now) is None
+        ]
         if gone:
             yield (
                 f"No longer found in {self._now.path} by number and text: "
                 f"{_listed([f'story {lost.id} ({lost.title})' for lost in gone])}"
             )
+
+    def _reworded(self, story: Story) -> Iterator[str]:
+        """Open stories that say other things than before.
+
+        The person may have written that, so it stays; who did not should know before it is done.
+        """
+        for was in self._earlier:
+            now = (
+                None
+                if was.done or was.key == story.key
+                else same_story(was, self._before, self._now)
+            )
+            old, new = (_words(was), _words(now)) if now else ([], [])
+            gone = [words for words in old if words not in new]
+            if gone:
+                instead = [words for words in new if words not in old]
+                became = f"became {_quoted(instead)}" if instead else "is gone"
+                yield (
+                    f"Story {was.id} was reworded during story {story.id}, perhaps by you: "
+                    f"{_quoted(gone)} {became}. {self._see(was)}"
+                )
+
+    def _see(self, story: Story) -> str:
+        """How to look at the change once it is kept, whatever the variant."""
+        return f"`git log -p --all -- {shlex.quote(self._now.place(story))}` shows it"
 
     def _lost(self, story: Story) -> Iterator[tuple[Story, list[Task]]]:
         """Tasks that were open in other stories and are found neither there nor, open, elsewhere.
@@ -214,6 +273,18 @@ def _matched(was: Story, now: Story) -> Iterator[tuple[Task, Task]]:
             earlier = reworded.get(task.id)
         if earlier is not None:
             yield task, earlier
+
+
+def _words(story: Story) -> list[str]:
+    """What a story asks for, in pieces; states and numbers of lines are no part of it."""
+    below = [story.body, *(task.detail for task in story.tasks)]
+    lines = [" ".join(line.split()) for text in below for line in text.splitlines()]
+    return [story.title, *(naming.normal(task.text) for task in story.tasks), *filter(None, lines)]
+
+
+def _quoted(pieces: Sequence[str]) -> str:
+    short = (w if len(w) <= _LONGEST_WORDS else f"{w[:_LONGEST_WORDS]}…" for w in pieces)
+    return _listed([f"“{words}”" for words in short])
 
 
 def _bare(task: Task) -> str:
