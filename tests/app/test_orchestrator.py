@@ -452,29 +452,7 @@ def test_a_failing_step_is_a_fact(name: str) -> None:
         assert (run.status, run.reason) == (Status.STUCK, Reason.ERROR)
 
 
-def test_a_source_that_breaks_in_mid_run_is_a_failed_attempt() -> None:
-    def breaks(notify: Notify) -> AgentReport:
-        assert loop.source
-        kept, loop.source.text = loop.source.text, None
-
-        def back() -> None:
-            assert loop.source
-            loop.source.text = kept
-
-        loop.checkpoint.on_revert = back
-        return COMPLETE
-
-    loop = FakeLoop((breaks, COMPLETE, COMPLETE))
-    run = loop.drive()
-    assert (run.status, len(run.iterations)) == (Status.DONE, 3)
-    first = run.iterations[0]
-    assert (first.outcome, first.saved_ref) == (
-        *(Outcome.VERIFY_FAILED, "refs/ralph/attempts/demo/1/1"),
-    )
-    assert first.reason.startswith("There is no such file: memory.md. Leave it where it is")
-
-
-def test_a_source_that_stays_broken_after_the_put_back_ends_the_run() -> None:
+def test_a_source_that_breaks_in_mid_run() -> None:
     def breaks(notify: Notify) -> AgentReport:
         assert loop.source
         loop.source.text = None
@@ -483,7 +461,11 @@ def test_a_source_that_stays_broken_after_the_put_back_ends_the_run() -> None:
     loop = FakeLoop((breaks,))
     run = loop.drive()
     assert (run.status, run.reason, run.choice) == (Status.STUCK, Reason.ERROR, Choice.KEEP)
-    assert run.error == "There is no such file: memory.md"
+    assert loop.record.names[-4:] == ["reverted", "error", "complete", "finished"]
+    assert [(it.outcome, it.saved_ref) for it in run.iterations] == [
+        (Outcome.VERIFY_FAILED, "refs/ralph/attempts/demo/1/1")
+    ]
+    assert run.error == run.iterations[0].reason == "There is no such file: memory.md"
 
 
 def test_a_source_that_is_away_leaves_the_work_to_the_next_start() -> None:

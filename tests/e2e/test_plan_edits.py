@@ -146,19 +146,6 @@ def test_a_finished_story_that_an_agent_rewrites_stays_finished(bench: Bench, ta
     assert "[ ]" not in bench.read(TASKS)
 
 
-@pytest.mark.parametrize("verify", [(), ("--verify", "true")], ids=["unchecked", "checked"])
-def test_an_agent_that_deletes_the_list_of_stories_has_failed_that_attempt(
-    bench: Bench, verify: tuple[str, ...]
-) -> None:
-    bench.only_stories(1)
-    bench.plan({1: [["sh", f"rm {TASKS}"], ["say", COMPLETE]]})
-    bench.run("run", "demo", "--json", "--agent-cmd", bench.agent, *verify).ok()
-    first, second = bench.calls()
-    assert second.files[TASKS] == first.files[TASKS]
-    assert "The story file cannot be read. It does not exist" in second.stdin
-    assert "[ ]" not in bench.read(TASKS)
-
-
 def test_a_list_of_stories_that_does_not_come_back_ends_the_run(bench: Bench) -> None:
     bench.only_stories(1)
     bench.git("rm", "-q", "--cached", TASKS)

@@ -1,5 +1,6 @@
 """One agent call: its prompt, whom to call, and how the call went."""
 
+import contextlib
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from untildone.domain.agents.prompt import NO_CONTEXT, render
 from untildone.domain.checks.check_files import named_files, scripts_of
 from untildone.domain.checks.checks import in_force
 from untildone.domain.checks.terms import own_checks as checks_of
-from untildone.domain.errors import SourceAway, StoriesError
+from untildone.domain.errors import StoriesError
 from untildone.domain.reporting.event import noticed, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
@@ -185,15 +186,13 @@ def _lost(driver: RunDriver, story: Story, checkpoint: str) -> str:
     diverged = driver.ports.checkpoint.diverged(checkpoint)
     if diverged or not driver.ports.source or len(driver.run.lanes) > 1:
         return diverged  # of a lane's work the task list is no part
-    try:
+    # An unreadable file is found by the next look at the stories, which says so.
+    with contextlib.suppress(StoriesError):
         book = driver.ports.source.load()
-    except SourceAway:  # no attempt's doing; the next look at the stories says so
-        return ""
-    except StoriesError as broken:
-        return f"{broken.message}. Leave it where it is, and as it is but for what you do there"
-    if same_story(story, driver.run.book or book, book) is None:
-        return f"Story {story.id} is not found by number and text any more: {book.path}"
-    return changed_for_others(driver, book, story.key)
+        if same_story(story, driver.run.book or book, book) is None:
+            return f"Story {story.id} is not found by number and text any more: {book.path}"
+        return changed_for_others(driver, book, story.key)
+    return ""
 
 
 def _notifier(driver: RunDriver) -> Callable[[Notice], None]:

@@ -28,9 +28,9 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
         except SourceAway:
             raise
         except StoriesError as broken:
-            # What cannot be ticked must not be saved. The put-back brings the list back: if it does
-            # not, the next look at the stories says so.
-            return f.Verified(lane_id, passed=False, reason=broken.message)
+            # What cannot be ticked must not be saved; with a reason it may be worth a retry.
+            fatal = not isinstance(broken, StoryLost)
+            return f.Verified(lane_id, passed=False, reason=broken.message, fatal=fatal)
     message = message_of(plan, name, iteration.attempt)
     try:
         saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
