@@ -498,6 +498,21 @@ def test_the_person_may_let_a_story_change_tests(line: str) -> None:
         assert proofs(run) == [Proof.VERIFIED]
 
 
+def test_a4_work_that_wrote_the_script_of_its_check_is_done_and_not_verified() -> None:
+    script = replace(TESTED, verify=("sh new.sh",), limits=ONE_CALL)
+    touches = STORIES.replace("## 1. First\n", "## 1. First\nTouches: `new.sh`\n")
+    for plan, text, proof in (
+        (script, STORIES, Proof.OWN_TESTS),
+        (replace(script, protect_tests=True), STORIES, Proof.OWN_TESTS),
+        (replace(script, protect_checks=False), STORIES, Proof.VERIFIED),
+        (script, touches, Proof.VERIFIED),
+    ):
+        loop = changing(plan, text)
+        loop.checkpoint.changed = ("new.sh",)
+        loop.checkpoint.known = ()
+        assert proofs(loop.drive()) == [proof]
+
+
 def test_without_a_check_changed_tests_are_nobodys_business() -> None:
     assert proofs(changing(PLAN).drive()) == [Proof.NONE] * 2
 

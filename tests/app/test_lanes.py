@@ -1,6 +1,7 @@
 """Several lanes, driven by the real orchestrator: threads work, the main one records."""
 
 from collections.abc import Callable
+from threading import Event as Signal
 
 import pytest
 from msgspec.structs import replace
@@ -407,17 +408,22 @@ def test_a_stop_cuts_the_check_of_the_whole_short() -> None:
 
 
 def test_the_whole_is_checked_when_no_lane_is_at_work() -> None:
-    lanes = lanes_of("## 1. First\n- [ ] 1.1 a\n\n## 2. Second\n- [ ] 2.1 b\n", together=1)
+    lanes = lanes_of(together=1)
     loop = LaneLoop(lanes, replace(CHECKED, verify_start=False))
-    ready = lanes.ready
+    ready, begun, waited = lanes.ready, Signal(), Signal()
 
     def slowly(lane: int, base: str) -> object:
-        # The second slot is ready when the first lane has done it all.
-        while lane == 1 and len(lanes.branch.landed) < 2:
-            pass
+        if lane == 1:
+            begun.set()
+        assert (begun if lane == 0 else waited).wait(10)
         return ready(lane, base)
 
-    lanes.ready = slowly  # type: ignore[method-assign,assignment]
+    def waits() -> None:
+        if len(lanes.branch.landed) == 2:  # the first lane has done it all
+            waited.set()
+        loop.mail.wait()
+
+    lanes.ready, loop.on_wait = slowly, waits  # type: ignore[method-assign,assignment]
     assert loop.drive().status is Status.DONE
     assert len(loop.verifier.calls) == 1
 

@@ -20,6 +20,7 @@ from tests.fakes.plans import (
 from untildone.app.wording import already_fails, let_through
 from untildone.domain.checks.baseline import Compared, compare, failing, listed
 from untildone.domain.checks.checks import Check, Checked, Failing
+from untildone.domain.checks.counted_tests import Counts
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import next_steps, required_at_start, tries_checks
@@ -166,3 +167,18 @@ def test_a_plain_loop_without_checks_has_no_baseline() -> None:
     plain = replace(PLAIN, baseline=True)
     run = told(OPENED, began(1, None), ended(), measured(), kept(), plan=plain)
     assert run.known_failures is None
+
+
+def test_a4_failures_behind_an_exit_code_of_0_are_compared_by_number() -> None:
+    hidden = "exit code 0, but its runner counted {} failed"
+    two = Failing("t", hidden.format(2))
+    assert compare(Failing("t", hidden.format(1)), (two,)) == Compared(old=("t",))
+    assert compare(two, (two,)) == Compared(old=("t",))
+    assert compare(Failing("t", hidden.format(3)), (two,)).new
+    assert compare(BARE, (two,)).new
+
+
+def test_a4_names_that_a_pipe_cut_short_are_not_compared() -> None:
+    row, how = "FAILED test_a.py::test_a", "exit code 0, but its runner counted 2 failed"
+    assert failing(Check("t"), Checked("r", how, row, tests=Counts(0, 2))).names == ()
+    assert failing(Check("t"), Checked("r", how, row, tests=Counts(0, 1))).names

@@ -8,6 +8,7 @@ from untildone.domain.checks.counted_tests import (
     count,
     count_junit,
     files_of_tests,
+    hidden_failures,
     junit_file,
     merged,
     shrunk,
@@ -140,3 +141,12 @@ def test_the_newer_number_counts() -> None:
 def test_files_that_look_like_tests_are_named_first() -> None:
     assert files_of_tests(["a.py", "test_a.py"]) == ("test_a.py",)
     assert files_of_tests(["a.py"]) == ("a.py",)
+
+
+def test_a4_failures_that_an_exit_code_hides() -> None:
+    failing = Counts(4, 1)
+    assert hidden_failures("pytest | tail -3", failing, None) == 1
+    assert hidden_failures("pytest || true", Counts(5), failing) == 1
+    assert hidden_failures("pytest", Counts(5), None) == 0
+    assert hidden_failures("pytest || pytest", failing) == 0
+    assert hidden_failures("pytest || python -m pytest --lf", failing) == 0

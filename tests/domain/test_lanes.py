@@ -322,6 +322,17 @@ def test_every_lane_gets_a_slot_and_a_story_of_its_own() -> None:
     assert next_steps(told(looked(A, B, C), *SLOTS, began(0, 1, A), began(1, 2, B))) == ()
 
 
+def test_the_cap_ends_no_run_whose_last_stories_are_at_work() -> None:
+    plan = replace(TWO_LANES, limits=replace(LIMITS, max_iterations=2))
+    work = (looked(A, B), *SLOTS, *finished(0, 1, A), *finished(1, 2, B), f.Landed(0, "c1"))
+    run = told(*work, looked(A, B), plan=plan)
+    assert (run.status, run.ending) == (Status.RUNNING, None)
+    done = replace(looked(A, B), done=True)
+    assert told(*work, looked(A, B), f.Landed(1, "c2"), done, plan=plan).status is Status.DONE
+    again = told(*work, looked(A, B), f.Landed(1, "c2"), looked(A, B, C), plan=plan)
+    assert (again.status, again.reason) == (Status.STUCK, Reason.MAX_ITERATIONS)
+
+
 def test_stories_that_share_a_file_do_not_run_together() -> None:
     same = replace(B, touches=("1.py",))
     run = told(looked(A, same, C), *SLOTS, began(0, 1, A))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from untildone.domain.checks.check_files import named_files
+from untildone.domain.checks.check_files import named_files, scripts_of
 from untildone.domain.checks.protection import (
     MOST_NAMED,
     Violation,
@@ -109,3 +109,22 @@ def test_files_that_a_check_names(command: str) -> None:
 
 def test_each_file_once() -> None:
     assert named_files(["sh a.sh", "sh a.sh b.sh"]) == ("a.sh", "b.sh")
+
+
+SCRIPTS = {
+    "sh run-tests.sh": ("run-tests.sh",),
+    "bash -x tools/check.sh fast": ("tools/check.sh",),
+    "cd web && python3.12 -u check.py": ("web/check.py",),
+    "./check --fast": ("check",),
+    "python -m pytest tests/test_new.py": (),
+    "python -c 'x' a.py": (),
+    "node": (),
+    "/usr/bin/env-check": (),
+    "pytest tests/test_new.py": (),
+    "npm test": (),
+}
+
+
+@pytest.mark.parametrize("command", SCRIPTS)
+def test_scripts_that_a_check_is(command: str) -> None:
+    assert scripts_of([command]) == SCRIPTS[command]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from untildone.domain.checks.check_files import needed_programs
+from untildone.domain.checks.check_files import hidden_exit_code, needed_programs
 from untildone.domain.checks.runner_settings import (
     BROKEN,
     RunnerSetting,
@@ -175,3 +175,65 @@ NEEDED = {
 @pytest.mark.parametrize("command", NEEDED)
 def test_programs_that_a_command_cannot_do_without(command: str) -> None:
     assert needed_programs(command) == NEEDED[command]
+
+
+HIDDEN_BY = {
+    "pytest -q | tail -3": "|",
+    "cd web && npm test |& tee log": "|",
+    "bash -c 'pytest | cat'": "|",
+    "bash -o pipefail -c 'pytest | cat'": "",
+    "set -o pipefail; pytest | cat": "",
+    "pytest | grep -q passed": "",
+    "cat log | tail": "",
+    "pytest; echo done": ";",
+    "pytest\necho done": ";",
+    "cd web; pytest": "",
+    "set -e; npm ci; npm test": "",
+    "pytest; code=$?; rm -r out; exit $code": "",
+    "pytest; exit 0": ";",
+    "for f in *.sh; do sh $f; done": "",
+    "pytest || true": "||",
+    "pytest || pytest --lf": "",
+    "pytest || (cat log; exit 1)": "",
+    "npm ci && npm test": "",
+    "pytest;": "",
+    "pytest": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("command", HIDDEN_BY)
+def test_a9_what_hides_the_exit_code_of_a_check(command: str) -> None:
+    assert hidden_exit_code(command) == HIDDEN_BY[command]
+
+
+MADE_UP = {
+    "test:\n\tgo test\n": ["test"],
+    "test: unit app node_modules all\n\tx\nunit:\n\tx\napp:\n\tcc -o app\nnode_modules:\n\tx\n": [
+        "test",
+        "unit",
+    ],
+    ".PHONY: test\ntest: unit\n\tx\nunit:\n\tx\n": ["unit"],
+    "ALL = test\n.PHONY: $(ALL)\ntest:\n\tx\n": [],
+    ".PHONY: $(shell x)\ntest:\n\tx\n": [],
+    "test: a.o\n\tx > $@\na.o:\n\tx\n": [],
+}
+
+
+@pytest.mark.parametrize("text", MADE_UP)
+def test_a4_targets_that_are_no_files(text: str) -> None:
+    found = settings_of(["make test"], lambda path: {"Makefile": text}.get(path, ""))
+    assert [s.path for s in found if s.runner == "make" and not s.part] == MADE_UP[text]
+
+
+def test_a4_what_make_includes_and_what_its_variables_call() -> None:
+    files = {
+        "sub/ci/Makefile": "include a.mk ../../../x.mk /y.mk $(wildcard z) b.d\n.PHONY: test\n",
+        "sub/a.mk": "include a.mk\nC = sh $(S)\ntest:\n\t$(C)\n\t$(MAKE) -C .. more\n",
+        "sub/t.sh": "exit 1\n",
+    }
+    found = settings_of(
+        ["make -C sub -f ci/Makefile test S=t.sh"], lambda path: files.get(path, "")
+    )
+    whole = {setting.path for setting in found if not setting.part}
+    assert whole == {"sub/a.mk", "sub/t.sh"}

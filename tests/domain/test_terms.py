@@ -123,3 +123,8 @@ def test_what_changed_is_told_in_words() -> None:
         "dependencies nothing, was 1",
     )
     assert changes(KEPT, KEPT) == ()
+
+
+def test_a_check_is_named_by_the_line_it_is_written_in() -> None:
+    said = Terms("1", "First", checks=("a", "b"), at="tasks.md:3", lines=(("b", 5),))
+    assert (said.place_of("a"), said.place_of("b")) == ("tasks.md:3", "tasks.md:5")

@@ -105,9 +105,10 @@ def test_a_check_that_already_fails_is_named_before_the_first_call_and_leaves_no
     result = bench.loop("--verify", check).ok()
     assert result.outcomes() == ["complete"]
     names = [event["event"] for event in result.events]
-    first = next(e for e in result.events if e["event"] == "warning")
-    assert f"already fails before the first story: `{check}`" in first["message"]
-    assert names.index("warning") < names.index("iteration_started")
+    said = [
+        e["message"] for e in result.events[: names.index("iteration_started")] if "message" in e
+    ]
+    assert [m for m in said if f"already fails before the first story: `{check}`" in m]
     assert "junk.log" not in bench.calls()[0].files
 
 
@@ -115,7 +116,8 @@ def test_a_start_without_the_first_look(bench: Bench) -> None:
     bench.only_stories(1)
     bench.plan()
     result = bench.loop("--verify", "date >> ../ran; test -f work-1.txt", "--no-verify-start").ok()
-    assert result.named("checks_tried") == result.named("warning") == []
+    assert result.named("checks_tried") == []
+    assert not [e for e in result.named("warning") if "already fails" in e["message"]]
     assert len((bench.root / "ran").read_text().splitlines()) == 1
 
 
@@ -197,7 +199,7 @@ def test_an_attempt_that_touches_a_protected_file_fails_before_any_check(
     bench.plan({1: [*harm, ["write", "good.txt", "x"], ["say", COMPLETE]], 2: good})
     flags = ["--verify", "sh check.sh", "--protect", "tests/**", "--checkpoint", variant]
     result = bench.loop(*flags, "--no-verify-start").ok()
-    assert result.one("run_started")["protected"] == ["tests/**", "check.sh"]
+    assert result.one("run_started")["protected"][:2] == ["tests/**", "check.sh"]
     assert result.outcomes() == ["verify_failed", "complete"]
     assert f"- {named}" in result.named("iteration_ended")[0]["reason"]
     assert len(result.named("verify_started")) == 1

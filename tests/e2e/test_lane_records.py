@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.e2e.agent_calls import DONE
+from tests.e2e.test_lanes import Lanes
 from untildone.adapters.records.journal import Journal, replayed
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
@@ -99,3 +100,23 @@ def test_the_report_says_what_lanes_bought(bench: Bench) -> None:
     assert all(call["changed"] for call in told["calls"])
     page = bench.run("report", "demo").ok().stdout
     assert "what lanes bought" in page
+
+
+def test_a_run_whose_work_could_not_be_brought_together_is_told(bench: Bench) -> None:
+    script = "sleep 0.5; echo $UNTILDONE_STORY_ID >> shared.txt; echo said in $UNTILDONE_LANE."
+    Lanes(bench, 3, {"any": script}).run(2, "--verify", "test -s shared.txt").ok()
+    told = bench.run("report", "demo", "--json").ok().json()
+    requeued = [call for call in told["calls"] if call["requeued"]]
+    assert told["lanes"]["requeues"] == len(requeued) >= 1
+    assert all("shared.txt" in call["reason"] and call["saved_ref"] for call in requeued)
+    assert told["verified"] == 3
+    assert told["lanes"]["serial_s"] >= 3 * 0.5
+    page = bench.run("report", "demo").ok().stdout
+    assert "done, to be done again on top of the others" in page
+    assert "lane 0 " in page
+    for lane in (0, 1):
+        raw = bench.run("logs", "demo", "--lane", str(lane), "--raw").ok().stdout
+        assert (f"said in {lane}." in raw, f"said in {1 - lane}." in raw) == (True, False)
+        said = bench.run("logs", "demo", "--lane", str(lane)).ok().stdout
+        assert (f"said in {lane}." in said, f"said in {1 - lane}." in said) == (True, False)
+    assert bench.run("replay", "demo", "--json").ok().json()["same"] is True

@@ -260,6 +260,22 @@ def test_a_stop_after_the_story_lets_the_others_finish(bench: Bench) -> None:
     lanes.assert_whole(6)
 
 
+def test_a_run_goes_on_with_more_or_fewer_lanes(bench: Bench) -> None:
+    lanes = Lanes(bench, 6)
+    lanes.run(3, "--max-iterations", "2").ok(3)
+    bench.run("resume", "demo", "--json", "--lanes", "1", "--max-iterations", "1").ok(3)
+    assert len(lanes.landed()) == 3
+    assert lanes.calls()[-1][3] == str(linked(bench))
+    bench.run("resume", "demo", "--json", "--lanes", "2", "--max-iterations", "9").ok()
+    lanes.assert_whole(6)
+
+
+def test_a_run_in_your_own_files_gets_no_lanes(bench: Bench) -> None:
+    bench.loop("--max-iterations", "1").ok(3)
+    refused = bench.run("resume", "demo", "--lanes", "2").ok(2)
+    assert "need a worktree of its own" in refused.stderr
+
+
 def test_a_story_that_is_skipped_ends_alone(bench: Bench) -> None:
     lanes = Lanes(bench, 3, {"2": "sleep 60", "any": f"sleep 0.5; {WORK}"})
     live = lanes.begin(3)

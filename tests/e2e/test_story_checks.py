@@ -144,7 +144,7 @@ def test_a3_a_check_that_nobody_committed_is_shown_and_not_run(bench: Bench) -> 
     assert result.named("verify_started") == []
     assert not bench.path("ran-it").exists()
     (said,) = [e["message"] for e in result.named("warning") if "ran-it" in e["message"]]
-    assert f"{TASKS}:8" in said
+    assert f"{TASKS}:10" in said
     assert "--trust-story-checks" in said
     bench.git("checkout", "-q", ".")
     bench.write(TASKS, CHECKED)

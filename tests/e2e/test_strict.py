@@ -219,6 +219,9 @@ def test_a_check_that_guards_no_file_says_so_at_the_start(bench: Bench) -> None:
     (said,) = [e["message"] for e in result.named("warning") if "--protect" in e["message"]]
     assert "`git --version`" in said
     assert "test -d" not in said
+    (looks,) = [e["message"] for e in result.named("warning") if "only looks" in e["message"]]
+    assert "`test -d .`" in looks
+    assert "git --version" not in looks
 
 
 def test_the_start_lists_every_command_and_where_it_comes_from(bench: Bench) -> None:
@@ -235,7 +238,7 @@ def test_the_start_lists_every_command_and_where_it_comes_from(bench: Bench) -> 
         ("echo 1", "usage", "untildone.toml:2", ""),
         ("make test", "check", "verify auto, found by Makefile", ""),
         ("git --version", "check", "--verify", ""),
-        ("test -d .", "check", f"{TASKS}:8", "2"),
+        ("test -d .", "check", f"{TASKS}:10", "2"),
         ("true", "check", "untildone.toml:4", "3"),
     ]
     flags = ["--verify", "auto", "--verify", "git --version"]
@@ -246,7 +249,7 @@ def test_the_start_lists_every_command_and_where_it_comes_from(bench: Bench) -> 
         assert listed[0]["what"] == agent["what"]
         assert [tuple(row[key] for key in keys) for row in listed[1:]] == wanted
     lines = bench.run("logs", "demo").ok().stdout
-    assert f"check of story 2: test -d . (from {TASKS}:8)" in lines
+    assert f"check of story 2: test -d . (from {TASKS}:10)" in lines
     assert "check: make test (from verify auto, found by Makefile)" in lines
 
 
@@ -391,7 +394,7 @@ def test_a9_a_check_of_one_story_that_cannot_start_is_refused_too(bench: Bench) 
     bench.write(TASKS, tasks_text().replace(heading, f"{heading}\nVerify: `nosuchcheck`\n"))
     bench.commit("a check of story 2")
     result = bench.loop().ok(2)
-    assert f"{TASKS}:8" in result.stderr
+    assert f"{TASKS}:10" in result.stderr
     assert bench.calls() == []
 
 

@@ -256,7 +256,7 @@ def test_stories_that_eased_their_tests_or_changed_nothing_are_named() -> None:
     text = markdown(page(replace(found, account=replace(found.account, stories=(*states, empty)))))
     assert "| done, with tests changed | 1: tests that were there, not counted above |" in text
     assert "| done, nothing changed | 1: not counted above |" in text
-    assert "changed tests that were there: tests/test\\_a.py" in text
+    assert "wrote what it is judged by: tests/test\\_a.py" in text
     assert "0 of them verified by a check, 1 changed nothing" in text
 
 

@@ -9,7 +9,8 @@ from untildone.app.story_terms import changed_for_others
 from untildone.domain.agents.agent import AgentReport, Ending, Intent, Notice
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.agents.prompt import NO_CONTEXT, render
-from untildone.domain.checks.check_files import named_files
+from untildone.domain.checks.check_files import named_files, scripts_of
+from untildone.domain.checks.checks import in_force
 from untildone.domain.checks.terms import own_checks as checks_of
 from untildone.domain.errors import SourceAway, StoriesError
 from untildone.domain.reporting.event import noticed, warning
@@ -95,7 +96,9 @@ def _note_open_tasks(driver: RunDriver) -> None:
 
 def _note_protected_files(driver: RunDriver, checkpoint: str, own_checks: tuple[str, ...]) -> None:
     plan = driver.run.plan
-    files = (*plan.check_files, *(named_files(own_checks) if plan.protect_checks else ()))
+    # A script that came to be since the start is proof from now on.
+    named = (*scripts_of(c.command for c in in_force(plan.verify)), *named_files(own_checks))
+    files = tuple(dict.fromkeys((*plan.check_files, *(named if plan.protect_checks else ()))))
     # A plain loop keeps what an iteration did: its files are compared with the first ones.
     first = not (plan.plain and driver.has_called)
     if first and (files or plan.protect or plan.runner_settings):

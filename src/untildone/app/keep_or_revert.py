@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from untildone.app.keep_plan_edits import keep_plan_edits, plan_as_written
 from untildone.app.run_driver import RunDriver
 from untildone.app.story_terms import changed_for_others
-from untildone.app.verify import own_tests
+from untildone.app.verify import own_scripts, own_tests
 from untildone.domain.checks.protection import MOST_NAMED, tests_among
 from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
@@ -56,9 +56,11 @@ def looked_at(driver: RunDriver, saved: f.Saved) -> f.Saved:
     changed = set(paths) - _plan_files(driver)
     if not changed:
         return replace(saved, unchanged=True)
-    if plan.protect_tests or not driver.iteration(saved.lane).proof:
-        return saved  # the tests were looked at, or there are none
-    own = own_tests(driver, saved.lane, tests_among(sorted(changed)))
+    if not driver.iteration(saved.lane).proof:
+        return saved
+    own = own_scripts(driver, saved.lane, changed)
+    if not plan.protect_tests:  # else the tests were looked at
+        own += own_tests(driver, saved.lane, tests_among(sorted(changed - set(own))))
     return replace(saved, own_tests=own[:MOST_NAMED])
 
 

@@ -53,9 +53,9 @@ def free_step(driver: RunDriver, steps: Sequence[s.Step]) -> s.Step | None:
 
     What is finished lands first; waits come last, because they hold up the main thread.
     """
-    if not driver.ports.lanes:
+    if not driver.lanes:
         return steps[0]
-    free = [step for step in steps if _may_begin(driver, driver.ports.lanes, step)]
+    free = [step for step in steps if _may_begin(driver, driver.lanes, step)]
     return min(free, key=_rank, default=None)
 
 
@@ -75,7 +75,7 @@ def _may_begin(driver: RunDriver, lanes: Lanes, step: s.Step) -> bool:
 
 def begin(driver: RunDriver, step: InLane) -> None:
     """Begin a step of a lane; how it ends arrives by mail."""
-    lanes = driver.ports.lanes
+    lanes = driver.lanes
     assert lanes is not None
     if driver.book is None and driver.ports.source:  # what an earlier process has begun comes first
         driver.book = driver.ports.source.load()

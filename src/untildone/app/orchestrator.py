@@ -64,7 +64,7 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
     ports = driver.ports
     if isinstance(step, s.RunAttempt | s.Wait) and (over := _over_budget(driver, step)):
         return over
-    if ports.lanes and isinstance(step, InLane):
+    if driver.lanes and isinstance(step, InLane):
         begin(driver, step)
         return None
     match step:
@@ -117,7 +117,7 @@ def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded | None:
     fact = stories_now(driver.run, book)
     if book and not plain:
         story_terms.look(driver, book)
-    return final_gate(driver, fact) if fact.done and driver.ports.lanes else fact
+    return final_gate(driver, fact) if fact.done and driver.lanes else fact
 
 
 def _decided(driver: RunDriver, key: StoryKey) -> f.UserRequest | None:

@@ -93,6 +93,11 @@ class RunDriver:
             self._settled = at
         self.ports.record.fact(fact, announce(before, fact, self.run), self.run, at)
 
+    @property
+    def lanes(self) -> Lanes | None:
+        """Where steps of lanes are performed; a single one works where the run does."""
+        return self.ports.lanes if len(self.run.lanes) > 1 else None
+
     def use(self, own: LanePorts) -> None:
         """From here on the world is that of a lane."""
         self.ports = replace(self.ports, **asdict(own))

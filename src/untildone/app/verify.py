@@ -1,7 +1,7 @@
 """Whether COMPLETE is true: the loop's own checks of an attempt's work."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from untildone.app.run_driver import RunDriver
 from untildone.app.wording import let_through
 from untildone.domain.checks import baseline, terms
+from untildone.domain.checks.check_files import scripts_of
 from untildone.domain.checks.checks import Check, Checked, Failing, Level, in_force
 from untildone.domain.checks.counted_tests import Counted, files_of_tests, shrunk
 from untildone.domain.checks.protection import (
@@ -132,6 +133,16 @@ def own_tests(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[str
     """Which of these the checkpoint has, but for those that the person lets the story change."""
     kept = _not_freed(driver, lane, tests)
     return driver.ports.checkpoint.had(driver.run.lanes[lane].checkpoint, kept) if kept else ()
+
+
+def own_scripts(driver: RunDriver, lane: int, changed: Set[str]) -> tuple[str, ...]:
+    """Scripts that a check runs and that the attempt has written: they were not there before."""
+    plan, iteration = driver.run.plan, driver.iteration(lane)
+    if not plan.protect_checks:
+        return ()
+    commands = (check.command for check in in_force(plan.verify, iteration.checks))
+    written = tuple(path for path in scripts_of(commands) if path in changed)
+    return _not_freed(driver, lane, written) if written else ()
 
 
 def _not_freed(driver: RunDriver, lane: int, tests: tuple[str, ...]) -> tuple[str, ...]:

@@ -152,11 +152,12 @@ def check_hint(change: str) -> str:
 
 
 def not_verified(story_id: str, tests: Sequence[str]) -> str:
-    """The sentence for a story that changed the tests it is judged by."""
+    """The sentence for a story that wrote the tests, or the script, that it is judged by."""
     return (
-        f"Story {story_id} changed tests that were there before: {listed(tuple(tests))}. It is "
-        "done, but not counted as verified; `--strict` runs such tests as they were, and a line "
-        "`Tests: may change` in its text allows it"
+        f"Story {story_id} wrote what it is judged by, tests that were there before or the script "
+        f"of a check: {listed(tuple(tests))}. It is done, but not counted as verified; `--strict` "
+        "runs such tests as they were, and a line `Tests: may change` or `Touches: PATH` in its "
+        "text allows it"
     )
 
 

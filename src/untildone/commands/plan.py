@@ -1,6 +1,7 @@
 """From settings and what is in the repository to a plan: source, done criterion, limits."""
 
-from collections.abc import Collection, Iterable, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,14 @@ from msgspec.structs import replace
 from untildone.adapters.checks.detect import LOOKED_FOR, detect, text_inside
 from untildone.adapters.git.repository import head_of, slug
 from untildone.adapters.sessions.meter import split_command
-from untildone.domain.checks.check_files import named_files, simple_commands
+from untildone.domain.checks.check_files import (
+    hidden_exit_code,
+    named_files,
+    scripts_of,
+    simple_commands,
+)
 from untildone.domain.checks.checks import AUTO, Level, in_force, parse
-from untildone.domain.checks.runner_settings import settings_of
+from untildone.domain.checks.runner_settings import RunnerSetting, settings_of
 from untildone.domain.costs.budget import Budget, merged, read
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Done, Limits, Plan
@@ -20,6 +26,7 @@ from untildone.domain.stories.story import StoryBook, checked
 from untildone.ports import StorySource
 from untildone.settings.settings import (
     COMMANDS,
+    FILE_NAME,
     SETTINGS,
     SOURCES,
     STRICT,
@@ -53,6 +60,25 @@ NOTHING_FOUND = (
     f"{{asked}} found no tests at the top of this project (it looks for {LOOKED_FOR}): "
     "the run goes by the agent's word alone. `--verify CMD` names a check"
 )
+
+# What says which checks the next run has.
+CONFIGURATION = (
+    RunnerSetting("untildone", FILE_NAME),
+    RunnerSetting("untildone", "pyproject.toml", "tool.untildone"),
+)
+ONLY_LOOKS = (
+    "This only looks and tests nothing, so that any attempt can make it pass: {}. `--verify auto` "
+    "finds the tests of a project"
+)
+NO_FILE = (
+    "No file is known that an attempt must leave alone so that this proves anything: {}. "
+    "`--protect GLOB` names such files"
+)
+SHOWS_FAILURES = {
+    "|": "Type instead: bash -o pipefail -c {command}",
+    ";": "Type `&&` instead of `;`",
+    "||": "Leave out the `||` and what follows",
+}
 
 
 class Wanted(Struct, frozen=True):
@@ -400,30 +426,57 @@ def with_files(plan: Plan, top: Path) -> Plan:
     if not plan.protect_checks:
         return replace(plan, check_files=(), runner_settings=())
     commands = [c.command for c in in_force(plan.verify, _all_own_checks(plan))]
-    settings = settings_of(commands, lambda path: text_inside(top, path))
-    return replace(plan, check_files=files_of_checks(plan.verify, top), runner_settings=settings)
+    obeyed = settings_of(commands, lambda path: text_inside(top, path))
+    files = files_of_checks(plan.verify, top)
+    return replace(plan, check_files=files, runner_settings=(*obeyed, *CONFIGURATION))
 
 
-def guarding_nothing(plan: Plan, top: Path) -> tuple[str, ...]:
-    """One sentence about the required checks that no protected file belongs to."""
-    if plan.protect or not (plan.protect_checks and plan.checks_count):
-        return ()
-    checks = in_force(plan.verify, _all_own_checks(plan))
+def hiding_failures(plan: Plan) -> Iterator[str]:
+    """One sentence per check that passes although what it runs has failed."""
+    for check in in_force(plan.verify, _all_own_checks(plan)) if plan.checks_count else ():
+        if joint := hidden_exit_code(check.command):
+            instead = SHOWS_FAILURES[joint].format(command=shlex.quote(check.command))
+            yield (
+                f"The check `{check.command}` passes although what it runs fails: `{joint}` hides "
+                f"its exit code. {instead}"
+            )
+
+
+def missing_scripts(plan: Plan, top: Path) -> Iterator[str]:
+    """One sentence per script of a check that is not there: who writes it proves himself."""
+    checks = in_force(plan.verify, _all_own_checks(plan)) if plan.checks_count else ()
+    for check in checks:
+        for path in scripts_of([check.command]):
+            if not (top / path).exists():
+                yield (
+                    f"The check `{check.command}` runs `{path}`, which is not there: it fails "
+                    "until somebody writes it, and a story that does is kept, but not counted as "
+                    f"verified. Write and commit it first; a line `Touches: {path}` in the text of "
+                    "a story lets that story write it"
+                )
+
+
+def guarding_nothing(plan: Plan, top: Path) -> Iterator[str]:
+    """A sentence about required checks that only look, one about those without protected files."""
+    checks = in_force(plan.verify, _all_own_checks(plan)) if plan.checks_count else ()
     required = [check.command for check in checks if check.level is Level.REQUIRED]
-    bare = [command for command in required if _guards_nothing(command, top)]
-    if not bare:
-        return ()
-    named = ", ".join(f"`{command}`" for command in bare)
-    return (
-        f"No file is known that an attempt must leave alone so that this proves anything: {named}. "
-        "`--protect GLOB` names such files",
-    )
+    looks, runs = list[str](), list[str]()
+    for command in required:
+        (runs if any(simple_commands(command)) else looks).append(command)
+    if looks:
+        yield ONLY_LOOKS.format(_ticked(looks))
+    guarded = plan.protect or not plan.protect_checks
+    bare = [] if guarded else [command for command in runs if _guards_nothing(command, top)]
+    if bare:
+        yield NO_FILE.format(_ticked(bare))
+
+
+def _ticked(commands: Iterable[str]) -> str:
+    return ", ".join(f"`{command}`" for command in commands)
 
 
 def _guards_nothing(command: str, top: Path) -> bool:
-    """Whether it does more than look, and nothing that it runs or obeys can be protected."""
-    if not any(simple_commands(command)):
-        return False
+    """Whether nothing that it runs or obeys can be protected."""
     files = files_of_checks([command], top)
     return not files and not settings_of([command], lambda path: text_inside(top, path))
 

@@ -19,6 +19,8 @@ from untildone.commands.plan import (
     Prepared,
     Wanted,
     guarding_nothing,
+    hiding_failures,
+    missing_scripts,
     prepare,
     renewed,
     with_files,
@@ -92,7 +94,9 @@ def ready(
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
     bare = guarding_nothing(plan, repo.place.top)
-    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan), *bare)
+    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan))
+    warnings = (*warnings, *hiding_failures(plan))
+    warnings = (*warnings, *missing_scripts(plan, repo.place.top), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)
 
 

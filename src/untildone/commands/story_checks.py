@@ -25,7 +25,7 @@ def terms_of_stories(
     A command is the person's if the committed file has it anywhere: a check never loosens anything.
     What a story may do must be committed in the text of that story.
     """
-    found = all_written(book) if book else ()
+    found = tuple(_with_lines(all_written(book), top)) if book else ()
     paths = {_path(terms) for terms in found if terms.checks or terms.allows}
     if trusted or not book or not paths:
         return found
@@ -39,11 +39,27 @@ def not_obeyed(plan: Plan, finished: Set[StoryKey] = frozenset()) -> Iterator[st
     guarded = bool(plan.verify or plan.story_verify or plan.protected or plan.evidence)
     for story in (terms for terms in plan.terms or () if terms.key not in finished):
         for command in story.not_run:
-            shown = f"({story.at}): `{command}`"
+            shown = f"({story.place_of(command)}): `{command}`"
             yield f"A check of story {story.id} is not run, {WHY} {shown}. {TRUST}"
         if story.withheld and (guarded or story.checks):
             shown = f"({story.at}): {'; '.join(story.withheld)}"
             yield f"Story {story.id} is not allowed what its text says, {WHY} {shown}. {TRUST}"
+
+
+def _with_lines(found: tuple[Terms, ...], top: Path) -> Iterator[Terms]:
+    """The terms with the line of each check: the first below the story's own that has it."""
+    paths = {_path(terms) for terms in found if terms.checks}
+    rows = {path: list(_verify_rows(top / path)) for path in paths}
+    for terms in found:
+        start = int(terms.at.rpartition(":")[2])
+        below = [row for row in rows.get(_path(terms), ()) if row[0] >= start]
+        lines = ((c, next((n for n, row in below if _has(row, c)), 0)) for c in terms.checks)
+        yield replace(terms, lines=tuple((command, n) for command, n in lines if n))
+
+
+def _verify_rows(path: Path) -> Iterator[tuple[int, str]]:
+    rows = enumerate((_now(path) or "").split("\n"), 1)
+    return ((n, row) for n, row in rows if "Verify" in row)
 
 
 def _path(terms: Terms) -> str:

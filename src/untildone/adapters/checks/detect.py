@@ -10,7 +10,8 @@ from untildone.domain.checks.runner_settings import MAKEFILES
 from untildone.domain.regex import regex
 from untildone.plain_files import read_text
 
-LOOKED_FOR = "pytest, npm, cargo, go, make"
+LOOKED_FOR = "pytest, unittest, npm, cargo, go, make"
+_UNITTEST = regex(r"^(?:import|from) unittest\b", re.MULTILINE)
 _TARGET = regex(r"^(check|test)\s*:(?!=)", re.MULTILINE)
 _NO_TEST = "no test specified"
 # By lock file: how everything is installed in a clean checkout, and the test.
@@ -28,9 +29,11 @@ def detect(top: Path, *, clean: bool = False) -> dict[str, str]:
     """
     found = dict([_pytest(top), _npm(top, clean=clean), _cargo(top), _go(top)])
     found.pop("", None)
-    if not found:  # a Makefile usually calls one of the others
-        found = dict([_make(top)])
-        found.pop("", None)
+    # A Makefile usually calls one of the others; mere names of files say least.
+    for last in (_make, _loose_tests):
+        if not found:
+            found = dict([last(top)])
+            found.pop("", None)
     return found
 
 
@@ -53,8 +56,27 @@ def _pytest(top: Path) -> Found:
     settings = {"pytest.ini": "", "pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]"}
     settings |= {"setup.cfg": "[tool:pytest]", "conftest.py": "", "tests/conftest.py": ""}
     told = (n for n, words in settings.items() if (top / n).is_file() and words in _text(top / n))
-    by = next(told, "") or next((f"tests/{p.name}" for p in top.glob("tests/test_*.py")), "")
-    return ("pytest -q", by) if by else NOTHING
+    by = next(told, "")
+    return ("pytest -q", by) if by else _tests_in(top, "tests/", "test_*.py")
+
+
+def _loose_tests(top: Path) -> Found:
+    places = ((folder, name) for folder in ("", "tests/") for name in ("test_*.py", "*_test.py"))
+    found = (_tests_in(top, folder, name) for folder, name in places)
+    return next((each for each in found if each != NOTHING), NOTHING)
+
+
+def _tests_in(top: Path, folder: str, name: str) -> Found:
+    """How the tests of a folder are run: by pytest, but for those that do without if it is away."""
+    files = sorted(path for path in top.glob(f"{folder}{name}") if path.is_file())
+    if not files:
+        return NOTHING
+    by = f"{folder}{files[0].name}"
+    if shutil.which("pytest") or not all(_UNITTEST.search(_text(path)) for path in files):
+        return "pytest -q", by
+    start = f" -s {folder.rstrip('/')}" if folder else ""
+    start += " -t ." if folder and (top / folder / "__init__.py").is_file() else ""
+    return f"python3 -m unittest discover{start} -p '{name}'", by
 
 
 def _npm(top: Path, *, clean: bool) -> Found:

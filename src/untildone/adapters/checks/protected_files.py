@@ -87,14 +87,13 @@ class ProtectedFiles:
 
     def _settings_now(self, settings: tuple[RunnerSetting, ...]) -> Settings:
         """What the settings say on disk, wherever they are and whatever git is told to ignore."""
-        found: Settings = {}
-        names = file_names(settings)
-        for path in self._files_called(names.match, "") if settings else ():
-            for setting in held_in(path, settings):
-                said = self._said(path, setting)
-                if said:
-                    found[path, setting.part] = said
-        return found
+        broad = [setting for setting in settings if is_pattern(setting.path)]
+        paths = self._files_called(file_names(broad).match, "") if broad else ()
+        held = [(path, setting) for path in paths for setting in held_in(path, broad)]
+        # A folder of that name is in the way like a file.
+        held += [(each.path, each) for each in settings if not is_pattern(each.path)]
+        told = {(path, each.part): self._said(path, each) for path, each in held}
+        return {key: said for key, said in told.items() if said}
 
     def _files_called(self, match: Callable[[str], object], folder: str) -> Iterator[str]:
         with contextlib.suppress(OSError):  # a folder that cannot be read
@@ -108,6 +107,8 @@ class ProtectedFiles:
     def _said(self, path: str, setting: RunnerSetting) -> str:
         if not setting.part:
             return " ".join(self._fingerprint(path) or ())
+        if not os.path.lexists(self._top / path) or (self._top / path).is_dir():
+            return ""
         try:
             return content(setting, path, read_text(self._top / path))
         except (OSError, UnicodeDecodeError):

@@ -17,6 +17,7 @@ from untildone.domain.checks.counted_tests import (
     Counts,
     count,
     count_junit,
+    hidden_failures,
     junit_file,
     with_report,
 )
@@ -32,6 +33,7 @@ PYTEST_SETTINGS = (
     *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"),
     *("pyproject.toml", "tox.ini", "setup.cfg"),
 )
+HIDDEN = ": a pipe or `|| true` hides its exit code"
 # A shell between the loop and the check: a check that kills its parent ends itself, not the loop.
 SHELL = ("/bin/sh", "-c", '/bin/sh -c "$1"; exit $?', "sh")
 
@@ -140,14 +142,19 @@ class ShellChecks:
         ended = self._processes.run(call, collect, self._stop_now, on_error=collect)
         text = reports.without_ours(output.text())
         tests, reported = reports.counted(text)
-        if ended.ending is Ending.EXITED and ended.exit_code == 0:
-            return Checked(tests=tests, reported=reported)
-        how = (
-            f"exit code {ended.exit_code}" if ended.ending is Ending.EXITED else ended.ending.value
-        )
+        exited = ended.ending is Ending.EXITED
+        how = f"exit code {ended.exit_code}" if exited else ended.ending.value
+        why = ""
+        if exited and ended.exit_code == 0:
+            failed = hidden_failures(command, tests, reported)
+            if not failed:
+                return Checked(tests=tests, reported=reported)
+            how, why = f"{how}, but its runner counted {failed} failed", HIDDEN
         if folder:  # it is gone when somebody reads this, and its name says nothing
             text = text.replace(f"{folder}/", "").replace(folder, ".")
-        reason = f"The check `{command}` failed ({how}):\n{text[-TAIL:].strip()}"
+        printed = text[-TAIL:].strip()
+        said = f":\n{printed}" if printed else "; it printed nothing"
+        reason = f"The check `{command}` failed ({how}{why}){said}"
         interrupted = ended.ending is Ending.INTERRUPTED
         return Checked(reason, how, text, interrupted=interrupted, tests=tests, reported=reported)
 

@@ -7,6 +7,7 @@ import fnmatch
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from posixpath import normpath
 
 from msgspec import Struct
@@ -206,7 +207,7 @@ def _in_folder(simple: SimpleCommand, flags: tuple[str, ...]) -> tuple[str, list
             folder = f"{folder}{(value if equals else rest.pop(0)).rstrip('/')}/"
         elif not word.startswith("-"):
             names.append(word)
-    return folder.replace("./", ""), names
+    return f"{normpath(folder)}/".removeprefix("./"), names
 
 
 # -- parts of files ----------------------------------------------------------------------------
@@ -296,39 +297,92 @@ _ALWAYS = regex(
 )
 
 
-class Makefile:
-    """The rules of some targets, of all that they depend on, and the variables they use."""
+# What a recipe does to the file that its target is.
+_MAKES = r"(?:\s-o|>|\btouch|\bmkdir|\bmkdir -p)\s*{}(?:\s|$)"
+# Plain names that stand for what a recipe leaves: anybody may install and build.
+_OUTPUTS = frozenset(
+    """
+    bin build coverage deps dist docs env generated lib node_modules obj out output public site
+    target tmp vendor venv
+    """.split()  # noqa: SIM905 - a long list of words
+)
+_PLAIN_TARGET = regex(r"[\w-]+")
+_CALLED = regex(r"\$[({][^)}]*[)}]")
+_INCLUDE = regex(r"^\s*(?:-?include|sinclude)\s+([^#\n]+)$", re.MULTILINE)
 
-    def __init__(self, path: str, text: str, targets: tuple[str, ...]) -> None:
+
+class Makefile:
+    """The rules of some targets, of all that they depend on, and the variables they use.
+
+    `folder` is where make runs; `included` are files that stand in the text already.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        text: str,
+        targets: tuple[str, ...],
+        folder: str = "",
+        included: tuple[str, ...] = (),
+    ) -> None:
         self._path = path
-        self.folder = path.rpartition("/")[0] + "/" if "/" in path else ""
+        self.folder = folder
+        self._included = included
         self._rows = text.replace("\\\n", " ").split("\n")
         self._targets = targets or self._first()
 
     @staticmethod
     def of(simple: SimpleCommand, read: Read) -> "Makefile":
-        """The one that a call of make reads."""
+        """The one that a call of make reads, with what it includes."""
         words = list(simple.words)
         named = next((words[k + 1] for k, w in enumerate(words[:-1]) if w in ("-f", "--file")), "")
         folder, targets = _in_folder(simple, ("-C", "--directory"))
         wanted = tuple(t for t in targets if t != named and "=" not in t)
         paths = [normpath(f"{folder}{name}") for name in ([named] if named else MAKEFILES)]
         path = next((path for path in paths if read(path)), paths[-1])
-        return Makefile(path, read(path), wanted)
+        text, included = _with_included(read(path), folder, read)
+        given = "".join(f"\n{word}" for word in targets if "=" in word)
+        return Makefile(path, f"{text}{given}", wanted, folder, included)
 
     @property
     def settings(self) -> tuple[RunnerSetting, ...]:
         """A file of another name that make would prefer counts, too."""
-        name, part = self._path.rpartition("/")[2], " ".join(self._targets)
+        beside, slash, name = self._path.rpartition("/")
         names = MAKEFILES if name in MAKEFILES else (name,)
-        return tuple(RunnerSetting("make", f"{self.folder}{each}", part) for each in names)
+        part = " ".join(self._targets)
+        own = (RunnerSetting("make", f"{beside}{slash}{each}", part) for each in names)
+        whole = (*self._included, *self._no_files())
+        return (*own, *(RunnerSetting("make", path) for path in dict.fromkeys(whole)))
 
     @property
     def commands(self) -> list[str]:
         """What the targets run, with plain variables put in."""
-        values = dict(self._variables())
         recipes = [row.strip().lstrip("@-+") for row in self._wanted() if row.startswith("\t")]
-        return [_USED.sub(lambda found: values.get(found[1], ""), row) for row in recipes]
+        return list(map(self.expanded, recipes))
+
+    def expanded(self, row: str) -> str:
+        """A line with the values of variables, nothing for those that are not here."""
+        values = {"MAKE": "make", **dict(self._variables())}
+        for _ in range(_DEEPEST):  # a variable may name others
+            row = _USED.sub(lambda found: values.get(found[1], ""), row)
+        return row
+
+    def _no_files(self) -> Iterator[str]:
+        """The paths of targets that make nothing: with a file of that name make has nothing to do.
+
+        What `.PHONY` names is run all the same.
+        """
+        depends = (needs for names, needs, _ in self._rules() if ".PHONY" in names)
+        phony = self.expanded(" ".join(chain.from_iterable(depends)))
+        for target in self._needed() if "$" not in phony else ():
+            recipe = "\n".join(self._recipe(target))
+            meant = target in self._targets or target not in _OUTPUTS
+            if meant and target not in phony.split() and _makes_nothing(target, recipe):
+                yield f"{self.folder}{target}"
+
+    def _recipe(self, target: str) -> list[str]:
+        rules = list(self._rules())
+        return [row for names, _, rows in rules if target in names for row in rows[1:]]
 
     @property
     def content(self) -> str:
@@ -353,17 +407,17 @@ class Makefile:
     def _wanted(self) -> list[str]:
         """The rules of the targets and of what they depend on, with their recipes."""
         rules = list(self._rules())
-        todo, rows, done = list(self._targets), [], set[str]()
-        while todo:
-            target = todo.pop(0)
-            if target in done:
-                continue
-            done.add(target)
-            for names, depends, lines in rules:
-                if target in names:
-                    todo += depends
-                    rows += lines
-        return rows
+        needed = self._needed()
+        return [row for t in needed for names, _, rows in rules if t in names for row in rows]
+
+    def _needed(self) -> list[str]:
+        """The targets and all that they depend on, each once."""
+        rules = list(self._rules())
+        found = list(dict.fromkeys(self._targets))
+        for target in found:  # which grows
+            depends = (name for names, needs, _ in rules if target in names for name in needs)
+            found += [name for name in dict.fromkeys(depends) if name not in found]
+        return found
 
     def _rules(self) -> Iterator[tuple[list[str], list[str], list[str]]]:
         current: list[str] | None = None
@@ -376,3 +430,32 @@ class Makefile:
                 yield found[1].split(), found[2].replace("|", " ").split(), current
             elif row.strip() and not row.lstrip().startswith("#"):
                 current = None
+
+
+def _makes_nothing(target: str, recipe: str) -> bool:
+    """Whether a target with this recipe is a mere name, as far as can be seen."""
+    made = "$@" in recipe or re.search(_MAKES.format(re.escape(target)), recipe)
+    return bool(recipe and not made and _PLAIN_TARGET.fullmatch(target))
+
+
+def _with_included(
+    text: str, folder: str, read: Read, deep: int = 0
+) -> tuple[str, tuple[str, ...]]:
+    """The text with what it includes in its place, and which files these are.
+
+    What a compiler notes about dependencies (`*.d`) is made anew all the time.
+    """
+    makefile, found = Makefile("", text, ()), list[str]()
+
+    def put_in(row: re.Match[str]) -> str:
+        texts = []
+        for name in _CALLED.sub("", makefile.expanded(row[1])).split():
+            path = normpath(f"{folder}{name}")
+            if name.startswith("/") or path.startswith("..") or name.endswith(".d"):
+                continue
+            inside, more = _with_included(read(path), folder, read, deep + 1)
+            found.extend((path, *more))
+            texts.append(inside)
+        return "\n".join((row[0], *texts))
+
+    return (_INCLUDE.sub(put_in, text) if deep < _DEEPEST else text), tuple(found)

@@ -25,7 +25,7 @@ class Fields(TypedDict):
 
 
 class Terms(Struct, frozen=True, omit_defaults=True):
-    """The terms of one story, and `at` which place they are written.
+    """The terms of one story, `at` which place they are written, and its checks in which `lines`.
 
     Of text that nobody has committed to this repository, `not_run` are its checks, and `withheld`
     what it would allow.
@@ -45,6 +45,12 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     agent: str = ""
     model: str = ""
     at: str = ""
+    lines: tuple[tuple[str, int], ...] = ()
+
+    def place_of(self, command: str) -> str:
+        """Where a check is written, as far as that is known."""
+        line = dict(self.lines).get(command)
+        return f"{self.at.rpartition(':')[0]}:{line}" if line else self.at
 
     @property
     def frees_tests(self) -> bool:

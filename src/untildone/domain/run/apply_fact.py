@@ -62,7 +62,7 @@ def _stuck(run: Run, fact: f.StoriesLoaded) -> Run:
     if fact.held:
         return run_endings.end(run, Status.STUCK, Reason.PARKED)
     at_cap = run.current_iteration >= run.plan.limits.max_iterations
-    if at_cap and not run_endings.all_finished(run):
+    if at_cap and not run.open_iterations and not run_endings.all_finished(run):
         return run_endings.end(run, Status.STUCK, Reason.MAX_ITERATIONS)
     return run
 

@@ -52,7 +52,7 @@ def _checks(plan: Plan) -> Iterator[RunCommand]:
         yield RunCommand(check.written, CHECK, _origin(plan, "verify", check.command))
     for terms in plan.terms or ():
         for check in in_force((), terms.checks):
-            yield RunCommand(check.written, CHECK, terms.at, terms.id)
+            yield RunCommand(check.written, CHECK, terms.place_of(check.written), terms.id)
     for story_id in dict.fromkeys(pair.partition("=")[0].strip() for pair in plan.story_verify):
         for check in in_force((), configured_checks(story_id, plan.story_verify)):
             yield RunCommand(check.written, CHECK, _origin(plan, "story_verify"), story_id)

@@ -220,7 +220,7 @@ def _check_words(call: Call) -> str:
     if call.let_through:
         found.append(f"{count_of(call.let_through, 'old failure')} let through")
     if call.own_tests:
-        found.append(f"changed tests that were there: {', '.join(call.own_tests)}")
+        found.append(f"wrote what it is judged by: {', '.join(call.own_tests)}")
     return ", ".join(found)
 
 
