@@ -142,8 +142,12 @@ class _Output:
             code = None  # that of our own signal
         exited = code if ending is Ending.EXITED else None
         reading = self._reader.finish(exited, ended.stderr_tail)
+        self._tell_errors(reading, code, ended.stderr_tail)
+        return AgentReport(ending, code, reading, self._begun, self._spoke)
+
+    def _tell_errors(self, reading: Reading, code: int | None, stderr_tail: bytes) -> None:
+        """What a command said on standard error, unless the call went well."""
         done = reading.promise is not None and reading.promise.complete and not code
         if self._plain and not done:
-            for notice in self._plain.last_errors(ended.stderr_tail):
+            for notice in self._plain.last_errors(stderr_tail):
                 self._notify(notice)
-        return AgentReport(ending, code, reading, self._begun, self._spoke)

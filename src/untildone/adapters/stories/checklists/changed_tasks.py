@@ -154,12 +154,7 @@ class BookChanges:
                 else f"Unticked in story {other}, which is not finished but was ticked "
             )
             yield f"{what}during story {story.id}: {_names(tasks)}"
-        for was, now in self._rewritten(story):
-            if now.done or any(each.story is now for each in taken):
-                yield (
-                    f"Story {was.id} ({was.title}) is finished and stays so; it was rewritten "
-                    f"during story {story.id}: “{now.title}”. {self._see(now)}"
-                )
+        yield from self._stays_finished(story, taken)
         yield from self._reworded(story)
         # An agent may have deleted the work.
         gone = [
@@ -172,6 +167,14 @@ class BookChanges:
                 f"No longer found in {self._now.path} by number and text: "
                 f"{_listed([f'story {lost.id} ({lost.title})' for lost in gone])}"
             )
+
+    def _stays_finished(self, story: Story, taken: Sequence[ChangedTask]) -> Iterator[str]:
+        for was, now in self._rewritten(story):
+            if now.done or any(each.story is now for each in taken):
+                yield (
+                    f"Story {was.id} ({was.title}) is finished and stays so; it was rewritten "
+                    f"during story {story.id}: “{now.title}”. {self._see(now)}"
+                )
 
     def _reworded(self, story: Story) -> Iterator[str]:
         """Open stories that say other things than before.
