@@ -428,7 +428,8 @@ def with_files(plan: Plan, top: Path) -> Plan:
     commands = [c.command for c in in_force(plan.verify, _all_own_checks(plan))]
     obeyed = settings_of(commands, lambda path: text_inside(top, path))
     files = files_of_checks(plan.verify, top)
-    return replace(plan, check_files=files, runner_settings=(*obeyed, *CONFIGURATION))
+    configuration = CONFIGURATION if commands else ()  # without checks it takes none away
+    return replace(plan, check_files=files, runner_settings=(*obeyed, *configuration))
 
 
 def hiding_failures(plan: Plan) -> Iterator[str]:

@@ -158,6 +158,8 @@ def state(run: Run, pid: int, pid_started: float | None) -> dict[str, object]:
 
 def _oldest(run: Run) -> Lane:
     """The lane that the fields for a single one tell of: the one that is at work for longest."""
+    if len(run.lanes) == 1:
+        return run.lanes[0]
     at_work = [lane for lane in run.lanes if lane.iteration]
     waiting = [lane for lane in run.lanes if lane.waiting or lane.limit]
     first = min(at_work, key=lambda lane: lane.iteration.n if lane.iteration else 0, default=None)
