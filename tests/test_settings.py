@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Limits, Plan
-from untildone.interfaces.cli.init import configuration, json_schema
 from untildone.interfaces.cli.main import cli
+from untildone.interfaces.cli.plan.init import configuration, json_schema
 from untildone.interfaces.cli.run import resume, run
 from untildone.interfaces.cli.setting_flags import given
 from untildone.settings.load import load, origins, user_file

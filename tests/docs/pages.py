@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from untildone.adapters.agents.program import HomePath
 from untildone.domain.agents.agent import Intent, Invocation, Permissions, Session
 from untildone.interfaces.cli.command_table import COMMANDS
-from untildone.interfaces.cli.init import meaning
 from untildone.interfaces.cli.main import cli
+from untildone.interfaces.cli.plan.init import meaning
 from untildone.settings.settings import PROGRAMS, SETTINGS
 from untildone.wiring.agents import known_program
 

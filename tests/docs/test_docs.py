@@ -16,7 +16,7 @@ from tests.docs.pages import DOCS, PAGES, ROOT, made, schema
 from untildone.adapters.stories.checklists import checklist
 from untildone.domain.agents.agent import Kind, Trouble
 from untildone.interfaces.cli.command_table import COMMANDS
-from untildone.interfaces.cli.init import configuration
+from untildone.interfaces.cli.plan.init import configuration
 from untildone.settings.settings import PROGRAMS, SETTINGS
 
 README = ROOT / "README.md"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.adapters.worktree import made
 from tests.fakes.plans import PLAN
-from untildone.commands.lanes import with_lanes
+from untildone.commands.start.lanes import with_lanes
 from untildone.domain.run.run_commands import run_commands
 from untildone.wiring.repository import Repository, here
 

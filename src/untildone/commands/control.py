@@ -9,7 +9,7 @@ from msgspec import Struct
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S, send, wish
-from untildone.commands.start_checks import refuse_ended
+from untildone.commands.start.start_checks import refuse_ended
 from untildone.domain.errors import CloseRefused, StoriesError, UserError
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply

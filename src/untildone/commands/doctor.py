@@ -33,7 +33,7 @@ from untildone.commands.leftovers import (
     stash_leftovers,
     stray_processes,
 )
-from untildone.commands.start_checks import cut_short_closing
+from untildone.commands.start.start_checks import cut_short_closing
 from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, count_of

@@ -30,8 +30,14 @@ from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
 from untildone.commands.control import live, post, refuse_agent
-from untildone.commands.plan import Prepared, Wanted, given_budgets, pick_change, with_detected
-from untildone.commands.start_checks import (
+from untildone.commands.start.plan import (
+    Prepared,
+    Wanted,
+    given_budgets,
+    pick_change,
+    with_detected,
+)
+from untildone.commands.start.start_checks import (
     Asking,
     Ready,
     all_done,
@@ -47,7 +53,7 @@ from untildone.commands.start_checks import (
     refuse_unfinished,
     run_of_branch,
 )
-from untildone.commands.story_checks import not_obeyed
+from untildone.commands.start.story_checks import not_obeyed
 from untildone.domain.errors import Interrupted, UserError
 from untildone.domain.plain_text import count_of
 from untildone.domain.reporting import views

@@ -10,8 +10,8 @@ from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
 from untildone.commands.gc import bytes_of_objects
-from untildone.commands.plan import known_change
 from untildone.commands.run_account import told_account
+from untildone.commands.start.plan import known_change
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.reporting.account import Account

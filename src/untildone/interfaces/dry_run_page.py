@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from msgspec import to_builtins
 
 from untildone.app.rehearsal import Rehearsed
-from untildone.commands.dry_run import DryRun, LaneRehearsal
+from untildone.commands.start.dry_run import DryRun, LaneRehearsal
 from untildone.domain.plain_text import plain
 from untildone.domain.run.run import Status, label
 from untildone.domain.run.run_commands import RunCommand, run_commands

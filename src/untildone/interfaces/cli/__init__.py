@@ -1,1 +1,1 @@
-"""The command line: one small module per group of commands."""
+"""The command line: one small module per command or two, in the groups that `--help` shows."""

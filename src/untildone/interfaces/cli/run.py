@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from untildone.commands import run as loop
-from untildone.commands.plan import SeveralChanges, Wanted
+from untildone.commands.start.plan import SeveralChanges, Wanted
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import given, setting_flags
@@ -136,7 +136,7 @@ def _dry_run(
     wanted: Wanted,
     view: View,
 ) -> int:
-    from untildone.commands.dry_run import dry_run
+    from untildone.commands.start.dry_run import dry_run
     from untildone.interfaces import dry_run_page
 
     dry = dry_run(repository, settings, flags, wanted)

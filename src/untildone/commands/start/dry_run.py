@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from untildone.adapters.git.history import FileHistory
 from untildone.adapters.slots.setup import SetUp, set_up_of
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
-from untildone.commands.plan import Wanted, given_budgets, pick_change, with_detected
-from untildone.commands.start_checks import (
+from untildone.commands.start.plan import Wanted, given_budgets, pick_change, with_detected
+from untildone.commands.start.start_checks import (
     Asking,
     all_done,
     branch_of_run,
@@ -24,7 +24,7 @@ from untildone.commands.start_checks import (
     refuse_unfinished,
     run_of_branch,
 )
-from untildone.commands.story_checks import not_obeyed
+from untildone.commands.start.story_checks import not_obeyed
 from untildone.domain.agents.agent import Intent, Invocation
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.errors import UserError

@@ -15,7 +15,7 @@ from untildone.adapters.git.repository import head_of, preflight
 from untildone.adapters.records.run_folder import new_run_id
 from untildone.adapters.terminal import Person
 from untildone.app.wording import STATE_OF, check_hint, next_command, restored_hint, unfinished_hint
-from untildone.commands.plan import (
+from untildone.commands.start.plan import (
     Prepared,
     Wanted,
     guarding_nothing,
@@ -25,7 +25,7 @@ from untildone.commands.plan import (
     renewed,
     with_files,
 )
-from untildone.commands.story_checks import not_obeyed, terms_of_stories
+from untildone.commands.start.story_checks import not_obeyed, terms_of_stories
 from untildone.domain.checks.checks import Level, parse
 from untildone.domain.checks.terms import all_written
 from untildone.domain.costs.budget import Budget, merged
@@ -108,7 +108,7 @@ def _with_lanes(
         return plan, ()
     from untildone.adapters.slots.clone import refuse_what_needs_more
     from untildone.adapters.slots.landing import check_git
-    from untildone.commands.lanes import with_lanes
+    from untildone.commands.start.lanes import with_lanes
 
     check_git(git)
     if plan.slots == "clone":

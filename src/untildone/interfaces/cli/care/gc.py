@@ -9,8 +9,8 @@ from untildone.commands import slots
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import amount, count_of
 from untildone.domain.run.retention import Rule
+from untildone.interfaces.cli.care.slots import slot_json
 from untildone.interfaces.cli.completion import change_names
-from untildone.interfaces.cli.slots import slot_json
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.windows import terminal
 from untildone.wiring.repository import Repository, here

@@ -1,0 +1,1 @@
+"""Before the first call: from settings to a plan, and everything that is looked at first."""

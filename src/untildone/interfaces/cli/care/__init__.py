@@ -1,0 +1,1 @@
+"""The state of the machine, the agents and what runs leave behind."""

@@ -1,0 +1,1 @@
+"""How a run stands and what it did."""

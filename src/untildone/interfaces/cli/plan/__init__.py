@@ -1,0 +1,1 @@
+"""What is written before a run: the configuration and the stories."""
