@@ -11,7 +11,8 @@ from untildone.app.verify import own_scripts, own_tests
 from untildone.domain.checks.protection import MOST_NAMED, tests_among
 from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Plan
+from untildone.domain.run.commit_message import subject
+from untildone.domain.run.run import Iteration, Plan
 from untildone.domain.stories.story import StoryBook, StoryKey, as_before
 from untildone.ports import StorySource
 
@@ -20,7 +21,6 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
     ports, plan = driver.ports, driver.run.plan
     lane = driver.run.lanes[lane_id]
     iteration = driver.iteration(lane_id)
-    name = f"iteration-{iteration.n}" if plan.plain else iteration.story_id
     remarks: tuple[str, ...] = ()
     if not plan.plain and ports.source:
         try:
@@ -31,7 +31,7 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
             # What cannot be ticked must not be saved; with a reason it may be worth a retry.
             fatal = not isinstance(broken, StoryLost)
             return f.Verified(lane_id, passed=False, reason=broken.message, fatal=fatal)
-    message = message_of(plan, name, iteration.attempt)
+    message = message_of(plan, iteration)
     try:
         saved = ports.checkpoint.save(lane_id, lane.checkpoint, message, only_changes=plan.plain)
     except WorkDiverged as diverged:
@@ -39,11 +39,14 @@ def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
     return looked_at(driver, replace(saved, remarks=(*remarks, *saved.remarks)))
 
 
-def message_of(plan: Plan, name: str, attempt: int) -> str:
-    """The message of a checkpoint; what a later process knows it by."""
+def message_of(plan: Plan, iteration: Iteration) -> str:
+    """The message of a checkpoint; a later process knows it by the lines below the subject."""
+    name = f"iteration-{iteration.n}" if plan.plain else iteration.story_id
+    title = plan.task if plan.plain else iteration.story_key[1]
+    attempt = iteration.attempt
     return (
-        f"checkpoint: {name}\n\nUntildone-Run: {plan.run_id}\n"
-        f"Untildone-Story: {name}\nUntildone-Attempt: {attempt}\n"
+        f"{subject(plan.commit_message, name, title, plan.change_id, attempt)}\n\n"
+        f"Untildone-Run: {plan.run_id}\nUntildone-Story: {name}\nUntildone-Attempt: {attempt}\n"
     )
 
 

@@ -91,7 +91,8 @@ def bring_in(driver: RunDriver, found: Landable) -> f.Landed | None:
         return None
     iteration = driver.iteration(lane)
     driver.record(f.LandIntended(lane, found.tip, found.landed.commit))
-    if not branch.land(found.tip, found.landed.commit, f"checkpoint: {iteration.story_id}"):
+    why = _message(driver, lane).partition("\n")[0]
+    if not branch.land(found.tip, found.landed.commit, why):
         return None
     branch.forget_work(iteration.story_id, iteration.attempt)
     return found.landed
@@ -160,8 +161,7 @@ def _lanes(driver: RunDriver) -> Lanes:
 
 
 def _message(driver: RunDriver, lane: int) -> str:
-    iteration = driver.iteration(lane)
-    return message_of(driver.run.plan, iteration.story_id, iteration.attempt)
+    return message_of(driver.run.plan, driver.iteration(lane))
 
 
 def _work(driver: RunDriver, lane: int) -> _Work:

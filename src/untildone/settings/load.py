@@ -306,6 +306,7 @@ def _refuse_other_words(setting: Setting, value: str, where: str) -> None:
         known = f"`{setting.key}` must be one of {', '.join(setting.words)}"
         what = f"{known}, not {value!r}{near(value, setting.choices)}"
         raise _wrong(where, what, setting.hint)
+    _checked(setting, (value,), where)
 
 
 def _refuse_out_of_range(setting: Setting, value: float, where: str) -> None:
@@ -326,6 +327,10 @@ def _listed(setting: Setting, value: object, where: str) -> tuple[str, ...]:
         raise _wrong(where, f"`{setting.key}` must be a text or a list of texts")
     texts = tuple(listed)
     _refuse_blank(setting, texts, where)
+    return _checked(setting, texts, where)
+
+
+def _checked(setting: Setting, texts: tuple[str, ...], where: str) -> tuple[str, ...]:
     try:
         return setting.checked(texts) if setting.checked else texts
     except ValueError as wrong:

@@ -5,14 +5,20 @@ the variable, the file of `init`, its JSON Schema, the table of docs/configurati
 of the plan are made of it. `load.py` reads the values.
 """
 
-import re
+from functools import partial
 from typing import Annotated
 
 from msgspec import Struct
 
 from untildone.domain.agents.agent import Permissions
-from untildone.domain.costs.budget import read
-from untildone.settings.setting import SAME, Setting, near
+from untildone.domain.run.commit_message import DEFAULT as COMMIT_MESSAGE
+from untildone.settings.checked_values import (
+    commit_template,
+    known_budgets,
+    known_options,
+    rungs,
+)
+from untildone.settings.setting import SAME, Setting
 
 FILE_NAME = "untildone.toml"
 AGENTS_HINT = "`untildone agents` lists what is installed here"
@@ -64,39 +70,6 @@ SOURCES: dict[str, tuple[str, ...]] = {
 TROUBLE_BUDGET = ("calls=5", "time=2h", "cost=10")
 
 
-def _known_budgets(texts: tuple[str, ...]) -> tuple[str, ...]:
-    read(texts)
-    return texts
-
-
-def _rungs(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The agents of a ladder; several may stand in one text, with commas between them."""
-    rungs = tuple(rung.strip() for text in texts for rung in text.split(","))
-    for rung in rungs:
-        name = rung.partition(":")[0]
-        if name not in AGENTS:
-            raise ValueError(f"`agents` has no agent called {name!r}{near(name, AGENTS)}")
-    return rungs
-
-
-def _options(texts: tuple[str, ...]) -> tuple[str, ...]:
-    for text in texts:
-        name, kind, _ = option(text)
-        if name not in AGENTS:
-            raise ValueError(f"`agent` has no agent called {name!r}{near(name, AGENTS)}")
-        if kind not in ("args", "env"):
-            raise ValueError(f"[agent.{name}] has `args` and `env`, not {kind!r}")
-    return texts
-
-
-def option(text: str) -> tuple[str, str, str]:
-    """`NAME.args=ARG` or `NAME.env.VARIABLE=VALUE`: whose it is, of which kind, and what it is."""
-    name, _, rest = text.partition(".")
-    kind = re.match(r"\w*", rest)
-    word = kind[0] if kind else ""
-    return name, word, rest[len(word) + 1 :]
-
-
 class Settings(Struct, frozen=True):
     """Everything that can be configured, in the order of `run --help`."""
 
@@ -146,7 +119,7 @@ class Settings(Struct, frozen=True):
             metavar="NAME.args=ARG or NAME.env.VARIABLE=VALUE",
             flag=False,
             adds=True,
-            checked=_options,
+            checked=partial(known_options, AGENTS),
             hint=AGENTS_HINT,
             plan="",
         ),
@@ -156,7 +129,7 @@ class Settings(Struct, frozen=True):
         Setting(
             "Ladder that a story climbs when it fails the same way again and again.",
             metavar="NAME[:MODEL]",
-            checked=_rungs,
+            checked=partial(rungs, AGENTS),
             hint=AGENTS_HINT,
             plan="ladder",
         ),
@@ -339,7 +312,7 @@ class Settings(Struct, frozen=True):
             "story-tokens=200k and so on for each story.",
             metavar="NAME=AMOUNT",
             adds=True,
-            checked=_known_budgets,
+            checked=known_budgets,
             hint=BUDGETS_HINT,
             plan="",
         ),
@@ -352,7 +325,7 @@ class Settings(Struct, frozen=True):
             unset=", ".join(TROUBLE_BUDGET),
             metavar="NAME=AMOUNT",
             adds=True,
-            checked=_known_budgets,
+            checked=known_budgets,
             hint=BUDGETS_HINT,
             plan="",
         ),
@@ -409,6 +382,15 @@ class Settings(Struct, frozen=True):
             choices=("", "ask", "cleanup", "keep"),
         ),
     ] = ""
+    commit_message: Annotated[
+        str,
+        Setting(
+            "Subject of a story's commit, made of {id}, {title}, {change} and {attempt}.",
+            metavar="TEMPLATE",
+            checked=commit_template,
+            hint='Write it like "{title} ({id})"',
+        ),
+    ] = COMMIT_MESSAGE
     sandbox: Annotated[
         str,
         Setting(

@@ -21,6 +21,7 @@ from untildone.domain.checks.runner_settings import RunnerSetting, as_protected
 from untildone.domain.checks.terms import Terms, named_agent
 from untildone.domain.costs.budget import Budget, Reached, Reserved
 from untildone.domain.costs.ledger import Ledger
+from untildone.domain.run.commit_message import DEFAULT as COMMIT_MESSAGE
 from untildone.domain.run.tally import Tally
 from untildone.domain.stories.parking import Guidance, Parked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
@@ -114,31 +115,29 @@ class Limits(Struct, frozen=True):
     idle_timeout_min: float = 15.0
     max_file_mb: float = 50.0
     verify_timeout_min: float = 0.0
+    repeat_limit: int = 500
 
     @property
     def check_min(self) -> float:
         """How long one check may take."""
         return self.verify_timeout_min or self.timeout_min
 
-    repeat_limit: int = 500
-
 
 class Plan(Struct, frozen=True):
     """What was decided before the run began, flags included; `resume` starts from it.
 
-    `sandbox` is what was asked for, `contained` what this machine made of it. `fallback` is the
-    agent (`NAME` or `NAME:MODEL`) that steps in while the usual one is at a limit. `verify_found`
-    are checks that the project seems to have and that nobody asked for: they are only named.
-    `ladder` are the agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then
-    the first of them. `trouble_budgets` is how much work of one story passing trouble may cost
-    before it is a failed attempt. `terms` are what the person wrote about each story before the
-    run; None: the run was begun by a release that did not keep them. `agent_args` are the person's
-    own arguments for agents, each `NAME=ARG`, and `agent_env` the variables that the configuration
-    sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
-    `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
-    many stories may be worked on at once; `optimistic` ones may share files that nobody predicts;
-    `slots`, `lane_setup` and `check_slots` are of their checkouts. `origins`: where commands were
-    written, by the name of a setting or the command itself.
+    `sandbox` is what was asked for, `contained` what came of it. `fallback` is the agent (`NAME` or
+    `NAME:MODEL`) that steps in while the usual one is at a limit. `verify_found` are checks that
+    the project seems to have and that nobody asked for: they are only named. `ladder` are the
+    agents, each `NAME` or `NAME:MODEL`, that a stuck story climbs; `agent` is then the first of
+    them. `trouble_budgets` is how much work of one story passing trouble may cost before it is a
+    failed attempt. `terms` are what the person wrote about each story before the run; None: the run
+    was begun by a release that did not keep them. `agent_args` are the person's own arguments for
+    agents, each `NAME=ARG`, and `agent_env` the variables that the configuration sets for them,
+    each `NAME=VARIABLE`: the values may be secrets and are read at every start. `permissions_hold`
+    says of each agent what its permissions really keep it from. `lanes`: stories at once;
+    `optimistic` ones may share files that nobody predicts; `slots`, `lane_setup`, `check_slots` are
+    of their checkouts. `origins`: where commands were written.
     """
 
     change_id: str
@@ -196,6 +195,7 @@ class Plan(Struct, frozen=True):
     lane_setup: str = ""
     check_slots: int = 0
     origins: dict[str, str] = field(default_factory=dict)
+    commit_message: str = COMMIT_MESSAGE
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -377,16 +377,16 @@ class Run(Struct, frozen=True):
     """One execution of the loop over a change, from its start to the chosen ending.
 
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
-    `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in
-    `order` come first; the person is asked about the one in `undecided`. `trees` are what the
-    last two iterations of a plain loop left. `known_failures` are the checks that failed before
-    the first story; None: they were not tried; these changed and wrote the files of the next two.
-    `counted` are the tests of each check at the last checkpoint, as far as they are known. `over`
-    is the budget that is used up: the run waits for a higher one. `undone`: an undo took it back to
-    before its end. `listed`: the stories were told since it began or went on. `died`, for show, is
-    the last sign of life of a loop that is gone without a word. `tip` is the last checkpoint of the
-    run branch. `ending` is decided while lanes still have work to settle. `gates` are by agent.
-    `cannot_start` are the checks because of which it ended before the first call.
+    `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in `order`
+    come first; the person is asked about the one in `undecided`. `trees` are what the last two
+    iterations of a plain loop left. `known_failures` are the checks that failed before the first
+    story; None: they were not tried; these changed and wrote the files of the next two. `counted`
+    are the tests of each check at the last checkpoint, as far as they are known. `over` is the
+    budget that is used up: the run waits for a higher one. `undone`: an undo took it back to before
+    its end. `listed`: the stories were told since it began or went on. `died` is the last sign of
+    life of a loop that is gone without a word. `tip` is the last checkpoint of the run branch.
+    `ending` is decided while lanes still have work to settle. `gates` are by agent. `cannot_start`
+    are the checks that it ended for before the first call.
     """
 
     plan: Plan
