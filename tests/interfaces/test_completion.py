@@ -30,7 +30,7 @@ def test_completion_answers_the_shell(bench: Bench) -> None:
     assert completed(bench, "untildone do", 1) == ["done", "doctor"]
     agents = {"--agent", "--agents", "--agent-cmd", "--agent-arg"}
     assert set(completed(bench, "untildone run --agent", 2)) == agents
-    assert completed(bench, "untildone finish demo ", 3) == ["cleanup", "keep"]
+    assert completed(bench, "untildone finish demo ", 3) == ["cleanup", "keep", "pr"]
     assert completed(bench, "untildone doctor --abandon d", 3) == ["demo"]
     assert completed(bench, "untildone doctor --abandon x", 3) == []
 

@@ -195,7 +195,7 @@ def test_plain_lines_of_a_loop_that_waits() -> None:
         f"{time} ▶ iteration 2: story 1 Log in, attempt 1 of 4",
         "  still at it: ▶ iteration 2: story 1 Log in, attempt 1 of 4",
         f"{time} ● done",
-        "  next: untildone finish demo cleanup|keep",
+        "  next: untildone finish demo cleanup|keep|pr",
         f"{time} ● ended: stopped",
     ]
 

@@ -76,6 +76,7 @@ from untildone.wiring.worktrees import (
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
 PAUSED = "waiting_budget"
+PULL_REQUEST = "pr"
 ANSWER_WAIT_S = 15.0
 Flags = dict[str, object]
 
@@ -219,6 +220,7 @@ class LoopProcess(Struct):
         """The loop over this run, with ports and windows for its plan, or for the next one."""
         plan = plan or run.plan
         answer = plan.on_complete or ("ask" if self.at_terminal else "keep")
+        answer = "keep" if answer == PULL_REQUEST else answer  # what remains is not for the loop
         for window in self.windows(answer == "ask") if self.windows else ():
             self._bus.subscribe(window, getattr(window, "heartbeat", None))
         self.windows = None

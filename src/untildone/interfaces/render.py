@@ -312,6 +312,10 @@ def _finished(event: EventObject) -> str:
     return f"● finished: {event['status']}" + (f", {choice}" if choice else "") + more
 
 
+def _pull_request(event: EventObject) -> str:
+    return f"▲ pull request: {event['url']}"
+
+
 _WORDS = {
     "run_started": _run_started,
     "stories_loaded": _stories_loaded,
@@ -336,4 +340,5 @@ _WORDS = {
     "budget_set": _budget_set,
     "complete": _complete,
     "finished": _finished,
+    "pull_request": _pull_request,
 }

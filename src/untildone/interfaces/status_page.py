@@ -227,9 +227,10 @@ def _commands(loop: Loop, told: Told) -> Iterator[str]:
     elif loop["status"] in ("stopped", "stuck", "stalled", "running", "starting"):
         yield from _not_done(loop, told, more)
     elif phase == "awaiting_choice":
-        yield f"finish {change} cleanup|keep"
+        yield f"finish {change} cleanup|keep|pr"
     elif choice == "keep":
         yield f"finish {change} cleanup (the changes to your branch, uncommitted)"
+        yield f"finish {change} pr (a pull request with them)"
     elif choice == "cleanup":
         yield UNDO_CLEANUP
 
@@ -249,7 +250,7 @@ def _not_done(loop: Loop, told: Told, more: str) -> Iterator[str]:
         yield _answer(change, first[0][0], first[1])
     yield f"resume {change}{more}" + (" (after that)" if first else "")
     yield f"report {change} (what happened, call by call)"
-    yield f"finish {change} cleanup|keep (ends the run as it is)"
+    yield f"finish {change} cleanup|keep|pr (ends the run as it is)"
 
 
 def _while_alive(change: object, phase: object, more: str) -> Iterator[str]:
@@ -259,7 +260,7 @@ def _while_alive(change: object, phase: object, more: str) -> Iterator[str]:
         case "awaiting_person":
             yield f"done {change}"
         case "awaiting_choice":
-            yield f"finish {change} cleanup|keep"
+            yield f"finish {change} cleanup|keep|pr"
         case "awaiting_decision":
             yield f"retry {change} STORY (or skip, or guide --story)"
         case _:

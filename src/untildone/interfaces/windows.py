@@ -45,7 +45,7 @@ class PlainLines:
         if text and not self._quiet:
             self._out.write(f"{render.clock_time(event['at'])} {text}\n")
             if self._asks and event["event"] == "complete" and event["reason"] != "stopped":
-                self._out.write(f"  next: untildone finish {self._change} cleanup|keep\n")
+                self._out.write(f"  next: untildone finish {self._change} cleanup|keep|pr\n")
             self._out.flush()
         _complain(self._err, event)
 

@@ -377,9 +377,19 @@ class Settings(Struct, frozen=True):
     on_complete: Annotated[
         str,
         Setting(
-            "Completion choice.",
+            "Completion choice; pr: keep, and open a pull request.",
             unset="ask on a terminal, otherwise keep",
-            choices=("", "ask", "cleanup", "keep"),
+            choices=("", "ask", "cleanup", "keep", "pr"),
+        ),
+    ] = ""
+    forge: Annotated[
+        str,
+        Setting(
+            "Where pull requests are opened: with gh or with glab.",
+            unset="by the address of the remote",
+            choices=("", "github", "gitlab"),
+            flag=False,
+            plan="",
         ),
     ] = ""
     commit_message: Annotated[

@@ -93,6 +93,10 @@ def ready(
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
         refuse_ignored(repo, (stories, plan.prompt_template, plan.script))
+    if plan.on_complete == "pr":
+        from untildone.commands.pull_request import ready_to_hand_over
+
+        remarks += ready_to_hand_over(git, origin, plan, prepared.book, settings.forge)
     bare = guarding_nothing(plan, repo.place.top)
     warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan))
     warnings = (*warnings, *hiding_failures(plan))

@@ -147,6 +147,11 @@ class StoryAccount(Struct, frozen=True):
     state: str
     calls: tuple[Call, ...] = ()
 
+    @property
+    def kept(self) -> Call | None:
+        """The last call whose work is part of the result."""
+        return next((call for call in reversed(self.calls) if call.kept), None)
+
 
 class Totals(Struct, frozen=True):
     """The sum of some calls; `priced` and `counted` are those whose cost and tokens are known."""

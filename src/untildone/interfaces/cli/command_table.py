@@ -7,7 +7,7 @@ GROUPS = {
         "stories": ("plan.stories", "The stories of a change as the loop sees them."),
         "run": ("run", "Start the loop over a change, or go on with it after a crash."),
         "resume": ("run", "Go on with a stopped, stuck, stalled or crashed run."),
-        "finish": ("control", "The completion choice: cleanup or keep."),
+        "finish": ("control", "The completion choice: cleanup, keep or a pull request."),
         "demo": ("demo", "A complete run in a throw-away repository: no key, no network."),
     },
     "Look": {

@@ -1,19 +1,22 @@
 """`stop`, `finish` and `done`: words to a live loop, or after the fact."""
 
+import os
+from typing import Any
+
 import click
 
 from untildone.commands import control
 from untildone.commands import finish as finishing
-from untildone.commands.run import Ended
+from untildone.commands.run import PULL_REQUEST, Ended
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.view import View, process_for, say_ended, where_the_work_is
-from untildone.interfaces.output import echo
+from untildone.interfaces.output import echo, progress
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import here_for, the_change
 
-CHOICES = tuple(Choice)
+CHOICES = (*Choice, PULL_REQUEST)
 
 
 def changes_and_choices(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
@@ -37,32 +40,83 @@ def stop(change: str, how: str) -> int:
     return 0
 
 
-@click.command()
+@click.command(
+    epilog="Examples:\n\n  untildone finish add-login cleanup\n\n"
+    "  untildone finish add-login pr --base main\n\n  untildone finish pr --ready"
+)
 @click.argument(
-    "words", nargs=-1, metavar="[CHANGE] cleanup|keep", shell_complete=changes_and_choices
+    "words", nargs=-1, metavar="[CHANGE] cleanup|keep|pr", shell_complete=changes_and_choices
+)
+@click.option(
+    "--draft/--ready",
+    "draft",
+    default=None,
+    help="pr: a draft or not.  [default: ready once all is done and verified]",
+)
+@click.option(
+    "--base", default="", help="pr: branch to merge into.  [default: where the run began]"
+)
+@click.option("--remote", default="", help="pr: remote to push to.  [default: the usual one]")
+@click.option("--squash", is_flag=True, help="pr: one commit instead of one per story.")
+@click.option(
+    "--with-uncommitted",
+    "uncommitted",
+    is_flag=True,
+    help="pr: hand over what you had not committed when the run began, too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Events as JSON lines on stdout.")
-def finish(words: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
+def finish(words: tuple[str, ...], as_json: bool, **pull_request: Any) -> int:  # noqa: ANN401, FBT001
     """Carry out the completion choice, for a waiting loop or after the fact.
 
     \b
     cleanup  back to the original branch, all changes as uncommitted edits
     keep     stay on ralph/CHANGE with one commit per story
+    pr       keep, push ralph/CHANGE and open a pull request with the evidence;
+             again: bring it up to date
 
-    After a run with `--checkpoint stash` both leave all changes as uncommitted edits.
+    After a run with `--checkpoint stash` the first two leave all changes as uncommitted edits.
     CHANGE can be left out if only one run is there to be finished.
     """
     change, choice = _change_and_choice(words)
+    if choice != PULL_REQUEST and (pull_request["draft"] is not None or any(pull_request.values())):
+        raise click.UsageError(f"These options are for `pr`, not for `{choice}`.")
     change = change or the_change(here())
+    view = View(as_json=as_json)
+    if choice == PULL_REQUEST:
+        return _pull_request(change, view, pull_request)
     repository = here_for(change)
     if repository.alive():
         control.send_choice(repository, change, choice)
         echo(f"{choice}: done")
         return 0
-    view = View(as_json=as_json)
     process = process_for(repository, view, may_ask=False)
     ended = finishing.finish(process, repository.needed(change), Choice(choice))
     return say_ended(ended, view) if ended.exit_code == 5 else _finished(ended, choice)
+
+
+def _pull_request(change: str, view: View, options: dict[str, Any]) -> int:
+    """Keep first, for a waiting loop or after the fact; then the rest, whoever has kept it."""
+    from untildone.commands.pull_request import Handover, Request
+    from untildone.interfaces.cli.pull_request import hand_over
+    from untildone.settings.load import load
+
+    repository = here_for(change)
+    request = Request(**options, forge=load(repository.place.top, os.environ, {}).forge)
+    run = repository.needed(change)
+    control.refuse_agent(run.plan.run_id)
+    Handover(repository, run, request, progress).check()
+    if repository.alive():
+        control.send_choice(repository, change, Choice.KEEP)
+    process = process_for(repository, view, may_ask=False)
+    run = repository.needed(change)
+    if run.closed and run.choice is Choice.KEEP and not run.abandoned:
+        hand_over(repository, process.taken_over(run), request, view)
+        return 0
+    ended = finishing.finish(process, run, Choice.KEEP)
+    if ended.run is None or not ended.run.closed:
+        return say_ended(ended, view)
+    hand_over(process.repository, ended.run, request, view)
+    return 0
 
 
 def _change_and_choice(words: tuple[str, ...]) -> tuple[str, str]:

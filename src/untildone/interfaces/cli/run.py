@@ -84,7 +84,7 @@ def run(
     process = process_for(repository, view)
     with process.corrects_error_state():
         ended = _for_one(view, wanted, lambda one: loop.start(process, settings, flags, one))
-    return say_ended(ended, view)
+    return _ended(process, ended, view)
 
 
 @click.command()
@@ -105,7 +105,15 @@ def resume(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
     process = process_for(repository, view)
     with process.corrects_error_state():
         ended = loop.resume(process, settings, flags, change)
-    return say_ended(ended, view)
+    return _ended(process, ended, view)
+
+
+def _ended(process: loop.LoopProcess, ended: loop.Ended, view: View) -> int:
+    if not ended.run or ended.run.plan.on_complete != loop.PULL_REQUEST:
+        return say_ended(ended, view)
+    from untildone.interfaces.cli.pull_request import end_with_pull_request
+
+    return end_with_pull_request(process.repository, ended, view)
 
 
 def _refuse_blank(*given: tuple[str, str | None]) -> None:

@@ -30,7 +30,12 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def markdown(page: Page) -> str:
-    parts = [f"# {inline(page.title)}", *(_block(block) for block in page.blocks)]
+    return f"# {inline(page.title)}\n\n{without_title(page)}"
+
+
+def without_title(page: Page) -> str:
+    """Only what is below the title."""
+    parts = (_block(block) for block in page.blocks)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -38,8 +38,8 @@ def page(summary: RunAccount) -> Page:
         blocks += [Heading("Time, tokens and cost"), Legend(plots.LEGEND), *drawn]
     blocks += _lanes(summary)
     blocks += [Heading("Iterations" if summary.run.plan.plain else "Stories"), _stories(summary)]
-    blocks += [*_parked(summary), Heading("Attempts"), _attempts(summary)]
-    blocks += [*_checks(summary), *_pauses(summary), *_remarks(summary)]
+    blocks += [*parked_stories(summary), Heading("Attempts"), _attempts(summary)]
+    blocks += [*checks(summary), *_pauses(summary), *_remarks(summary)]
     blocks += [Heading("What was saved where"), _stored(summary)]
     blocks += [Heading("Settings of the run"), _settings(summary)]
     return Page(f"Report: {summary.run.plan.change_id}", tuple(blocks))
@@ -50,7 +50,7 @@ def _figures(summary: RunAccount) -> Table:
     everything, wasted = total(found.calls), total(c for c in found.calls if c.wasted)
     rows: list[tuple[Cell, ...]] = [
         ("started", found.first.isoformat(sep=" ", timespec="seconds")),
-        ("agent", _agents(summary)),
+        ("agent", agents(summary)),
         ("time", _times(summary)),
         ("tokens", formatting.all_tokens(everything)),
         ("cost", formatting.cost(everything)),
@@ -118,7 +118,8 @@ def _times(summary: RunAccount) -> str:
     return f"{whole}: agent {agent}, checks {checks}, waiting {waiting}"
 
 
-def _agents(summary: RunAccount) -> str:
+def agents(summary: RunAccount) -> str:
+    """Who was called, with the models."""
     said = ((c.agent, (c.usage.model if c.usage else "") or c.model) for c in summary.account.calls)
     named = dict.fromkeys(" ".join(pair).strip() for pair in said)
     return ", ".join(named) or summary.run.plan.agent
@@ -138,7 +139,7 @@ def _stories(summary: RunAccount) -> Table:
 
 def _story(summary: RunAccount, story: StoryAccount) -> tuple[Cell, ...]:
     sums = total(story.calls)
-    kept = next((call for call in reversed(story.calls) if call.kept), None)
+    kept = story.kept
     used = sums.usage
     return (
         story.id,
@@ -180,7 +181,8 @@ def _lanes(summary: RunAccount) -> Iterator[Block]:
     yield Table(("lanes", "value"), tuple(rows))
 
 
-def _parked(summary: RunAccount) -> Iterator[Block]:
+def parked_stories(summary: RunAccount) -> Iterator[Block]:
+    """Those that wait, and what for."""
     parked = summary.run.parked
     if parked:
         yield Heading("Parked stories")
@@ -229,7 +231,8 @@ def _check_word(check: CheckRun) -> str:
     return word if check.level == "required" else f"{word} ({check.level})"
 
 
-def _checks(summary: RunAccount) -> Iterator[Block]:
+def checks(summary: RunAccount) -> Iterator[Block]:
+    """How often each ran and passed."""
     groups: dict[tuple[str, str], list[CheckRun]] = {}
     for call in summary.account.calls:
         for check in call.all_checks:
