@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 import threading
 import traceback
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 # `gh` speaks plain http with this host and with no other.
 HOST = "github.localhost"
@@ -25,6 +28,24 @@ _WORD = re.compile(r'(\w+):(?:"((?:[^"\\]|\\.)*)"|(\S+))')
 _PROXY = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 
 Json = dict[str, Any]
+# What GitHub says to older releases of `gh` that want to edit.
+_NO_CARDS = "Projects (classic) is being deprecated in favor of the new Projects experience."
+_EMPTY = ("reviewRequests", "labels", "assignees", "projectCards", "projectItems")
+_REPOSITORY_TOLD: Json = {
+    "id": "R_1",
+    "name": REPOSITORY.partition("/")[2],
+    "owner": {"login": "ada"},
+    "viewerPermission": "WRITE",
+    "hasIssuesEnabled": True,
+    "hasWikiEnabled": False,
+    "description": "",
+    "defaultBranchRef": {"name": "main"},
+    "isPrivate": False,
+    "mergeCommitAllowed": True,
+    "rebaseMergeAllowed": True,
+    "squashMergeAllowed": True,
+    "parent": None,
+}
 
 
 @dataclass(frozen=True)
@@ -51,8 +72,10 @@ class Ticket:
 class FakeGitHub:
     """A context manager around the server, with one repository in it."""
 
-    def __init__(self, tickets: Iterable[Ticket]) -> None:
+    def __init__(self, tickets: Iterable[Ticket] = (), git_folder: Path | None = None) -> None:
         self.faults: list[str] = []
+        self.pulls: list[Json] = []
+        self.git_folder = git_folder  # a bare repository that is pushed to
         self._tickets = {ticket.number: ticket for ticket in tickets}
         self._asked: list[str] = []
         self._down = 0
@@ -101,6 +124,8 @@ class FakeGitHub:
             if query.startswith("mutation") and self._down:
                 self._down -= 1
                 return 502, {"message": "Bad Gateway"}
+            if "projectCards" in query:
+                return 200, {"errors": [{"message": _NO_CARDS}]}
             if name not in _ANSWERS:
                 self.faults.append(query)
                 return 200, {"errors": [{"message": f"unknown: {name}"}]}
@@ -163,6 +188,77 @@ class FakeGitHub:
         self._tickets[ticket.number] = replace(ticket, state="OPEN", reason="REOPENED")
         return {"data": {"reopenIssue": {"issue": {"id": ticket.id}}}}
 
+    # pull requests
+
+    def _repository(self, variables: Json) -> Json:
+        return {"data": {"repository": _REPOSITORY_TOLD, "viewer": {"login": "ada"}}}
+
+    def _network(self, variables: Json) -> Json:
+        return {"data": {"repo_000": _REPOSITORY_TOLD, "viewer": {"login": "ada"}}}
+
+    def _pull_list(self, variables: Json) -> Json:
+        branch = variables.get("headBranch") or variables.get("headRefName")
+        states = variables.get("state") or variables.get("states") or ["OPEN"]
+        found = [p for p in self.pulls if p["headRefName"] == branch and p["state"] in states]
+        more = {"hasNextPage": False, "endCursor": ""}
+        listed = {"totalCount": len(found), "nodes": found, "pageInfo": more}
+        return {"data": {"repository": {**_REPOSITORY_TOLD, "pullRequests": listed}}}
+
+    def _pull_create(self, variables: Json) -> Json:
+        told = variables["input"]
+        number = len(self.pulls) + 1
+        pull = {
+            "__typename": "PullRequest",
+            "id": f"P_{number}",
+            "number": number,
+            "url": f"http://{HOST}/{REPOSITORY}/pull/{number}",
+            "state": "OPEN",
+            "isDraft": bool(told.get("draft")),
+            "isCrossRepository": False,
+            "headRepositoryOwner": {"id": "U_1", "login": "ada"},
+            **{name: told[name] for name in ("title", "body", "baseRefName", "headRefName")},
+            **{name: {"nodes": [], "totalCount": 0} for name in _EMPTY},
+            "milestone": None,
+        }
+        self.pulls.append(pull)
+        return {"data": {"createPullRequest": {"pullRequest": pull}}}
+
+    def _pull_by_number(self, variables: Json) -> Json:
+        number = variables.get("pr_number") or variables.get("number")
+        found = next(p for p in self.pulls if p["number"] == number)
+        return {"data": {"repository": {"pullRequest": found}}}
+
+    def _project_items(self, variables: Json) -> Json:
+        page = {"nodes": [], "pageInfo": {"hasNextPage": False, "endCursor": ""}}
+        return {"data": {"repository": {"pullRequest": {"projectItems": page}}}}
+
+    def patch(self, number: int, told: Json) -> Json:
+        """As the other interface of GitHub changes a pull request."""
+        with self._lock:
+            self._asked.append("PATCH")
+            pull = next(p for p in self.pulls if p["number"] == number)
+            pull.update(body=told["body"], baseRefName=told["base"])
+            return {"number": number}
+
+    def _pull_update(self, variables: Json) -> Json:
+        told = dict(variables["input"])
+        pull = next(p for p in self.pulls if p["id"] == told.pop("pullRequestId"))
+        pull.update({name: value for name, value in told.items() if name in pull and value})
+        return {"data": {"updatePullRequest": {"__typename": ""}}}
+
+    def _pull_ready(self, variables: Json) -> Json:
+        return self._pull_draft(variables, draft=False)
+
+    def _pull_undo(self, variables: Json) -> Json:
+        return self._pull_draft(variables, draft=True)
+
+    def _pull_draft(self, variables: Json, *, draft: bool) -> Json:
+        wanted = variables["input"]["pullRequestId"]
+        pull = next(p for p in self.pulls if p["id"] == wanted)
+        pull["isDraft"] = draft
+        name = "convertPullRequestToDraft" if draft else "markPullRequestReadyForReview"
+        return {"data": {name: {"pullRequest": {"id": pull["id"]}}}}
+
     def _of(self, name: str) -> Ticket:
         return next(ticket for ticket in self._tickets.values() if ticket.id == name)
 
@@ -208,6 +304,16 @@ _ANSWERS: dict[str, Callable[[FakeGitHub, Json], Json]] = {
     "CommentCreate": FakeGitHub._comment,
     "IssueClose": FakeGitHub._close,
     "IssueReopen": FakeGitHub._reopen,
+    "RepositoryInfo": FakeGitHub._repository,
+    "RepositoryNetwork": FakeGitHub._network,
+    "PullRequestList": FakeGitHub._pull_list,
+    "PullRequestForBranch": FakeGitHub._pull_list,
+    "PullRequestCreate": FakeGitHub._pull_create,
+    "PullRequestByNumber": FakeGitHub._pull_by_number,
+    "PullRequestProjectItems": FakeGitHub._project_items,
+    "PullRequestUpdate": FakeGitHub._pull_update,
+    "PullRequestReadyForReview": FakeGitHub._pull_ready,
+    "ConvertPullRequestToDraft": FakeGitHub._pull_undo,
 }
 
 
@@ -251,6 +357,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing on standard error."""
 
     def do_POST(self) -> None:
+        if self.path.startswith(f"{REMOTE}/"):
+            return self._git()
         body: Json = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
         if self.path != f"http://api.{HOST}/graphql":
             return self._lost()
@@ -259,14 +367,53 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(*self.server.owner.answer(body["query"], body.get("variables") or {}))
 
     def do_GET(self) -> None:
+        if self.path.startswith(f"{REMOTE}/"):
+            return self._git()
         if self.path.partition("?")[0] != f"http://api.{HOST}/repos/{REPOSITORY}/milestones":
             return self._lost()
         if not self._is_known():
             return self._send(401, {"message": "Bad credentials"})
         return self._send(200, self.server.owner.milestones())
 
+    def do_PATCH(self) -> None:
+        body: Json = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        where, _, number = self.path.rpartition("/")
+        if where != f"http://api.{HOST}/repos/{REPOSITORY}/pulls" or not self._is_known():
+            return self._lost()
+        return self._send(200, self.server.owner.patch(int(number), body))
+
     def do_CONNECT(self) -> None:
         self._lost()
+
+    def _git(self) -> None:
+        """What git itself answers to a fetch or a push."""
+        folder, (path, _, query) = self.server.owner.git_folder, self.path.partition("?")
+        assert folder is not None, self.path
+        answer = subprocess.run(
+            ["git", "http-backend"],
+            input=self.rfile.read(int(self.headers.get("content-length", 0))),
+            env={
+                "PATH": os.environ["PATH"],
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "REMOTE_USER": "ada",
+                "GIT_PROJECT_ROOT": str(folder),
+                "PATH_INFO": path.removeprefix(REMOTE),
+                "REQUEST_METHOD": self.command,
+                "QUERY_STRING": query,
+                "CONTENT_TYPE": self.headers.get("content-type", ""),
+                "HTTP_CONTENT_ENCODING": self.headers.get("content-encoding", ""),
+                "GIT_PROTOCOL": self.headers.get("git-protocol", ""),
+            },
+            capture_output=True,
+            check=True,
+        )
+        head, _, body = answer.stdout.partition(b"\r\n\r\n")
+        headers = dict(row.split(": ", 1) for row in head.decode().split("\r\n"))
+        self.send_response(int(headers.pop("Status", "200").split()[0]))
+        for name, value in (headers | {"Content-Length": str(len(body))}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
 
     def _is_known(self) -> bool:
         return self.headers.get("authorization") == f"token {TOKEN}"

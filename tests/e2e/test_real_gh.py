@@ -11,7 +11,7 @@ import pytest
 
 from tests.agents.install import pins
 from tests.agents.loopback import only_loopback
-from tests.e2e.agent_calls import COMPLETE, failed
+from tests.e2e.agent_calls import COMPLETE, failed, fails
 from tests.e2e.fake_github import REMOTE, FakeGitHub, Ticket
 
 if TYPE_CHECKING:
@@ -180,3 +180,42 @@ def test_an_issue_that_cannot_be_closed_now_is_closed_by_resume(start: Start) ->
     assert scene.github.ticket(3).state == "OPEN"
     scene.bench.run("resume", "night", "--json", env=scene.github.env).ok()
     assert (scene.github.ticket(3).state, len(scene.bench.calls())) == ("CLOSED", 1)
+
+
+def test_a_run_becomes_a_pull_request_and_is_brought_up_to_date(start: Start) -> None:
+    scene = start()
+    bench, github = scene.bench, scene.github
+    remote = bench.root / "remote.git"
+    bench.git("init", "-q", "--bare", "-b", "main", str(remote), cwd=bench.root)
+    bench.git("push", "-q", str(remote), "HEAD:main", "feature/x")
+    github.git_folder = remote  # from here on `origin` answers, as GitHub does
+    bench.plan({2: fails("no idea")})
+    args = bench.loop_args("--max-retries", "0", "--verify", "test -f work-1.txt")
+    bench.run(*args, "--on-complete", "pr", env=github.env).ok(3)
+    (pull,) = github.pulls
+    told = (pull["isDraft"], pull["baseRefName"], pull["headRefName"], pull["title"])
+    assert told == (True, "feature/x", "ralph/demo", "demo")
+    assert "NOT DONE" in pull["body"]
+    bench.plan()
+    bench.run("resume", "demo", "--json", env=github.env).ok()
+    assert len(github.pulls) == 1
+    assert (pull["isDraft"], "NOT DONE" in pull["body"]) == (False, False)
+    log = ("log", "--reverse", "--format=%s", "main..ralph/demo")
+    assert bench.git(*log, cwd=remote).splitlines() == [f"checkpoint: {n}" for n in (1, 2, 3)]
+    bench.run("finish", "demo", "pr", "--draft", env=github.env).ok()
+    assert pull["isDraft"] is True
+
+
+def test_who_is_not_logged_in_has_the_branch_and_is_told(start: Start) -> None:
+    scene = start()
+    bench, github = scene.bench, scene.github
+    remote = bench.root / "remote.git"
+    bench.git("init", "-q", "--bare", "-b", "main", str(remote), cwd=bench.root)
+    bench.git("push", "-q", str(remote), "HEAD:main")
+    github.git_folder = remote
+    bench.plan()
+    bench.loop().ok()
+    env = github.env | {"GH_TOKEN": "wrong"}
+    refused = bench.run("finish", "demo", "pr", env=env).ok(5)
+    assert "gh auth login" in refused.stderr
+    assert "`ralph/demo` is pushed to origin" in refused.stderr
