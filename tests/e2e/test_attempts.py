@@ -83,6 +83,15 @@ def test_attempts_unknown_number(bench: Bench, flag: str) -> None:
     assert bench.snapshot() == before
 
 
+def test_two_attempts_are_compared_without_naming_the_only_change(bench: Bench) -> None:
+    bench.plan({1: [["write", "idea.txt", "one\n"], ["say", failed("no")]], 2: fails()})
+    bench.loop().ok()
+    named = bench.run("attempts", "demo", "--diff", "1/1", "1/2").ok().stdout
+    assert "-one" in named
+    assert bench.run("attempts", "--diff", "1/1", "1/2").ok().stdout == named
+    assert "for `--diff` only: 1/1" in bench.run("attempts", "1/1").ok(2).stderr
+
+
 def test_attempts_flags_that_do_not_go_together(bench: Bench) -> None:
     for words in (
         ["--show", "1/1", "--restore", "1/1"],

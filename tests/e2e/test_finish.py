@@ -134,7 +134,7 @@ def test_other_commands_without_a_name(bench: Bench) -> None:
     assert "every story" in bench.run("guide", "Be brief.").ok().stdout
     assert "Be brief." in bench.run("guide", "--list").ok().stdout
     assert "There is no text" in bench.run("guide", "demo").ok(2).stderr
-    assert "not by your word" in bench.run("done").ok(2).stderr
+    assert "not by `untildone done`" in bench.run("done").ok(2).stderr
     bench.run("restore").ok()
     assert bench.branch() == "feature/x"
 

@@ -68,6 +68,18 @@ def test_S000_R1_S7_help_of_run_shows_three_retries(bench: Bench) -> None:
     assert [flag for flag in flags.split() if flag not in said] == []
 
 
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_help_of_run_begins_with_what_most_people_need(bench: Bench, command: str) -> None:
+    said = bench.run(command, "--help").ok().stdout
+    sections = dict(re.findall(r"^([A-Z][\w ]*):\n((?:  .*\n)+)", said, re.MULTILINE))
+    assert next(iter(sections)) == "Needed most"
+    first = re.findall(r"^  --([\w-]+)", sections["Needed most"], re.MULTILINE)
+    assert len(first) <= 6
+    assert {"agent", "verify", "budget"} <= set(first)
+    # A new setting has a section of its own choice.
+    assert re.findall(r"--[\w-]+", sections["More"]) == ["--help"]
+
+
 @pytest.mark.installed
 def test_version(bench: Bench) -> None:
     assert re.search(r"\d+\.\d+", bench.run("--version").ok().stdout)

@@ -64,7 +64,7 @@ def test_done_is_refused_for_a_run_of_stories(bench: Bench) -> None:
     live = bench.begin()
     bench.wait_call(1)
     refused = bench.run("done", "demo").ok(2)
-    assert "not by your word" in refused.stderr
+    assert "not by `untildone done`" in refused.stderr
     bench.open_gate("go")
     live.wait().ok()
     assert len(bench.calls()) == 3
@@ -76,7 +76,7 @@ def test_done_is_refused_for_a_stopped_run_of_stories(bench: Bench) -> None:
     bench.wait_call(1)
     live.signal(signal.SIGTERM)
     live.wait()
-    assert "not by your word" in bench.run("done", "demo").ok(2).stderr
+    assert "not by `untildone done`" in bench.run("done", "demo").ok(2).stderr
     assert bench.state()["status"] == "stopped"
 
 

@@ -260,6 +260,37 @@ def test_an_agent_may_not_decide_about_its_own_run(bench: Bench) -> None:
     assert "not to its agent" in bench.read("refused.txt")
 
 
+# -- without the name of the change ------------------------------------------------------------
+
+
+def test_stories_are_steered_without_naming_the_only_run(bench: Bench) -> None:
+    live = at_gate(bench)
+    assert bench.run("reorder", "3", "2", "--json").ok().json()["order"] == ["3", "2"]
+    assert bench.run("skip", "2", "--json").ok().json()["change_id"] == "demo"
+    bench.run("retry", "2").ok()
+    bench.open_gate("a")
+    live.wait().ok()
+    assert stories_called(bench) == ["1", "3", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    {
+        ("skip",): "`untildone stories`",
+        ("retry", "demo"): "`untildone stories demo`",
+        ("skip", "demo", "2", "3"): "One story at a time, not 2",
+        ("skip", "nothing", "2"): "no run of this change in this worktree: nothing",
+        ("reorder", "31", "3"): "did you mean",
+    }.items(),
+)
+def test_what_is_missing_or_unknown_is_named(
+    bench: Bench, words: tuple[str, ...], said: str
+) -> None:
+    bench.plan(default=fails())
+    bench.loop("--max-retries", "0").ok(3)
+    assert said in bench.run(*words).ok(2).stderr
+
+
 # -- asked at the terminal ---------------------------------------------------------------------
 
 

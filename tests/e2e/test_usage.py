@@ -38,6 +38,8 @@ def test_usage_sums_what_the_agent_reported(bench: Bench) -> None:
     later = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)).isoformat()
     empty = bench.run("usage", "--json", "--since", later).ok().json()
     assert set(values_of(empty, "total_tokens")) <= {0}
+    lately = bench.run("usage", "--json", "--since", "1h30m").ok().json()
+    assert set(values_of(lately, "total_tokens")) == {7470}
     assert "7470" in re.sub(r"[,. ]", "", bench.run("usage").ok().stdout)
 
 

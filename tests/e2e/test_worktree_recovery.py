@@ -470,7 +470,7 @@ def test_doctor_gives_a_run_up_and_puts_its_worktree_away(bench: Bench) -> None:
     ended, given, away = _fix(bench, "--abandon", "demo")
     assert "left running were ended" in ended
     assert bench.processes() == []
-    assert "given up" in given
+    assert "abandoned" in given
     (kept,) = put_away(bench)
     assert str(kept) in away
     assert (kept / "half.txt").read_text() == "half\n"

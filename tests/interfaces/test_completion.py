@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.e2e.agent_calls import fails
 from tests.e2e.bench import Bench
 from tests.e2e.command import COMMAND
 
@@ -44,6 +45,11 @@ def test_completion_knows_agents_sources_and_open_stories(bench: Bench) -> None:
     assert completed(bench, "untildone guide demo --story 3", 4) == ["3"]
     assert completed(bench, "untildone reorder demo 3 ", 4) == ["2", "3"]
     assert completed(bench, "untildone retry nothing ", 3) == []
+    bench.plan(default=fails())
+    bench.loop("--max-retries", "0").ok(3)
+    assert completed(bench, "untildone skip ", 2) == ["demo", "2", "3"]
+    assert completed(bench, "untildone reorder 3 ", 3) == ["2", "3"]
+    assert completed(bench, "untildone guide --story ", 3) == ["2", "3"]
 
 
 def test_completion_knows_a_change_whose_run_is_done(bench: Bench) -> None:

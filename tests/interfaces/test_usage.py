@@ -88,6 +88,7 @@ SPANS = {
     "a time of this zone": (("--since", "2026-03-02T12:00"), 5),
     "a time of that zone": (("--since", "2026-03-02T13:00", "--timezone", "Europe/Berlin"), 5),
     "a day of that zone": (("--since", "2026-03-02", "--timezone", "Asia/Tokyo"), 1_100_005),
+    "the last minutes": (("--since", "5 min"), 0),
     "all": ((), 1_100_005),
 }
 
@@ -109,6 +110,7 @@ WRONG = {
     ("31.1.2026", "", ""): (f"{NOT_ISO} 31.1.2026", "--since 2026-01-31,"),
     ("", "2026/2/1", ""): (f"{NOT_ISO} 2026/2/1", "--until 2026-02-01,"),
     ("2026-02-30", "", ""): (f"{NOT_ISO} 2026-02-30", "--since 2026-01-31,"),
+    ("9999999weeks", "", ""): (f"{NOT_ISO} 9999999weeks", "--since "),
     ("2026-02-02", "2026-02-01", ""): (
         "Nothing can be between --since 2026-02-02 and --until 2026-02-01",
         "--until has to be later",

@@ -65,7 +65,7 @@ def _with_lane(fact: f.Fact, run: Run, events: Iterator[Event]) -> Iterator[Even
 
 
 def _to_decide(story_id: str) -> Event:
-    why = f"your word about story {story_id}: retry, skip, stop, or what the agent should know"
+    why = f"your decision about story {story_id}: retry, skip, stop, or what the agent should know"
     return Event("waiting", {"why": why, "until": None, "class": "decision"})
 
 

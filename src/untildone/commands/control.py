@@ -80,8 +80,8 @@ def send_done(repository: Repository, change: str) -> None:
     run = repository.latest(change)
     if run and not run.plan.plain and run.plan.done is not Done.MANUAL:
         raise UserError(
-            f"The run of `{change}` ends when its stories are done, not by your word",
-            hint=f"`untildone stop {change}` stops it; `--done manual` is for your word",
+            f"The run of `{change}` ends when its stories are done, not by `untildone done`",
+            hint=f"`untildone stop {change}` stops it; `done` is for a run with `--done manual`",
         )
     post(repository, state, {"kind": "done"})
 

@@ -360,7 +360,7 @@ def _resumable(repository: Repository, change: str) -> Run:
 
 
 def _give_up(repository: Repository, run: Run) -> str:
-    repository.abandon(run, "given up with `untildone doctor --abandon`")
+    repository.abandon(run, "abandoned with `untildone doctor --abandon`")
     change = run.plan.change_id
     back = f"`untildone restore {change}` goes back to before it"
-    return f"The run of `{change}` was given up; files, branch and saved work stay; {back}."
+    return f"The run of `{change}` was abandoned; files, branch and saved work stay; {back}."

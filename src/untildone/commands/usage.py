@@ -9,9 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from untildone.adapters.clock import SystemClock
 from untildone.adapters.records.run_folder import run_ids
 from untildone.adapters.sessions.prices import Prices, load
 from untildone.adapters.sessions.session_files import FILES, entries
+from untildone.domain.costs.budget import minutes
 from untildone.domain.costs.call_prices import Spent, Sum, add, grouped, once
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Iteration, Run
@@ -186,7 +188,7 @@ def _repository(*, needed: bool) -> Repository | None:
 def span(since: str, until: str, timezone: str) -> Span:
     """The span that was asked for; a day given as its end is in it as a whole."""
     zone = _zone(timezone) if timezone else None
-    start = _moment("--since", since, zone, lambda day: day)
+    start = _ago(since) or _moment("--since", since, zone, lambda day: day)
     end = _moment("--until", until, zone, lambda day: day + timedelta(days=1))
     if start and end and end <= start:
         raise UserError(
@@ -194,6 +196,15 @@ def span(since: str, until: str, timezone: str) -> Span:
             hint="--until has to be later; a day is meant as a whole",
         )
     return Span(start, end, zone)
+
+
+def _ago(text: str) -> datetime | None:
+    """A duration before now, as `7d`; a mere number could be a date."""
+    length = None if text.isdigit() else minutes(text)
+    try:
+        return SystemClock().now() - timedelta(minutes=length) if length else None
+    except OverflowError:
+        return None
 
 
 def _moment(
@@ -208,6 +219,7 @@ def _moment(
             at = datetime.fromisoformat(text)
         except ValueError:
             hint = f"{flag} {_nearest(text) or EXAMPLE}, or with a time: {EXAMPLE}T14:30"
+            hint += "; --since 7d: the last seven days" if flag == "--since" else ""
             raise UserError(f"This is not an ISO 8601 time: {text}", hint=hint) from None
     if at.tzinfo:
         return at

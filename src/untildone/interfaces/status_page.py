@@ -33,7 +33,7 @@ PHASES = {
     "waiting_limit": "waits for a limit to be over",
     "waiting_budget": "waits for a higher budget",
     "awaiting_decision": "waits for your decision about a story",
-    "awaiting_person": "waits for your word that it is done",
+    "awaiting_person": "waits for you to say that it is done",
     "awaiting_choice": "waits for your choice",
 }
 LANE_PHASES = {

@@ -48,19 +48,27 @@ def change_names(ctx: click.Context, param: click.Parameter, typed: str) -> list
 
 
 def open_story_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
-    """The open stories of the change that was typed before."""
+    """The open stories of the change that was typed before, or else of the only one with a run."""
     from untildone.commands import status
     from untildone.wiring.sources import options_of
+    from untildone.wiring.worktrees import the_change
 
     # Behind an option that has no value yet, the arguments before it are not read.
-    change = ctx.params.get("change") or next(iter(ctx.args), "")
+    first = next(iter(ctx.params.get("words") or ctx.args), "")
     try:
         repository = here()
+        change = first if first in change_names(ctx, param, first) else the_change(repository)
         settings = load(repository.place.top, os.environ, {})
         book = status.stories(repository, change, settings.source, options_of(settings))
     except UntildoneError:
         return []
     return [s.id for s in book.stories if not s.done and s.id.startswith(typed)]
+
+
+def changes_and_stories(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """First a change or a story, then stories."""
+    stories = open_story_ids(ctx, param, typed)
+    return stories if ctx.params.get("words") else [*change_names(ctx, param, typed), *stories]
 
 
 def setting_words(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:

@@ -143,7 +143,7 @@ def done(change: str) -> int:
     run = repository.needed(change)
     if not run.plan.plain and run.plan.done != "manual":
         raise UserError(
-            f"The run of `{change}` ends when its stories are done, not by your word",
+            f"The run of `{change}` ends when its stories are done, not by `untildone done`",
             hint=f"untildone resume {change}",
         )
     if run.closed and run.status == "done":

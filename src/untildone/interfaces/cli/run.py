@@ -12,6 +12,7 @@ from untildone.commands import run as loop
 from untildone.commands.start.plan import SeveralChanges, Wanted
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli.option_sections import SectionedCommand
 from untildone.interfaces.cli.setting_flags import given, setting_flags
 from untildone.interfaces.cli.view import View, interactive, process_for, say_ended, view_flags
 from untildone.interfaces.output import echo, echo_json
@@ -34,7 +35,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=SectionedCommand, epilog=EXAMPLES)
 @click.argument("change", required=False, shell_complete=change_names)
 @click.option("--task", help="A run without stories: this text again and again.")
 @click.option(
@@ -87,7 +88,7 @@ def run(
     return _ended(process, ended, view)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("change", required=False, default="", shell_complete=change_names)
 @setting_flags()
 @view_flags

@@ -8,13 +8,12 @@ from untildone.commands import control
 from untildone.commands.control import Heard
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Run
-from untildone.interfaces.cli.completion import change_names, open_story_ids
+from untildone.interfaces.cli.completion import change_names, changes_and_stories, open_story_ids
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.render import first_line
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import changes_with_runs, here_for, the_change
 
-CHANGE = click.argument("change", shell_complete=change_names)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 
 
@@ -70,40 +69,59 @@ def _change_and_text(words: tuple[str, ...], *, takes_text: bool) -> tuple[str, 
 
 
 @click.command()
-@CHANGE
-@click.argument("story", shell_complete=open_story_ids)
+@click.argument("words", nargs=-1, metavar="[CHANGE] STORY", shell_complete=changes_and_stories)
 @click.option("--why", default="", metavar="TEXT", help="The reason, for the record.")
 @AS_JSON
-def skip(change: str, story: str, why: str, as_json: bool) -> int:  # noqa: FBT001 - click
+def skip(words: tuple[str, ...], why: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Skip STORY; it stays open, and what depends on it is not started.
 
-    If the agent is at work on it, that call is ended, its work is saved and put back.
+    If the agent is at work on it, that call is ended, its work is saved and put back. CHANGE can
+    be left out if only one run could be meant.
     """
+    change, (story,) = _change_and_stories(words, most=1)
     heard = control.skip(here_for(change), change, story, why)
     text = f"Story {story} is skipped. `untildone retry {change} {story}` retries it."
     return _tell(heard, text, as_json=as_json, goes_on=False)
 
 
 @click.command()
-@CHANGE
-@click.argument("story", shell_complete=open_story_ids)
+@click.argument("words", nargs=-1, metavar="[CHANGE] STORY", shell_complete=changes_and_stories)
 @AS_JSON
-def retry(change: str, story: str, as_json: bool) -> int:  # noqa: FBT001 - click
-    """Retry STORY, with all its retries: parked, skipped or failed."""
+def retry(words: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
+    """Retry STORY, with all its retries: parked, skipped or failed.
+
+    CHANGE can be left out if only one run could be meant.
+    """
+    change, (story,) = _change_and_stories(words, most=1)
     heard = control.retry(here_for(change), change, story)
     return _tell(heard, f"Story {story} will be tried with all its retries.", as_json=as_json)
 
 
 @click.command()
-@CHANGE
-@click.argument(
-    "stories", nargs=-1, required=True, metavar="STORY...", shell_complete=open_story_ids
-)
+@click.argument("words", nargs=-1, metavar="[CHANGE] STORY...", shell_complete=changes_and_stories)
 @AS_JSON
-def reorder(change: str, stories: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
-    """Let these stories come first, in this order; dependencies still count."""
+def reorder(words: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
+    """Let these stories come first, in this order; dependencies still count.
+
+    CHANGE can be left out if only one run could be meant.
+    """
+    change, stories = _change_and_stories(words)
     heard = control.reorder(here_for(change), change, stories)
     return _tell(heard, f"To come first: {', '.join(stories)}.", as_json=as_json)
+
+
+def _change_and_stories(words: tuple[str, ...], most: int = 0) -> tuple[str, tuple[str, ...]]:
+    """The first word is a change if one of that name has a run; all others are stories."""
+    named = bool(words) and words[0] in changes_with_runs(here())
+    if most and len(words) == most + 1:
+        named = True  # an unknown change is told as such
+    stories = words[1:] if named else words
+    if not stories:
+        of = f" {words[0]}" if named else ""
+        raise click.UsageError(f"The story is missing: `untildone stories{of}` lists them.")
+    if most and len(stories) > most:
+        raise click.UsageError(f"One story at a time, not {len(stories)}.")
+    return words[0] if named else the_change(here()), stories
 
 
 def _tell(heard: Heard, text: str, *, as_json: bool, goes_on: bool = True) -> int:

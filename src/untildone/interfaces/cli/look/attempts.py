@@ -13,7 +13,7 @@ from untildone.domain.plain_text import amount, count_of
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
-from untildone.wiring.worktrees import here_for, the_change
+from untildone.wiring.worktrees import changes_with_runs, here_for, the_change
 
 COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -53,15 +53,15 @@ def attempts(  # noqa: PLR0913 - click
     untildone attempts add-login --diff 2/1 | git apply
     untildone attempts add-login --diff 2/1 2/2   from the first to the second
 
-    CHANGE can be left out if only one could be meant (but not before a second attempt).
+    CHANGE can be left out if only one run could be meant.
     """
     if sum(map(bool, (show, diff, restore))) > 1:
         raise click.UsageError("`--show`, `--diff` and `--restore` do not go together.")
+    change, other = _change_and_second(change, other)
     if other and not diff:
         raise click.UsageError(f"A second attempt is for `--diff` only: {other}")
     if diff and as_json:
         raise click.UsageError("`--diff` prints a patch; `--json` goes with `--show`.")
-    change = change or the_change(here())
     repository = here_for(change)
     if show:
         _show(saved_attempts.details(repository, change, show), change, as_json=as_json)
@@ -79,6 +79,13 @@ def attempts(  # noqa: PLR0913 - click
     else:
         _list(rows, change, every_run=every_run)
     return 0
+
+
+def _change_and_second(change: str, other: str) -> tuple[str, str]:
+    """Without a change, the second attempt of `--diff` stands in its place."""
+    if "/" in change and not other and change not in changes_with_runs(here()):
+        change, other = "", change
+    return change or the_change(here()), other
 
 
 def _list(rows: list[dict[str, Any]], change: str, *, every_run: bool) -> None:

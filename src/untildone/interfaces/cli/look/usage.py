@@ -14,6 +14,7 @@ _NOTE = """\b
 Examples:
   untildone usage                               runs here, and agents
   untildone usage --by day --since 2026-01-01   days of the local time zone
+  untildone usage --by agent --since 12h        since last night
   untildone usage --by day --timezone UTC --json
   untildone usage --by model --since 2026-01-31T08:00 --until 2026-01-31T18:00
   untildone usage --by change                   what each change has cost here
@@ -27,7 +28,9 @@ release, else unknown: a cost with a + is at least so much.
 
 
 @click.command(epilog=_NOTE)
-@click.option("--since", default="", metavar="ISO", help="From this day or time on.")
+@click.option(
+    "--since", default="", metavar="ISO", help="From this day or time on; 7d: the last seven days."
+)
 @click.option("--until", default="", metavar="ISO", help="Up to this time; a day as a whole.")
 @click.option("--by", type=click.Choice(BY), default=None, help="One row for each.")
 @click.option(
