@@ -159,6 +159,27 @@ def test_base_and_remote_are_taken_as_told(bench: Bench) -> None:
     assert "nowhere" in missing.stderr
 
 
+def test_a_base_that_somebody_chose_there_stays_until_another_is_named(bench: Bench) -> None:
+    scene = Scene(bench)
+    assert scene.forge
+    scene.loop().ok()
+    scene.finish("--base", "main")
+    assert scene.finish("--json").one("pull_request")["base"] == "main"
+    assert scene.forge.pr["baseRefName"] == "main"
+    assert scene.finish("--base", "feature/x", "--json").one("pull_request")["base"] == "feature/x"
+    assert scene.forge.pr["baseRefName"] == "feature/x"
+
+
+def test_the_usual_branch_of_the_remote_is_never_pushed_to(bench: Bench) -> None:
+    scene = Scene(bench)
+    bench.git("push", "-q", "origin", f"HEAD:{BRANCH}")
+    bench.git("symbolic-ref", "HEAD", f"refs/heads/{BRANCH}", cwd=scene.remote)
+    before = scene.has()
+    scene.loop().ok()
+    assert "usual branch of origin" in scene.finish("--base", "main", code=5).stderr
+    assert scene.has() == before
+
+
 def test_a_branch_that_the_remote_does_not_have_is_no_base(bench: Bench) -> None:
     scene = Scene(bench)
     assert scene.forge

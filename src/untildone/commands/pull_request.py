@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from untildone.adapters.forge import FORGES, ForgeRefused, Program, PullRequest, Wanted, forge_of
 from untildone.adapters.git.git import Git
@@ -145,7 +145,7 @@ class Handover:
             found.url,
             found.number,
             self._branch,
-            made.base,
+            found.base,
             made.remote.name,
             made.commit,
             found.draft,
@@ -191,7 +191,13 @@ class Handover:
 
     def _base(self, remote: Remote, has: RemoteBranches) -> str:
         wanted, own = self._request.base, self._origin.branch
-        found = next((name for name in (wanted, own) if name in has.tips), "")
+        if has.default == self._branch:
+            raise NotHandedOver(
+                f"`{self._branch}` is the usual branch of {remote.name}, so it is not pushed to",
+                state=f"Nothing was pushed. {self._kept}",
+                hint="Make another branch the usual one there, then the same command once more.",
+            )
+        found = next((n for n in (wanted, own) if n in has.tips and n != self._branch), "")
         if (wanted and found != wanted) or not (found or has.default):
             missing = wanted or own or "a branch to merge into"
             raise NotHandedOver(
@@ -321,12 +327,14 @@ class Handover:
         found = forge.find(wanted.branch)
         if found is None:
             return forge.create(wanted), True
+        if found.base and not self._request.base:
+            wanted = replace(wanted, base=found.base)  # somebody may have chosen another one there
         forge.update(found, wanted)
         # Nobody's "ready" is taken back unless that is asked for.
         if found.draft != wanted.draft and (found.draft or self._request.draft):
             forge.set_draft(found, draft=wanted.draft)
-            return PullRequest(found.number, found.url, wanted.draft, wanted.base), False
-        return found, False
+            found = replace(found, draft=wanted.draft)
+        return replace(found, base=wanted.base), False
 
     def _redacted(self, text: str) -> str:
         hidden = redactor(os.environ)(plain(text).encode("utf-8", "replace"))
