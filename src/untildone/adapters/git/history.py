@@ -28,6 +28,11 @@ class FileHistory:
         self._record = self._record or self._read()
         return with_predictions(book, self._record)
 
+    @property
+    def files(self) -> frozenset[str]:
+        """The files of the newest commit, once stories were predicted."""
+        return self._record.files if self._record else frozenset()
+
     def _read(self) -> FileRecord:
         names = self._asked("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD")
         commits, attempts = list[tuple[str, ...]](), dict[str, tuple[str, ...]]()

@@ -15,6 +15,7 @@ from untildone.adapters.git.repository import head_of, preflight
 from untildone.adapters.records.run_folder import new_run_id
 from untildone.adapters.terminal import Person
 from untildone.app.wording import STATE_OF, check_hint, next_command, restored_hint, unfinished_hint
+from untildone.commands.start.lint import at_start
 from untildone.commands.start.plan import (
     Prepared,
     Wanted,
@@ -89,6 +90,7 @@ def ready(
     plan = with_files(replace(plan, learnings=store), repo.place.top)
     plan, remarks = settled(plan, repo.processes, repo.place.top)
     plan, decided = _with_lanes(repo, git, plan, asking)
+    judged = at_start(plan, prepared.book, top, strict=settings.strict)
     refuse_missing_programs(plan)
     if plan.checkpoint == "worktree":
         stories = prepared.source.load().path if prepared.source else ""
@@ -98,7 +100,7 @@ def ready(
 
         remarks += ready_to_hand_over(git, origin, plan, prepared.book, settings.forge)
     bare = guarding_nothing(plan, repo.place.top)
-    warnings = (*prepared.warnings, *missing, *remarks, *decided, *not_obeyed(plan))
+    warnings = (*prepared.warnings, *judged, *missing, *remarks, *decided, *not_obeyed(plan))
     warnings = (*warnings, *hiding_failures(plan))
     warnings = (*warnings, *missing_scripts(plan, repo.place.top), *bare)
     return Ready(replace(prepared, plan=plan, warnings=warnings), origin)

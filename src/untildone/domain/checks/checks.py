@@ -13,11 +13,9 @@ from untildone.domain.stories.story import Story
 
 AUTO = "auto"
 MAY_SHRINK, MAY_CHANGE = "may shrink", "may change"
-# A command has code ticks around it: without them such a line is more often a sentence for people.
 _VERIFY = story_text.setting_line("Verify")
 _ALLOW_EMPTY = story_text.setting_line("Allow empty", any_case=True)
 _TESTS = story_text.setting_line("Tests", any_case=True)
-_TICKED = regex(r"(`+)\s?(.+?)\s?\1")
 
 
 class Level(StrEnum):
@@ -96,7 +94,7 @@ def in_force(shared: Iterable[str], own: Iterable[str] = ()) -> tuple[Check, ...
 def written_checks(story: Story) -> tuple[str, ...]:
     """The checks that a story's own text names."""
     lines = (found[1] for row in _rows(story) if (found := _VERIFY.fullmatch(row)))
-    return tuple(ticked[2] for line in lines if (ticked := _TICKED.fullmatch(line)))
+    return tuple(filter(None, map(story_text.command, lines)))
 
 
 def configured_checks(story_id: str, configured: Iterable[str]) -> tuple[str, ...]:

@@ -180,10 +180,15 @@ def paths_in_text(
 ) -> tuple[str, ...]:
     """Paths that the story's words name: files of the repository, and names that look like one."""
     text = "\n".join([story.title, story.body, *(f"{t.text}\n{t.detail}" for t in story.tasks)])
-    names = (found[0].rstrip(".") for found in _NAMED.finditer(text))
+    names = named_paths(text)
     named_folders = (found[0] for found in _FOLDER.finditer(text))
     files = [name for name in names if name in known or "/" in name]
     return tuple(dict.fromkeys([*files, *(name for name in named_folders if name in folders)]))
+
+
+def named_paths(text: str) -> Iterator[str]:
+    """What looks like the name of a file, with or without its folder."""
+    return (found[0].rstrip(".") for found in _NAMED.finditer(text))
 
 
 def _by_file(commits: Iterable[tuple[str, ...]]) -> Mapping[str, list[tuple[str, ...]]]:

@@ -170,6 +170,12 @@ def wrong(stories: Sequence[U]) -> Iterator[tuple[U, str]]:
 
     What a finished story depended on does not matter any more.
     """
+    yield from doubled(stories)
+    yield from circles(stories)
+
+
+def doubled(stories: Sequence[U]) -> Iterator[tuple[U, str]]:
+    """Stories whose id another one has, too."""
     first = {story.id: story for story in reversed(stories)}
     for story in stories if len(first) < len(stories) else ():
         other = first[story.id]
@@ -177,6 +183,10 @@ def wrong(stories: Sequence[U]) -> Iterator[tuple[U, str]]:
             here = f"{other.path}:{other.line}" if other.path != story.path else str(other.line)
             text = f"Lines {here} and {story.line} start stories with the same id: {story.id}"
             yield story, text
+
+
+def circles(stories: Sequence[U]) -> Iterator[tuple[U, str]]:
+    """Stories that wait for each other."""
     dependent = [story for story in stories if story.depends_on and not story.done]
     if dependent:
         yield from _circles(dependent)

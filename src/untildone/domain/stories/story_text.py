@@ -74,6 +74,25 @@ def said(texts: Iterable[str]) -> Said | None:
     )
 
 
+def command(text: str) -> str:
+    """The command that a line is given: it stands in code ticks; empty where it does not.
+
+    Without them such a line is more often a sentence for people.
+    """
+    ticked = _TICKS.fullmatch(text)
+    return ticked[2] if ticked else ""
+
+
+def names(text: str) -> tuple[str, ...]:
+    """What a line `Depends:` names; a sentence names nothing."""
+    return _values("Depends", text)
+
+
+def is_nothing(text: str) -> bool:
+    """Whether a line says in so many words that there is nothing to name."""
+    return _bare(text).strip(".").casefold() in _NOTHING
+
+
 def with_dependencies(text: str, members: Mapping[str, Sequence[str]]) -> str:
     """The text with the members of a group in place of its name, where it says `Depends:`."""
     kept = []

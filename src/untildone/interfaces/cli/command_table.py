@@ -5,6 +5,7 @@ GROUPS = {
     "Plan and run": {
         "init": ("plan.init", "Write a commented configuration file."),
         "stories": ("plan.stories", "The stories of a change as the loop sees them."),
+        "lint": ("plan.lint", "What is wrong with a plan, before it costs anything."),
         "run": ("run", "Start the loop over a change, or go on with it after a crash."),
         "resume": ("run", "Go on with a stopped, stuck, stalled or crashed run."),
         "finish": ("control", "The completion choice: cleanup, keep or a pull request."),
