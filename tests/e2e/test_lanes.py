@@ -152,6 +152,41 @@ def test_work_that_is_green_alone_and_red_together_does_not_land(
     assert lanes.shown("use-it") == "go.sh"
 
 
+GENERATE = "cat part-* > all.gen"
+PART = f"sleep 0.3; echo $UNTILDONE_STORY_ID > part-$UNTILDONE_STORY_ID; {GENERATE}"
+
+
+def _with_generated_file(bench: Bench, command: str) -> Lanes:
+    bench.write("part-0", "0\n")
+    bench.write("all.gen", "0\n")
+    bench.write("untildone.toml", f'[regenerate]\n"*.gen" = "{command}"\n')
+    return Lanes(bench, 2, {"any": PART})
+
+
+def test_a_generated_file_is_made_anew_where_two_stories_changed_it(bench: Bench) -> None:
+    lanes = _with_generated_file(bench, GENERATE)
+    shown = bench.run("run", "demo", *lanes.args(2), "--dry-run").ok().stdout
+    assert "makes *.gen anew" in shown
+    assert "untildone.toml:1" in shown
+    done = lanes.run(2, "--verify", 'test "$(cat part-*)" = "$(cat all.gen)"').ok()
+    assert done.named("requeued") == []
+    assert len(lanes.calls()) == 2
+    lanes.assert_whole(2)
+    assert lanes.shown("all.gen") == "0\n1\n2"
+    assert any("made it anew: all.gen" in e["message"] for e in done.named("warning"))
+
+
+def test_a_command_that_cannot_make_the_file_is_why_the_story_is_done_again(bench: Bench) -> None:
+    lanes = _with_generated_file(bench, "echo no generator here; exit 4")
+    done = lanes.run(2).ok()
+    (again,) = done.named("requeued")
+    assert again["files"] == ["all.gen"]
+    assert "no generator here" in again["why"]
+    assert "exit code 4" in again["why"]
+    lanes.assert_whole(2)
+    assert lanes.shown("all.gen") == "0\n1\n2"
+
+
 def test_a_check_that_fails_once_is_told_and_not_held_against_a_story(bench: Bench) -> None:
     # Red for the first time when both files are there: on the sum, and on nothing else.
     flag = bench.root / "was-red"

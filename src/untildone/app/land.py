@@ -15,9 +15,10 @@ from untildone.domain.errors import StepError, StoriesError, StoryLost, WorkDive
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Iteration, Outcome
 from untildone.domain.stories.story import StoryKey
-from untildone.ports import Conflict, Lanes, RunBranch, Standing
+from untildone.ports import Conflict, Lanes, Merged, RunBranch, Standing
 
 NAMED = 5
+TAIL = 4000
 
 
 class Landable(Struct, frozen=True):
@@ -50,9 +51,9 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     tip = _tip(driver)
     assert driver.book is not None
     beside = sorted(driver.book.files)
-    merged = branch.merge(tip, known.checkpoint, work.commit, beside)
-    if isinstance(merged, Conflict):
-        return _requeued(driver, lane, _met(merged), merged.files)
+    merged = _merged(driver, lane, (tip, known.checkpoint, work.commit), beside)
+    if not isinstance(merged, Merged):
+        return merged
     message = _message(driver, lane)
     checked, flaky = f.Verified(lane, passed=True), tuple[str, ...]()
     if tip != known.checkpoint:
@@ -73,7 +74,7 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     landed = f.Landed(
         lane,
         commit,
-        (*work.saved.remarks, *said),
+        (*work.saved.remarks, *said, *_made_anew(merged)),
         checked.still_failing,
         checked.counted,
         flaky,
@@ -231,6 +232,31 @@ def _place(driver: RunDriver, lane: int, together: str) -> Iterator[str]:
         yield room.make(_branch(driver).tree_of(together), together)
     finally:
         room.remove()
+
+
+def _merged(
+    driver: RunDriver, lane: int, sides: tuple[str, str, str], beside: list[str]
+) -> Merged | f.Requeued | f.Verified:
+    """Tip, base and story as one; generated files are left to the commands that make them."""
+    branch, plan, verifier = _branch(driver), driver.run.plan, driver.ports.verifier
+
+    def run(command: str, folder: str) -> str:
+        ended = verifier.run(command, plan.limits.check_min * 60, folder)
+        return f"{ended.how}\n{ended.output[-TAIL:].strip()}".strip() if ended.reason else ""
+
+    merged = branch.merge(*sides, beside)
+    if isinstance(merged, Conflict) and plan.regenerate:
+        merged = branch.regenerated(merged, sides, plan.regenerators, run, beside)
+        if isinstance(merged, Conflict) and _lanes(driver).is_interrupted(lane):
+            return f.Verified(lane, passed=False, reason=merged.why)
+    if isinstance(merged, Conflict):
+        return _requeued(driver, lane, _met(merged), merged.files)
+    return merged
+
+
+def _made_anew(merged: Merged) -> tuple[str, ...]:
+    files = ", ".join(merged.regenerated)
+    return (f"Two stories changed it, and its command has made it anew: {files}",) if files else ()
 
 
 def _requeued(driver: RunDriver, lane: int, why: str, files: tuple[str, ...]) -> f.Requeued:

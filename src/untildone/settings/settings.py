@@ -89,6 +89,13 @@ def _options(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
+def _regenerators(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if not all(part.strip() for part in text.partition("=")):
+            raise ValueError(f"`regenerate` must be GLOB=CMD, not {text!r}")
+    return texts
+
+
 def option(text: str) -> tuple[str, str, str]:
     """`NAME.args=ARG` or `NAME.env.VARIABLE=VALUE`: whose it is, of which kind, and what it is."""
     name, _, rest = text.partition(".")
@@ -397,6 +404,16 @@ class Settings(Struct, frozen=True):
             metavar="CMD|auto|off",
         ),
     ] = ""
+    regenerate: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Lanes: command that makes a generated file anew where two stories changed it.",
+            metavar="GLOB=CMD",
+            command=True,
+            table=True,
+            checked=_regenerators,
+        ),
+    ] = ()
     check_slots: Annotated[
         int,
         Setting("Lanes: checks at once.", unset="half of the processors", least=0),
@@ -475,7 +492,7 @@ STRICT: dict[str, object] = {
     "verify": ("auto",),
 }
 # The settings that are command lines.
-COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup")
+COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup", "regenerate")
 
 
 def described(settings: type = Settings) -> dict[str, Setting]:

@@ -137,8 +137,9 @@ class Plan(Struct, frozen=True):
     sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
     `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
     many stories may be worked on at once; `optimistic` ones may share files that nobody predicts;
-    `slots`, `lane_setup` and `check_slots` are of their checkouts. `origins`: where commands were
-    written, by the name of a setting or the command itself.
+    `slots`, `lane_setup` and `check_slots` are of their checkouts; `regenerate` are commands that
+    make generated files, each `GLOB=CMD`. `origins`: where commands were written, by the name of a
+    setting or the command itself.
     """
 
     change_id: str
@@ -196,6 +197,13 @@ class Plan(Struct, frozen=True):
     lane_setup: str = ""
     check_slots: int = 0
     origins: dict[str, str] = field(default_factory=dict)
+    regenerate: tuple[str, ...] = ()
+
+    @property
+    def regenerators(self) -> dict[str, str]:
+        """The command that makes a generated file, by its path or a pattern of paths."""
+        pairs = (text.partition("=") for text in self.regenerate)
+        return {pattern.strip(): command.strip() for pattern, _, command in pairs}
 
     @property
     def stand_in(self) -> tuple[str, str]:

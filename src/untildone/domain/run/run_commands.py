@@ -43,6 +43,8 @@ def _all(plan: Plan) -> Iterator[RunCommand]:
     if plan.lanes > 1 and plan.lane_setup not in ("", "auto"):
         origin = _origin(plan, "lane_setup", plan.lane_setup)
         yield RunCommand(plan.lane_setup, "set-up of a lane", origin)
+    for pattern, command in plan.regenerators.items() if plan.lanes > 1 else ():
+        yield RunCommand(command, f"makes {pattern} anew", _origin(plan, "regenerate"))
     if plan.checks_count:
         yield from _checks(plan)
 
