@@ -14,6 +14,7 @@ from untildone.domain.checks.checks import Check, Checked, in_force
 from untildone.domain.errors import StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Iteration, Outcome
+from untildone.domain.run.run_commands import regenerators
 from untildone.domain.stories.story import StoryKey
 from untildone.ports import Conflict, Lanes, Merged, RunBranch, Standing
 
@@ -246,7 +247,7 @@ def _merged(
 
     merged = branch.merge(*sides, beside)
     if isinstance(merged, Conflict) and plan.regenerate:
-        merged = branch.regenerated(merged, sides, plan.regenerators, run, beside)
+        merged = branch.regenerated(merged, sides, regenerators(plan), run, beside)
         if isinstance(merged, Conflict) and _lanes(driver).is_interrupted(lane):
             return f.Verified(lane, passed=False, reason=merged.why)
     if isinstance(merged, Conflict):

@@ -5,14 +5,13 @@ the variable, the file of `init`, its JSON Schema, the table of docs/configurati
 of the plan are made of it. `load.py` reads the values.
 """
 
-import re
 from typing import Annotated
 
 from msgspec import Struct
 
 from untildone.domain.agents.agent import Permissions
 from untildone.domain.costs.budget import read
-from untildone.settings.setting import SAME, Setting, near
+from untildone.settings.setting import SAME, Setting, near, option
 
 FILE_NAME = "untildone.toml"
 AGENTS_HINT = "`untildone agents` lists what is installed here"
@@ -87,21 +86,6 @@ def _options(texts: tuple[str, ...]) -> tuple[str, ...]:
         if kind not in ("args", "env"):
             raise ValueError(f"[agent.{name}] has `args` and `env`, not {kind!r}")
     return texts
-
-
-def _regenerators(texts: tuple[str, ...]) -> tuple[str, ...]:
-    for text in texts:
-        if not all(part.strip() for part in text.partition("=")):
-            raise ValueError(f"`regenerate` must be GLOB=CMD, not {text!r}")
-    return texts
-
-
-def option(text: str) -> tuple[str, str, str]:
-    """`NAME.args=ARG` or `NAME.env.VARIABLE=VALUE`: whose it is, of which kind, and what it is."""
-    name, _, rest = text.partition(".")
-    kind = re.match(r"\w*", rest)
-    word = kind[0] if kind else ""
-    return name, word, rest[len(word) + 1 :]
 
 
 class Settings(Struct, frozen=True):
@@ -411,7 +395,6 @@ class Settings(Struct, frozen=True):
             metavar="GLOB=CMD",
             command=True,
             table=True,
-            checked=_regenerators,
         ),
     ] = ()
     check_slots: Annotated[

@@ -136,10 +136,9 @@ class Plan(Struct, frozen=True):
     own arguments for agents, each `NAME=ARG`, and `agent_env` the variables that the configuration
     sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
     `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
-    many stories may be worked on at once; `optimistic` ones may share files that nobody predicts;
-    `slots`, `lane_setup` and `check_slots` are of their checkouts; `regenerate` are commands that
-    make generated files, each `GLOB=CMD`. `origins`: where commands were written, by the name of a
-    setting or the command itself.
+    many stories may be worked on at once; `optimistic` ones may share files; `slots`, `lane_setup`
+    and `check_slots` are of their checkouts, `regenerate` are `GLOB=CMD`. `origins`: where commands
+    were written, by the name of a setting or the command itself.
     """
 
     change_id: str
@@ -198,12 +197,6 @@ class Plan(Struct, frozen=True):
     check_slots: int = 0
     origins: dict[str, str] = field(default_factory=dict)
     regenerate: tuple[str, ...] = ()
-
-    @property
-    def regenerators(self) -> dict[str, str]:
-        """The command that makes a generated file, by its path or a pattern of paths."""
-        pairs = (text.partition("=") for text in self.regenerate)
-        return {pattern.strip(): command.strip() for pattern, _, command in pairs}
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -385,16 +378,15 @@ class Run(Struct, frozen=True):
     """One execution of the loop over a change, from its start to the chosen ending.
 
     `unattempted` is what calls have cost that ended at a limit and were no attempts. Stories in
-    `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in
-    `order` come first; the person is asked about the one in `undecided`. `trees` are what the
-    last two iterations of a plain loop left. `known_failures` are the checks that failed before
-    the first story; None: they were not tried; these changed and wrote the files of the next two.
-    `counted` are the tests of each check at the last checkpoint, as far as they are known. `over`
-    is the budget that is used up: the run waits for a higher one. `undone`: an undo took it back to
-    before its end. `listed`: the stories were told since it began or went on. `died`, for show, is
-    the last sign of life of a loop that is gone without a word. `tip` is the last checkpoint of the
-    run branch. `ending` is decided while lanes still have work to settle. `gates` are by agent.
-    `cannot_start` are the checks because of which it ended before the first call.
+    `parked` are passed over; those in `answered` go on in spite of their `[?]`; those in `order`
+    come first; the person is asked about the one in `undecided`. `trees` are what the last two
+    iterations of a plain loop left. `known_failures` are the checks that failed before the first
+    story; None: they were not tried; these changed and wrote the files of the next two. `counted`
+    are the known tests of each check at the last checkpoint. `over` is the budget that is used up.
+    `undone`: an undo took it back to before its end. `listed`: the stories were told since it began
+    or went on. `died`, for show, is the last sign of life of a dead loop. `tip` is the last
+    checkpoint of the run branch. `ending` is decided while lanes still have work to settle. `gates`
+    are by agent. `cannot_start` are checks that ended it before the first call.
     """
 
     plan: Plan
