@@ -423,7 +423,7 @@ def test_the_first_story_that_makes_the_whole_red_is_named(*, clean_room: bool) 
     named = run.iterations[2]
     assert f"with story {named.story_id} ({named.commits[-1]}). red" in run.error
     (error,) = loop.record.of("error")
-    assert "git revert" in str(error["hint"])
+    assert f"undo demo --story {named.story_id}" in str(error["hint"])
     assert [kind for kind in verifier.folders if kind] == verifier.folders
 
 

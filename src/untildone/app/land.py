@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from untildone.app.keep_or_revert import looked_at, message_of
 from untildone.app.run_driver import RunDriver
 from untildone.app.verify import first_failure, run_all
-from untildone.app.wording import WHOLE_IS_RED
+from untildone.app.wording import whole_is_red
 from untildone.domain.checks.checks import Check, Checked, in_force
 from untildone.domain.errors import StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
@@ -104,7 +104,8 @@ def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | No
 
     In the main thread, while no lane is at work. None if it has to wait, or was cut short.
     """
-    landed = [it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE]
+    done = [it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE]
+    landed = [it for it in done if it.story_key in driver.run.finished]  # not if taken out again
     own = dict.fromkeys(command for it in landed for command in it.checks)
     checks = in_force(driver.run.plan.verify, tuple(own))
     if not checks or not landed:
@@ -116,10 +117,7 @@ def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | No
     if not found.reason or found.interrupted:
         return None if found.interrupted else fact
     first = _first_red(driver, landed, checks)
-    said = (
-        f"{WHOLE_IS_RED}, for the first time with story {first.story_id} "
-        f"({first.commits[-1][:12]}). {found.reason}"
-    )
+    said = whole_is_red(first.story_id, first.commits[-1], found.reason)
     return replace(fact, done=False, unfinished=said)
 
 
