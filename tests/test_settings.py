@@ -214,6 +214,7 @@ FILES: dict[str, tuple[str, str]] = {
         "did you mean `claude`?",
     ),
     "done": ('done = "x"\n', ":1: `done` must be one of tasks, manual, promise, not 'x'"),
+    "no file": ("[regenerate]\n'' = 'x'\n", ":1: `regenerate` must be GLOB=CMD, not '=x'"),
     "broken": ('agent = "x"\n= 3\n', ":2: this is not valid TOML: Invalid statement"),
 }
 
@@ -234,6 +235,7 @@ BLANK = {
     "agent_cmd": ("", " \n"),
     "verify": ("", " ", "warn: ", "off:"),
     "story_verify": ("2=", "2= warn:", "pytest"),
+    "regenerate": ("*.lock=", "npm ci"),
 }
 
 
@@ -321,6 +323,7 @@ SPECIAL: dict[str, object] = {
     "budget": ("cost=5",),
     "trouble_budget": ("calls=7",),
     "learnings": "off",
+    "regenerate": ("*.lock=make lock",),
     "source_file": "/somewhere/else.md",
     "story_verify": ("2=make",),
 }

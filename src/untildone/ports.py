@@ -247,6 +247,10 @@ class Standing(StrEnum):
     ELSEWHERE = "elsewhere"
 
 
+# Runs a command in a folder; what it says if it fails, else nothing.
+Regenerate = Callable[[str, str], str]
+
+
 class RunBranch(Protocol):
     """The branch that stories land on; only `land` changes what it holds."""
 
@@ -275,6 +279,19 @@ class RunBranch(Protocol):
         self, tip: str, base: str, story: str, beside: Iterable[str] = ()
     ) -> Merged | Conflict:
         """What a story changed since its base, made to the tip, but for what is `beside` it."""
+
+    def regenerated(
+        self,
+        conflict: Conflict,
+        sides: tuple[str, str, str],
+        commands: Mapping[str, str],
+        run: Regenerate,
+        beside: Iterable[str] = (),
+    ) -> Merged | Conflict:
+        """A conflict in generated files only, solved by the commands that make them.
+
+        `sides` are tip, base and story, as they were merged; `commands` are by path or pattern.
+        """
 
     def read(self, tree: str, paths: Iterable[str]) -> dict[str, bytes]:
         """The files of a tree at these paths, as they are checked out."""

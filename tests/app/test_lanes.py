@@ -16,6 +16,7 @@ from tests.fakes.verifier import FakeVerifier
 from untildone.app.lanes import LaneRecord
 from untildone.app.recovery import missing_facts
 from untildone.domain.agents.agent import AgentReport, AgentText
+from untildone.domain.checks.checks import Checked
 from untildone.domain.errors import Interrupted, StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
@@ -116,6 +117,46 @@ def test_a_conflict_is_done_again_with_the_old_patch_in_the_prompt() -> None:
     assert "checkpoint: 1 (cccccccccccc)" in str(again["why"])
     redone = [i.prompt for i in lanes.agent.intents if i.story_id == again["story_id"]][1]
     assert f"+the patch of refs/ralph/attempts/demo/{again['story_id']}/1" in redone
+
+
+MADE = replace(TWO, regenerate=("a.txt=make a",))
+
+
+def test_a_generated_file_is_made_anew_instead() -> None:
+    lanes = lanes_of()
+    lanes.branch.conflicts = [None, CLASH]
+    loop = LaneLoop(lanes, MADE)
+    assert loop.drive().status is Status.DONE
+    assert loop.record.of("requeued") == []
+    assert [command for command, _ in lanes.verifier.calls] == ["make a"]
+    said = [str(event["message"]) for event in loop.record.of("warning")]
+    assert any("made it anew: a.txt" in text for text in said)
+
+
+def test_a_command_that_fails_to_make_a_file_is_the_reason_to_do_it_again() -> None:
+    lanes = lanes_of()
+    lanes.branch.conflicts = [None, CLASH]
+    lanes.verifier = FakeVerifier({"make a": ["no such target"]})
+    loop = LaneLoop(lanes, MADE)
+    assert loop.drive().status is Status.DONE
+    (again,) = loop.record.of("requeued")
+    assert "no such target" in str(again["why"])
+
+
+def test_a_command_that_was_cut_short_says_nothing_about_the_work() -> None:
+    lanes = lanes_of()
+    lanes.branch.conflicts = [None, CLASH]
+    lanes.verifier = FakeVerifier({"make a": ["ended"]})
+    stop = lanes.verifier.run
+
+    def run(command: str, timeout_s: float, folder: str = "") -> Checked:
+        lanes.interrupted |= {0, 1}
+        return stop(command, timeout_s, folder)
+
+    lanes.verifier.run = run  # type: ignore[method-assign]
+    loop = LaneLoop(lanes, MADE)
+    loop.drive()
+    assert loop.record.of("requeued") == []
 
 
 @pytest.mark.parametrize("clean_room", [False, True])
@@ -382,7 +423,7 @@ def test_the_first_story_that_makes_the_whole_red_is_named(*, clean_room: bool) 
     named = run.iterations[2]
     assert f"with story {named.story_id} ({named.commits[-1]}). red" in run.error
     (error,) = loop.record.of("error")
-    assert "git revert" in str(error["hint"])
+    assert f"undo demo --story {named.story_id}" in str(error["hint"])
     assert [kind for kind in verifier.folders if kind] == verifier.folders
 
 

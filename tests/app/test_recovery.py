@@ -1,5 +1,7 @@
 """What a crash left behind, at every point of a run."""
 
+from datetime import datetime
+
 import pytest
 from msgspec.structs import replace
 
@@ -23,7 +25,7 @@ from tests.fakes.plans import (
 )
 from tests.fakes.source import FakeSource
 from untildone.app.keep_or_revert import looked_at
-from untildone.app.recovery import facts_before, missing_facts, replay
+from untildone.app.recovery import facts_before, missing_facts, replay, story_base
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import next_steps
 from untildone.domain.run.run import Choice, Outcome, Plan, Run
@@ -112,6 +114,10 @@ FINISHED = (f.Started(PLAN), OPENED, loaded(), *won(), loaded())
 CHOSEN = (*FINISHED, f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP))
 
 
+def stamped(*facts: f.Fact) -> list[tuple[f.Fact, datetime]]:
+    return [(fact, at(k)) for k, fact in enumerate((f.Started(PLAN), *facts))]
+
+
 def replayed(*facts: f.Fact) -> Run:
     run = replay([(fact, at(k)) for k, fact in enumerate(facts)])
     assert run
@@ -137,6 +143,10 @@ POSITIONS: dict[str, tuple[str, str, tuple[f.Fact, ...], int | None]] = {
     "a checkpoint that the journal does not know": ("checkpoint", "c9", FINISHED, None),
     "the choice": ("keep", "c1", CHOSEN, len(FINISHED)),
     "a restore": ("restore", "b0", (*CHOSEN, f.Abandoned("restored")), len(CHOSEN)),
+    "a story that was taken out": (
+        *("undo story", "f9", (*CHOSEN, f.StoryUndone(ONE.key, "c2"))),
+        len(CHOSEN),
+    ),
     "a put-back": ("put-back", "c0", FINISHED, None),
 }
 
@@ -145,6 +155,14 @@ POSITIONS: dict[str, tuple[str, str, tuple[f.Fact, ...], int | None]] = {
 def test_facts_before_an_operation(name: str) -> None:
     operation, commit, facts, position = POSITIONS[name]
     assert facts_before(operation, commit, facts) == position
+
+
+def test_where_the_branch_was_before_a_story() -> None:
+    landed = (*JUDGED, f.LandIntended(0, "tip", "c1"), f.Landed(0, "c1"))
+    assert story_base(stamped(*landed), "c1") == "tip"
+    saved = stamped(*JUDGED, SAVED)
+    assert story_base(saved, "c1") == OPENED.checkpoint
+    assert story_base(saved, "c9") == ""
 
 
 def test_ticks_of_an_attempt_that_a_crash_cut_short_are_taken_back() -> None:

@@ -14,7 +14,9 @@ from untildone.app.wording import (
     outcome_words,
     parked_words,
     reason_words,
+    red_hint,
     restored_hint,
+    whole_is_red,
 )
 from untildone.domain.agents.agent import Kind
 from untildone.domain.costs.budget import Reached
@@ -79,6 +81,13 @@ def test_a_marked_story_waits_for_its_answer_and_an_open_one_for_nobody() -> Non
     }
     assert waits_for_person(run, BOTH) == {}
     assert waits_for_person(run, book(story(1, done=True), story(2, done=True))) == {}
+
+
+def test_a_whole_that_is_red_names_the_command_that_takes_the_story_out() -> None:
+    error = whole_is_red("2", "0123456789abcdef", "`make` failed")
+    assert "story 2 (0123456789ab). `make` failed" in error
+    assert "`untildone undo demo --story 2`" in red_hint("demo", error)
+    assert "--story ID`" in red_hint("demo", "of an earlier release")
 
 
 def test_a_run_without_a_budget_left_goes_on_with_a_higher_one() -> None:

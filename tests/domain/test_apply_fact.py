@@ -465,6 +465,19 @@ def test_saved_story() -> None:
     )
 
 
+def test_a_story_that_was_taken_out_is_open_again_and_the_run_before_its_end() -> None:
+    over = (f.ChoiceMade(Choice.KEEP), f.Closed(Choice.KEEP))
+    ended_run = told(OPENED, loaded(), *won(), loaded(), *won(2, TWO), loaded(done=True), *over)
+    run = apply(ended_run, f.StoryUndone(ONE.key, "c9"), at(90))
+    assert run.finished == frozenset({TWO.key})
+    assert run.finished_count == ended_run.finished_count - 1
+    assert (run.tip, run.lanes[0].checkpoint) == ("c9", "c9")
+    assert run.tally(ONE.key) == Tally(1)
+    assert (run.status, run.choice, run.closed, run.undone) == (Status.RUNNING, None, False, True)
+    assert run.resumable
+    assert run.iterations == ended_run.iterations
+
+
 @pytest.mark.parametrize(
     ("outcome", "reason"),
     [

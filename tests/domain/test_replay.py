@@ -78,6 +78,7 @@ FACTS: list[f.Fact] = [
     f.Adopted(0, "c2", ("edits",)),
     f.Abandoned("restored"),
     f.TakenBack(3),
+    f.StoryUndone(("1", "A"), "c4"),
 ]
 
 

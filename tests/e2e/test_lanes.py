@@ -152,6 +152,41 @@ def test_work_that_is_green_alone_and_red_together_does_not_land(
     assert lanes.shown("use-it") == "go.sh"
 
 
+GENERATE = "cat part-* > all.gen"
+PART = f"sleep 0.3; echo $UNTILDONE_STORY_ID > part-$UNTILDONE_STORY_ID; {GENERATE}"
+
+
+def _with_generated_file(bench: Bench, command: str) -> Lanes:
+    bench.write("part-0", "0\n")
+    bench.write("all.gen", "0\n")
+    bench.write("untildone.toml", f'[regenerate]\n"*.gen" = "{command}"\n')
+    return Lanes(bench, 2, {"any": PART})
+
+
+def test_a_generated_file_is_made_anew_where_two_stories_changed_it(bench: Bench) -> None:
+    lanes = _with_generated_file(bench, GENERATE)
+    shown = bench.run("run", "demo", *lanes.args(2), "--dry-run").ok().stdout
+    assert "makes *.gen anew" in shown
+    assert "untildone.toml:1" in shown
+    done = lanes.run(2, "--verify", 'test "$(cat part-*)" = "$(cat all.gen)"').ok()
+    assert done.named("requeued") == []
+    assert len(lanes.calls()) == 2
+    lanes.assert_whole(2)
+    assert lanes.shown("all.gen") == "0\n1\n2"
+    assert any("made it anew: all.gen" in e["message"] for e in done.named("warning"))
+
+
+def test_a_command_that_cannot_make_the_file_is_why_the_story_is_done_again(bench: Bench) -> None:
+    lanes = _with_generated_file(bench, "echo no generator here; exit 4")
+    done = lanes.run(2).ok()
+    (again,) = done.named("requeued")
+    assert again["files"] == ["all.gen"]
+    assert "no generator here" in again["why"]
+    assert "exit code 4" in again["why"]
+    lanes.assert_whole(2)
+    assert lanes.shown("all.gen") == "0\n1\n2"
+
+
 def test_a_check_that_fails_once_is_told_and_not_held_against_a_story(bench: Bench) -> None:
     # Red for the first time when both files are there: on the sum, and on nothing else.
     flag = bench.root / "was-red"
@@ -346,6 +381,7 @@ def test_a_check_of_one_story_that_another_breaks_is_found_in_the_end(bench: Ben
     done = lanes.run(2, "--story-verify", "1=grep -q yes flag").ok(3)
     error = done.named("error")[-1]
     assert "for the first time with story 2" in error["message"]
+    assert "`untildone undo demo --story 2`" in error["hint"]
     assert len(lanes.landed()) == 3
 
 
@@ -393,3 +429,71 @@ def _lives(note: Path) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+@pytest.mark.parametrize("lanes_count", [1, 3])
+def test_one_story_is_taken_out_and_the_later_ones_stay(bench: Bench, lanes_count: int) -> None:
+    lanes = Lanes(bench, 3, {"2": f"{WORK}; git add -A; git commit -q -m own; echo more > two.txt"})
+    more = ("--checkpoint", "worktree") if lanes_count == 1 else ()
+    lanes.run(lanes_count, *more).ok()
+    before = bench.git("rev-parse", BRANCH)
+    whole = lanes.shown(TASKS)
+    taken = bench.run("undo", "demo", "--story", "2").ok().stdout
+    assert "untildone resume demo" in taken
+    assert bench.git("merge-base", before, BRANCH) == before
+    tree = set(bench.git("ls-tree", "--name-only", BRANCH).splitlines())
+    assert {"work-1.txt", "work-3.txt"} <= tree
+    assert not {"work-2.txt", "two.txt"} & tree
+    assert lanes.shown(TASKS) == whole.replace("[x] 2.1", "[ ] 2.1")
+    assert bench.status(linked(bench)) == []
+    (state,) = bench.loops()
+    assert (state["status"], state["stories"]["finished"]) == ("stopped", 2)
+    refused = bench.run("undo", "demo", "--story", "2").ok(2).stderr
+    assert "has not finished a story 2" in refused
+    bench.run("undo", "demo").ok()
+    assert bench.git("rev-parse", BRANCH) == before
+    assert bench.run("undo", "demo", "--json").ok().json()["undone"]["name"] == "undo"
+    bench.run("resume", "demo", "--json").ok()
+    assert [call[:2] for call in lanes.calls()][-1] == ["2", "2"]
+    assert len(lanes.calls()) == 4
+    assert lanes.shown(TASKS) == whole
+    assert lanes.shown("two.txt") == "more"
+
+
+def test_a_story_that_others_build_upon_is_not_taken_out(bench: Bench) -> None:
+    lanes = Lanes(bench, 3, {"any": "echo $UNTILDONE_STORY_ID >> log.txt"})
+    lanes.run(1, "--checkpoint", "worktree").ok()
+    before = bench.refs()
+    refused = bench.run("undo", "demo", "--story", "1").ok(2).stderr
+    assert "in: log.txt" in refused
+    assert "checkpoint: 2; checkpoint: 3" in refused
+    assert bench.refs() == before
+    bench.run("undo", "demo", "--story", "3").ok()
+    assert lanes.shown("log.txt") == "1\n2"
+
+
+def test_edits_of_a_person_stay_when_a_story_is_taken_out(bench: Bench) -> None:
+    lanes = Lanes(bench, 2)
+    lanes.run(1).ok()
+    bench.write("README.md", "mine\n")
+    bench.write("loose.txt", "loose\n")
+    bench.run("undo", "--story", "1").ok()
+    assert (bench.read("README.md"), bench.read("loose.txt")) == ("mine\n", "loose\n")
+    assert not bench.path("work-1.txt").exists()
+    assert "work-1.txt" not in bench.git("ls-tree", "--name-only", BRANCH)
+    bench.write("work-2.txt", "edited\n")
+    assert "in: work-2.txt" in bench.run("undo", "--story", "2").ok(2).stderr
+    assert bench.read("work-2.txt") == "edited\n"
+
+
+def test_no_story_is_taken_out_of_what_has_no_commits_of_its_own(bench: Bench) -> None:
+    Lanes(bench, 2).run(1, "--checkpoint", "stash").ok()
+    assert "makes no commits" in bench.run("undo", "demo", "--story", "1").ok(2).stderr
+
+
+def test_no_story_is_taken_out_after_a_cleanup(bench: Bench) -> None:
+    Lanes(bench, 2).run(1, "--on-complete", "cleanup").ok()
+    refused = bench.run("undo", "demo", "--story", "1").ok(2).stderr
+    assert "`untildone undo demo` after a cleanup" in refused
+    bench.run("undo", "demo").ok()
+    bench.run("undo", "demo", "--story", "1").ok()

@@ -14,7 +14,7 @@ from tests.fakes.source import PATH, FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.domain.agents.agent import AgentReport, Intent
 from untildone.domain.run.run import Limits
-from untildone.ports import Conflict, LanePorts, Merged, Notify, Standing
+from untildone.ports import Conflict, LanePorts, Merged, Notify, Regenerate, Standing
 
 
 class StoryAgent(FakeAgent):
@@ -81,6 +81,22 @@ class FakeBranch:
     ) -> Merged | Conflict:
         assert list(beside) == [PATH]
         return (self.conflicts.pop(0) if self.conflicts else None) or Merged(f"{tip}+{story}")
+
+    def regenerated(
+        self,
+        conflict: Conflict,
+        sides: tuple[str, str, str],
+        commands: Mapping[str, str],
+        run: Regenerate,
+        beside: Iterable[str] = (),
+    ) -> Merged | Conflict:
+        assert list(beside) == [PATH]
+        if any(path not in commands for path in conflict.files):
+            return conflict
+        why = "".join(run(commands[path], "/room") for path in conflict.files)
+        if why:
+            return Conflict(conflict.files, conflict.met, why)
+        return Merged(f"{sides[0]}+{sides[2]}", conflict.files)
 
     def read(self, tree: str, paths: Iterable[str]) -> dict[str, bytes]:
         return {PATH: (self.source.text or "").encode()}

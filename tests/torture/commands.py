@@ -5,7 +5,7 @@ after it, with HEAD, branches, index and every file; and `restore` still leads t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.torture import checks
 from tests.torture.checks import UNRECOVERED, Fact, Start
@@ -31,8 +31,11 @@ class Stand:
             for path in checks.files_of(scene.repo)
             if path.is_file() and not path.name.startswith("loop-state.json")
         }
-        branches = scene.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads")
-        return cls(Start.of(scene), branches, found)
+        # A commit that is made again has another date.
+        told = "--format=%(refname) %(tree) %(parent) %(subject)"
+        branches = scene.git("for-each-ref", told, "refs/heads")
+        head = scene.git("log", "-1", "--format=%T %P %s")
+        return cls(replace(Start.of(scene), head=head), branches, found)
 
     def differs(self, other: "Stand") -> str:
         """What is not the same."""
@@ -56,6 +59,7 @@ class Command:
     toggles: bool = False
     removes: bool = False
     forgets: bool = False
+    commits: bool = False  # there is nothing to do where a run makes none
     staged: tuple[str, ...] = ()  # before it, and in no file: still behind a ref or in the index
 
 
@@ -98,6 +102,7 @@ def _died(scene: Scene, variant: str) -> None:
 COMMANDS = {
     "undo": Command(("undo",), _done("cleanup"), toggles=True),
     "undo of restore": Command(("undo",), _done("cleanup", "restore", "x"), toggles=True),
+    "undo --story": Command(("undo", "x", "--story", "1"), _done("keep"), commits=True),
     "restore": Command(("restore", "x"), _done("keep")),
     "restore after cleanup": Command(("restore", "x"), _done("cleanup")),
     "attempts --restore": Command(("attempts", "x", "--restore", "2/1"), _done("cleanup")),

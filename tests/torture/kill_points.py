@@ -311,6 +311,8 @@ def main() -> int:
     how = options.sample, options.jobs
     for variant in options.variant or VARIANTS:
         for name in options.command or ("run", *COMMANDS):
+            if variant == "stash" and name in COMMANDS and COMMANDS[name].commits:
+                continue
             began, ways = time.monotonic(), options.all_ways
             if name == "run":
                 counts, failed = torture(variant, *how, all_ways=ways)

@@ -33,6 +33,13 @@ def test_a_command_that_is_killed_is_finished_or_taken_back(variant: str, comman
     assert bad == 0
 
 
+@pytest.mark.parametrize("variant", ["branch", pytest.param("worktree", marks=pytest.mark.full)])
+def test_a_story_that_is_being_taken_out_when_the_kill_comes(variant: str) -> None:
+    counts, bad = torture_commands(variant, "undo --story", every=41, jobs=1)
+    assert counts["kills"] > 0
+    assert bad == 0
+
+
 NEAR = sorted(range(-9, 10), key=abs)
 
 

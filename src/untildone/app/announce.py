@@ -395,7 +395,7 @@ def _ending(run: Run) -> Iterator[Event]:
         yield from _still_parked(run)
     if run.reason is Reason.UNFINISHED:
         change, red = run.plan.change_id, run.error.startswith(WHOLE_IS_RED)
-        hint = red_hint(change) if red else unfinished_hint(change, "resume")
+        hint = red_hint(change, run.error) if red else unfinished_hint(change, "resume")
         yield error(run.error, run.error, hint)
     if run.choice is None:
         yield _complete(run)

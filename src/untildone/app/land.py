@@ -9,15 +9,17 @@ from msgspec.structs import replace
 from untildone.app.keep_or_revert import looked_at, message_of
 from untildone.app.run_driver import RunDriver
 from untildone.app.verify import first_failure, run_all
-from untildone.app.wording import WHOLE_IS_RED
+from untildone.app.wording import whole_is_red
 from untildone.domain.checks.checks import Check, Checked, in_force
 from untildone.domain.errors import StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Iteration, Outcome
+from untildone.domain.run.run_commands import regenerators
 from untildone.domain.stories.story import StoryKey
-from untildone.ports import Conflict, Lanes, RunBranch, Standing
+from untildone.ports import Conflict, Lanes, Merged, RunBranch, Standing
 
 NAMED = 5
+TAIL = 4000
 
 
 class Landable(Struct, frozen=True):
@@ -50,9 +52,9 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     tip = _tip(driver)
     assert driver.book is not None
     beside = sorted(driver.book.files)
-    merged = branch.merge(tip, known.checkpoint, work.commit, beside)
-    if isinstance(merged, Conflict):
-        return _requeued(driver, lane, _met(merged), merged.files)
+    merged = _merged(driver, lane, (tip, known.checkpoint, work.commit), beside)
+    if not isinstance(merged, Merged):
+        return merged
     message = _message(driver, lane)
     checked, flaky = f.Verified(lane, passed=True), tuple[str, ...]()
     if tip != known.checkpoint:
@@ -73,7 +75,7 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     landed = f.Landed(
         lane,
         commit,
-        (*work.saved.remarks, *said),
+        (*work.saved.remarks, *said, *_made_anew(merged)),
         checked.still_failing,
         checked.counted,
         flaky,
@@ -103,7 +105,8 @@ def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | No
 
     In the main thread, while no lane is at work. None if it has to wait, or was cut short.
     """
-    landed = [it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE]
+    done = [it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE]
+    landed = [it for it in done if it.story_key in driver.run.finished]  # not if taken out again
     own = dict.fromkeys(command for it in landed for command in it.checks)
     checks = in_force(driver.run.plan.verify, tuple(own))
     if not checks or not landed:
@@ -115,10 +118,7 @@ def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | No
     if not found.reason or found.interrupted:
         return None if found.interrupted else fact
     first = _first_red(driver, landed, checks)
-    said = (
-        f"{WHOLE_IS_RED}, for the first time with story {first.story_id} "
-        f"({first.commits[-1][:12]}). {found.reason}"
-    )
+    said = whole_is_red(first.story_id, first.commits[-1], found.reason)
     return replace(fact, done=False, unfinished=said)
 
 
@@ -231,6 +231,31 @@ def _place(driver: RunDriver, lane: int, together: str) -> Iterator[str]:
         yield room.make(_branch(driver).tree_of(together), together)
     finally:
         room.remove()
+
+
+def _merged(
+    driver: RunDriver, lane: int, sides: tuple[str, str, str], beside: list[str]
+) -> Merged | f.Requeued | f.Verified:
+    """Tip, base and story as one; generated files are left to the commands that make them."""
+    branch, plan, verifier = _branch(driver), driver.run.plan, driver.ports.verifier
+
+    def run(command: str, folder: str) -> str:
+        ended = verifier.run(command, plan.limits.check_min * 60, folder)
+        return f"{ended.how}\n{ended.output[-TAIL:].strip()}".strip() if ended.reason else ""
+
+    merged = branch.merge(*sides, beside)
+    if isinstance(merged, Conflict) and plan.regenerate:
+        merged = branch.regenerated(merged, sides, regenerators(plan), run, beside)
+        if isinstance(merged, Conflict) and _lanes(driver).is_interrupted(lane):
+            return f.Verified(lane, passed=False, reason=merged.why)
+    if isinstance(merged, Conflict):
+        return _requeued(driver, lane, _met(merged), merged.files)
+    return merged
+
+
+def _made_anew(merged: Merged) -> tuple[str, ...]:
+    files = ", ".join(merged.regenerated)
+    return (f"Two stories changed it, and its command has made it anew: {files}",) if files else ()
 
 
 def _requeued(driver: RunDriver, lane: int, why: str, files: tuple[str, ...]) -> f.Requeued:

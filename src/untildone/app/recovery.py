@@ -9,6 +9,8 @@ from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Origin, Outcome, Run, Stage
 from untildone.ports import Checkpoint, Lanes, RunBranch
 
+# What the operation is called that takes a single story back.
+UNDO_STORY = "undo story"
 DIED = "the loop ended during this iteration"
 
 
@@ -85,7 +87,20 @@ def facts_before(name: str, commit: str, facts: Sequence[f.Fact]) -> int | None:
             return _last(facts[:k], f.ChoiceMade)
         if name == "restore" and isinstance(fact, f.Abandoned):
             return k
+        if name == UNDO_STORY and isinstance(fact, f.StoryUndone):
+            return k
     return None
+
+
+def story_base(facts: Sequence[tuple[f.Fact, datetime]], commit: str) -> str:
+    """Where the branch was before a story was kept as this commit; empty if none was."""
+    for k, (fact, _) in enumerate(facts):
+        if isinstance(fact, f.Landed | f.Saved) and fact.commit == commit:
+            then = replay(facts[:k])
+            assert then is not None
+            lane = then.lanes[fact.lane]
+            return lane.landing.tip if lane.landing else lane.checkpoint
+    return ""
 
 
 def _last(facts: Sequence[f.Fact], kind: type) -> int:

@@ -1,5 +1,6 @@
 """Sentences for people that several events, commands and pages share."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -123,11 +124,18 @@ def unfinished_hint(change: str, command: str) -> str:
 WHOLE_IS_RED = "All stories have landed, and a check fails on the whole"
 
 
-def red_hint(change: str) -> str:
-    """What to type when every story is green and all of them together are not."""
+def whole_is_red(story_id: str, commit: str, reason: str) -> str:
+    """Every story is green, and all of them together are not."""
+    return f"{WHOLE_IS_RED}, for the first time with story {story_id} ({commit[:12]}). {reason}"
+
+
+def red_hint(change: str, error: str) -> str:
+    """What to type then."""
+    found = re.search(r"for the first time with story (\S+) \(", error)
     return (
-        f"Mend it in the worktree of the run (`untildone status {change}` names it), where "
-        f"`git revert COMMIT` takes a story out; then `untildone resume {change}`"
+        f"`untildone undo {change} --story {found[1] if found else 'ID'}` takes that story out and "
+        f"leaves the others; or mend it in the worktree of the run (`untildone status {change}` "
+        f"names it). Then `untildone resume {change}`"
     )
 
 

@@ -1,18 +1,25 @@
 """Undo: the newest operation in this worktree is taken back, and that is an operation too."""
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from untildone.adapters.checkpoints.undo import moved_since
-from untildone.adapters.git.repository import move_stale_locks
+from untildone.adapters.checks.clean_checkout import CleanCheckout
+from untildone.adapters.git.repository import head_ref, move_stale_locks
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.operations import Begun, Operation, OperationLog
-from untildone.app.recovery import facts_before
-from untildone.domain.errors import UserError
+from untildone.adapters.stories.story_file import PlanFiles
+from untildone.app.recovery import UNDO_STORY, facts_before, story_base
+from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import RESTORED, Run
+from untildone.domain.run.run import RESTORED, Iteration, Outcome, Run
+from untildone.domain.stories.story import StoryKey, as_before, open_tasks
+from untildone.ports import Conflict, RunBranch, StorySource
 from untildone.wiring.build import build_closing
 from untildone.wiring.repository import Repository
+from untildone.wiring.sources import source_of
 from untildone.wiring.worktrees import others
 
 
@@ -51,6 +58,108 @@ def _undo(repository: Repository, change: str) -> Operation:
     return operation
 
 
+def undo_story(repository: Repository, change: str, story_id: str) -> Operation:
+    """Take the work of one finished story out again; what came after it stays."""
+    repository.lock.take("undo")
+    try:
+        cut_short = finish_begun(repository)
+        begun = cut_short.operation if cut_short else None
+        if begun and (begun.name, begun.story) == (UNDO_STORY, story_id):
+            return begun
+        return _undo_story(repository, repository.needed(change), story_id)
+    finally:
+        repository.lock.release()
+
+
+def _undo_story(repository: Repository, run: Run, story_id: str) -> Operation:
+    _refuse_open(run)
+    kept = _kept(run, story_id)
+    branch = _run_branch(repository, run)
+    facts = list(journals.replayed(repository.folder(run.plan.run_id).journal))
+    change, commit, tip = run.plan.change_id, kept.commits[-1], branch.tip()
+    base = story_base(facts, commit)
+    if not base or not branch.builds_on(commit):
+        raise UserError(
+            f"The commit of story {story_id}, {commit[:12]}, is not on `ralph/{change}`",
+            state="Nothing was changed.",
+            hint=f"git log ralph/{change}",
+        )
+    source = source_of(run.plan, repository.place.top)
+    beside = sorted(source.load().files) if source else []
+    merged = branch.merge(tip, commit, base, beside)
+    if isinstance(merged, Conflict):
+        met = "; ".join(one.subject for one in merged.met)
+        raise UserError(
+            f"Story {story_id} cannot be taken out alone: what came after it changed the same "
+            f"places, in: {', '.join(merged.files)}",
+            state=f"Nothing was changed. What came after it there: {met}.",
+            hint=f"`git -C {repository.place.top} revert {commit[:12]}` lets you decide by hand",
+        )
+    opened = _opened(repository, run, kept.story_key, branch, (merged.tree, tip, base))
+    message = f"undo: {story_id}\n\nTakes back {commit}\n"
+    candidate = branch.candidate(tip, merged.tree, message, opened)
+    closing = build_closing(repository, run.plan)
+    closing.advance(UNDO_STORY, story_id, candidate, len(facts), partial(tell, repository))
+    return operations(repository)[-1]
+
+
+def _kept(run: Run, story_id: str) -> Iteration:
+    """The call whose work is to be taken out."""
+    change = run.plan.change_id
+    done = [it for it in run.iterations if it.story_key in run.finished and it.commits]
+    found = [it for it in done if it.story_id == story_id and it.outcome is Outcome.COMPLETE]
+    if found and run.plan.checkpoint != "stash":
+        return found[-1]
+    known = ", ".join(dict.fromkeys(it.story_id for it in done)) or "none"
+    why = f"The last run of `{change}` has not finished a story {story_id}; those it has: {known}"
+    if found:
+        why = "`--checkpoint stash` makes no commits, so that no single story can be taken out"
+    raise UserError(why, state="Nothing was changed.", hint=f"untildone stories {change}")
+
+
+def _run_branch(repository: Repository, run: Run) -> RunBranch:
+    """The branch of a run, with the worktree on it."""
+    from untildone.wiring.lanes import run_branch
+
+    change = run.plan.change_id
+    if head_ref(repository.place) != f"refs/heads/ralph/{change}":
+        raise UserError(
+            f"This worktree is not on `ralph/{change}`: {repository.place.top}",
+            state="Nothing was changed.",
+            hint=f"git checkout ralph/{change}, or `untildone undo {change}` after a cleanup",
+        )
+    return run_branch(repository, run.plan, repository.git())
+
+
+def _opened(
+    repository: Repository, run: Run, key: StoryKey, branch: RunBranch, trees: tuple[str, str, str]
+) -> dict[str, bytes | None]:
+    """The files with the tasks of a story open that were so before it.
+
+    `trees`: where it is taken out, the tip, and where it began. Read in a checkout of their own.
+    """
+    tree, tip, base = trees
+    git, folder = repository.git(), repository.folder(run.plan.run_id).path
+    room = CleanCheckout(git, repository.place, folder)
+    try:
+        top = Path(room.make(tree, tip))
+        source, files = source_of(run.plan, top), PlanFiles(top)
+        if source is None:
+            return {}
+        now = source.load()
+        wanted = files.read(now.files)
+        for path, data in branch.read(base, now.files).items():
+            files.write(path, data)
+        began = open_tasks(source.load())
+        for path, data in wanted.items():
+            files.write(path, data)
+        others = {story.key for story in now.stories} - {key}
+        source.take_back(as_before(now, began, others))
+        return {path: data for path, data in files.read(wanted).items() if data != wanted[path]}
+    finally:
+        room.remove()
+
+
 def finish_begun(
     repository: Repository, warn: Callable[[str], None] = lambda text: None
 ) -> Begun | None:
@@ -78,6 +187,8 @@ def tell(repository: Repository, begun: Begun) -> None:
         return
     if operation.name == "restore":
         _tell_restore(repository, run, operation)
+    if operation.name == UNDO_STORY:
+        _tell_story(repository, run, operation)
     if begun.undone is None:
         return
     path = repository.folder(operation.run_id).journal
@@ -90,6 +201,27 @@ def tell(repository: Repository, begun: Begun) -> None:
     after = repository.replay(operation.run_id)
     if after:
         repository.write_dead(after)
+
+
+def _tell_story(repository: Repository, run: Run, operation: Operation) -> None:
+    path = repository.folder(operation.run_id).journal
+    if sum(1 for _ in journals.replayed(path)) > operation.facts:
+        repository.write_dead(run)
+        return
+    key = _kept(run, operation.story).story_key
+    with contextlib.suppress(StoriesError):  # the command says what is still to be opened by hand
+        _open_in_place(source_of(run.plan, repository.place.top), key)
+    (tip,) = operation.after.refs.values()
+    repository.note(run, f.StoryUndone(key, tip))
+
+
+def _open_in_place(source: StorySource | None, key: StoryKey) -> None:
+    """Stories that no commit holds: a tracker's, or those of a file that git ignores."""
+    book = source.load() if source else None
+    story = book.find(key) if book else None
+    if source and book and story and story.done:
+        began = [[*key, *(task.text for task in story.tasks)]]
+        source.take_back(as_before(book, began, frozenset()))
 
 
 def _tell_restore(repository: Repository, run: Run, operation: Operation) -> None:

@@ -33,6 +33,7 @@ LABELS = {
     "verify_start": "checks tried first",
     "verify_found": "checks found, not used",
     "story_verify": "checks of one story",
+    "regenerate": "makes generated files",
     "usage_cmd": "usage command",
     "timeout_min": "limit of a call",
     "verify_timeout_min": "limit of a check",

@@ -343,11 +343,13 @@ def _refuse_blank(setting: Setting, texts: tuple[str, ...], where: str) -> None:
     from untildone.domain.checks.checks import parse  # noqa: PLC0415 - costs start-up time
 
     for text in texts:
-        command = text.partition("=")[2] if setting.table else text
+        key, _, command = text.partition("=") if setting.table else (text, "", text)
         if not parse(command).command.strip():
             raise _wrong(
                 where, f"`{setting.key}` has no command: {text!r}. Name one or leave it out"
             )
+        if not key.strip():
+            raise _wrong(where, f"`{setting.key}` must be {setting.metavar}, not {text!r}")
 
 
 def _pairs(table: dict[str, Any]) -> list[object]:

@@ -370,6 +370,15 @@ class Settings(Struct, frozen=True):
             metavar="CMD|auto|off",
         ),
     ] = ""
+    regenerate: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Lanes: command that makes a generated file anew where two stories changed it.",
+            metavar="GLOB=CMD",
+            command=True,
+            table=True,
+        ),
+    ] = ()
     check_slots: Annotated[
         int,
         Setting("Lanes: checks at once.", unset="half of the processors", least=0),
@@ -467,7 +476,7 @@ STRICT: dict[str, object] = {
     "verify": ("auto",),
 }
 # The settings that are command lines.
-COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup")
+COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup", "regenerate")
 
 
 def described(settings: type = Settings) -> dict[str, Setting]:

@@ -259,7 +259,7 @@ GENERATE = 'echo "# made of names: $(echo $(cat names))" > names.lock'
 STORIES = (f"sed -i 2s/^/b/ names; {GENERATE}", f"sed -i 7s/^/y/ names; {GENERATE}")
 
 
-def run(command: str, folder: Path) -> str:
+def run(command: str, folder: str) -> str:
     done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True)
     return done.stderr or f"exit {done.returncode}" if done.returncode else ""
 

@@ -4,6 +4,8 @@ import contextlib
 import json
 from collections.abc import Callable, Generator, Iterator
 
+from msgspec.structs import replace
+
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.snapshot.file_modes import modes_kept
 from untildone.adapters.checkpoints.snapshot.skipped_files import (
@@ -150,6 +152,31 @@ class Closing:
         then = RepoState(before.head, before.refs, files, before.index, before.beside)
         begun = Begun(self._operation("undo", now, then, facts), operation)
         self._carry_out(begun, change, found, told)
+
+    def advance(self, name: str, story: str, to: str, facts: int, told: Told) -> str:
+        """The branch to a commit on top of it, with its files; edits that are not in it are kept.
+
+        Returns where all was stored before.
+        """
+        git, tip, change = self.git, self.git.resolve(self._ref), self._state_change()
+        found = change.store(name.partition(" ")[0], tip)
+        tree, conflicts = git.merged_tree(found.commit, to)
+        if conflicts:
+            raise UserError(
+                f"Your edits here conflict with this {name}, in: "
+                f"{', '.join(dict.fromkeys(conflicts))}",
+                state="Nothing was changed.",
+                hint="Commit or undo your edits of these files, then try again.",
+            )
+        changed = {one.path for one in git.diff_trees(found.commit, tree)}
+        here = self.snapshots.unconverted.of(found.commit)
+        kept = {path: blob for path, blob in here.items() if path not in changed}
+        files = self.store_after(name.partition(" ")[0], tree, found.commit, kept)
+        before = RepoState(self._ref, {self._ref: tip}, found.commit, found.index)
+        after = RepoState(self._ref, {self._ref: to}, files)
+        operation = replace(self._operation(name, before, after, facts), story=story)
+        self._carry_out(Begun(operation), change, found, told)
+        return found.ref
 
     def _backup(self, origin: Origin, ref: str) -> str:
         """The commit of the user's files; a UserError if it is gone or cannot be put in place."""

@@ -28,6 +28,7 @@ DURABLE = (
     facts.Closed,
     facts.Resumed,
     facts.TakenBack,
+    facts.StoryUndone,
 )
 KINDS = {kind.__name__: kind for kind in facts.Fact.__args__}
 

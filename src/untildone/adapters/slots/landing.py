@@ -7,7 +7,7 @@ texts are never put one after the other. The user's files, index and HEAD are no
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from untildone.adapters.checkpoints.failed_attempts import earlier_of_run
@@ -20,7 +20,7 @@ from untildone.adapters.git.repository import head_of
 from untildone.adapters.git.trees import Entry, Trees
 from untildone.domain.errors import StepError, UserError
 from untildone.plain_files import read_bytes
-from untildone.ports import Conflict, Merged, Met, Standing
+from untildone.ports import Conflict, Merged, Met, Regenerate, Standing
 
 # The first that has `merge-tree --write-tree`.
 OLDEST_GIT = (2, 38)
@@ -29,9 +29,6 @@ MOST_COMMITS = 50
 RULES = ("merge.renames=true", "merge.directoryRenames=conflict", "merge.union.driver=false")
 # A merge driver that says yes to everything keeps one side and drops the other.
 YES = ("true", "/bin/true", "/usr/bin/true", ":", "exit 0")
-
-# Runs a declared command in a folder; what it says if it fails, else nothing.
-Regenerate = Callable[[str, Path], str]
 
 
 class Landing:
@@ -86,6 +83,7 @@ class Landing:
         sides: tuple[str, str, str],
         commands: Mapping[str, str],
         run: Regenerate,
+        beside: Iterable[str] = (),
     ) -> Merged | Conflict:
         """A conflict in generated files only, solved by the commands that make them.
 
@@ -98,7 +96,8 @@ class Landing:
         seeds = {p: e for p in chosen if (e := self._trees.entry(tree, os.fsencode(p)))}
         if not all(chosen.values()) or len(seeds) < len(chosen):
             return conflict
-        flat = self._git.commit_tree(self._product(base, story), [base], "a story on its base\n")
+        product = self._product(base, story, beside)
+        flat = self._git.commit_tree(product, [base], "a story on its base\n")
         seeded = self._with_entries(self._merged_tree(tip, flat)[0], seeds)
         made, why = self._run_in_checkout(seeded, tip, chosen, run)
         entries = {path: (seeds[path][0], name) for path, name in made.items()}
@@ -115,7 +114,7 @@ class Landing:
         folder = Path(self._room.make(tree, tip))
         try:
             for command in dict.fromkeys(commands.values()):
-                if said := run(command, folder):
+                if said := run(command, str(folder)):
                     return {}, f"`{command}` failed: {said}"
             files = [path for path in commands if is_plain_file(folder / path)]
             return {path: self._blob(folder, path) for path in files}, ""

@@ -266,7 +266,7 @@ class _Ledger:
         match what:
             case f.Opened():
                 self._checkpoint, self.archived_ref = what.checkpoint, what.archived_ref
-            case f.Adopted():
+            case f.Adopted() | f.StoryUndone():
                 self._checkpoint = what.checkpoint
             case f.TakenBack(facts):
                 self._checkpoint = self._checkpoints[facts]

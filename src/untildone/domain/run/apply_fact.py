@@ -398,3 +398,29 @@ def taken_back(now: Run, then: Run) -> Run:
         undone=True,
         stop=None,
     )
+
+
+def story_undone(run: Run, fact: f.StoryUndone) -> Run:
+    """The story is open again and the run before its end; what else was finished stays so."""
+    calls = sum(it.story_key == fact.key for it in run.iterations)
+    lanes = tuple(replace(lane, checkpoint=fact.checkpoint) for lane in run.lanes)
+    return replace(
+        run,
+        status=Status.RUNNING,
+        reason=None,
+        ending=None,
+        finished=run.finished - {fact.key},
+        finished_count=run.finished_count - 1,
+        tallies=run.tallies | {fact.key: Tally(calls)},
+        lanes=lanes,
+        tip=fact.checkpoint,
+        counted=(),  # who takes tests away here is the person
+        book=None,
+        undone=True,
+        stop=None,
+        choice=None,
+        closed=False,
+        refused=False,
+        person_done=False,
+        error="",
+    )

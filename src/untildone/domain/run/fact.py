@@ -354,6 +354,13 @@ class TakenBack(Struct, frozen=True):
     facts: int
 
 
+class StoryUndone(Struct, frozen=True):
+    """The work of one finished story was taken out again, on top of all that came after it."""
+
+    key: StoryKey
+    checkpoint: str
+
+
 class GivenUp(Struct, frozen=True):
     """The person was asked about a story, or nobody could be: the run ends with it."""
 
@@ -365,6 +372,9 @@ UserRequest = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceC
 
 # What happens in lanes that work beside each other.
 Beside = SlotReady | LandIntended | Landed | Requeued
+
+# What happens between two processes of a loop, and where one takes over from another.
+Between = Resumed | AskedAgain | Adopted | Abandoned | TakenBack | StoryUndone
 
 # What the loop does and finds.
 Happening = (
@@ -390,11 +400,7 @@ Happening = (
     | Closed
     | Refused
     | StepFailed
-    | Resumed
-    | AskedAgain
-    | Adopted
-    | Abandoned
-    | TakenBack
+    | Between
     | Beside
 )
 Fact = Happening | UserRequest

@@ -197,6 +197,12 @@ def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - o
             return apply_fact.refused(run, fact)
         case f.StepFailed():
             return apply_fact.step_failed(run, fact)
+        case _:
+            return _folded_between(run, fact)
+
+
+def _folded_between(run: Run, fact: f.Between) -> Run:
+    match fact:
         case f.Resumed():
             return apply_fact.resumed(run, fact)
         case f.AskedAgain():
@@ -205,6 +211,8 @@ def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - o
             return apply_fact.adopted(run, fact)
         case f.Abandoned():
             return apply_fact.abandoned(run, fact)
+        case f.StoryUndone():
+            return apply_fact.story_undone(run, fact)
         case f.TakenBack():
             return run  # only a replay knows what was then
         case _:

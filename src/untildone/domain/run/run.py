@@ -137,7 +137,7 @@ class Plan(Struct, frozen=True):
     each `NAME=VARIABLE`: the values may be secrets and are read at every start. `permissions_hold`
     says of each agent what its permissions really keep it from. `lanes`: stories at once;
     `optimistic` ones may share files that nobody predicts; `slots`, `lane_setup`, `check_slots` are
-    of their checkouts. `origins`: where commands were written.
+    of their checkouts, `regenerate` are `GLOB=CMD`. `origins`: where commands were written.
     """
 
     change_id: str
@@ -196,6 +196,7 @@ class Plan(Struct, frozen=True):
     check_slots: int = 0
     origins: dict[str, str] = field(default_factory=dict)
     commit_message: str = COMMIT_MESSAGE
+    regenerate: tuple[str, ...] = ()
 
     @property
     def stand_in(self) -> tuple[str, str]:

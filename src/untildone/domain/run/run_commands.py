@@ -35,6 +35,12 @@ def is_checked(plan: Plan) -> bool:
 _last: list[tuple[Plan, bool]] = []
 
 
+def regenerators(plan: Plan) -> dict[str, str]:
+    """The command that makes a generated file, by its path or a pattern of paths."""
+    pairs = (text.partition("=") for text in plan.regenerate)
+    return {pattern.strip(): command.strip() for pattern, _, command in pairs}
+
+
 def _all(plan: Plan) -> Iterator[RunCommand]:
     if "command" in plan.agents:
         yield RunCommand(plan.agent_cmd, "agent", _origin(plan, "agent_cmd"))
@@ -43,6 +49,8 @@ def _all(plan: Plan) -> Iterator[RunCommand]:
     if plan.lanes > 1 and plan.lane_setup not in ("", "auto"):
         origin = _origin(plan, "lane_setup", plan.lane_setup)
         yield RunCommand(plan.lane_setup, "set-up of a lane", origin)
+    for pattern, command in regenerators(plan).items() if plan.lanes > 1 else ():
+        yield RunCommand(command, f"makes {pattern} anew", _origin(plan, "regenerate"))
     if plan.checks_count:
         yield from _checks(plan)
 
