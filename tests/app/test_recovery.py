@@ -142,6 +142,9 @@ POSITIONS: dict[str, tuple[str, str, tuple[f.Fact, ...], int | None]] = {
     "a checkpoint": ("checkpoint", "c1", FINISHED, 3),
     "a checkpoint that the journal does not know": ("checkpoint", "c9", FINISHED, None),
     "the choice": ("keep", "c1", CHOSEN, len(FINISHED)),
+    "a choice made again after a kill": (
+        *("keep", "c1", (*CHOSEN[:-1], *CHOSEN[len(FINISHED) :]), len(FINISHED)),
+    ),
     "a restore": ("restore", "b0", (*CHOSEN, f.Abandoned("restored")), len(CHOSEN)),
     "a story that was taken out": (
         *("undo story", "f9", (*CHOSEN, f.StoryUndone(ONE.key, "c2"))),

@@ -249,6 +249,14 @@ def test_who_was_asked_to_stop_has_not_died() -> None:
     assert views.left_behind(replace(run, undone=True), at(9)).died is None
 
 
+def test_nothing_waits_to_land_in_a_run_whose_process_is_gone() -> None:
+    run = told(OPENED, *finished(1, 1), f.LandIntended(1, "c0", "c1"), plan=TWO_LANES)
+    dead = views.left_behind(run, at(9))
+    landing = views.state(dead, 0, None)["landing"]
+    assert landing == {"queue": [], "candidate": None, "base": None, "checking": None}
+    assert [it.outcome for it in dead.iterations] == [Outcome.COMPLETE]
+
+
 def test_what_is_known_of_the_last_iteration_stays() -> None:
     run = told(OPENED, loaded(), began(), ended(Outcome.FAILED, "why"))
     (entry,) = views.left_behind(run, at(9)).iterations

@@ -200,6 +200,9 @@ def test_a_check_that_fails_once_is_told_and_not_held_against_a_story(bench: Ben
     assert done.named("requeued") == []
     told = [event["message"] for event in done.named("warning")]
     assert any("passed on the very same files" in text for text in told)
+    # What was checked has landed, so that no slot holds anything of its own.
+    slots = bench.run("slots", "--json").ok().json()["slots"]
+    assert [slot["state"] for slot in slots] == ["spare", "spare"]
 
 
 def test_commits_of_a_person_on_the_run_branch_stay(bench: Bench) -> None:

@@ -91,6 +91,7 @@ LINES: Shown = {
         f"⚑ checkpoint {'a' * 12} for 1",
     ),
     "reverted": ({"saved_ref": "refs/x"}, "↶ put back; the attempt is saved as refs/x"),
+    "reverted nothing": ({"saved_ref": ""}, "↶ put back; there was nothing to save"),
     "retrying": (
         {"story_id": "1", "attempt": 2, "attempts_allowed": 4},
         "↻ story 1: attempt 2 of 4",

@@ -4,6 +4,7 @@ Bytes are looked for by their hash: on disk under their name, staged in the inde
 a ref. Reflogs do not count, but for the user's stash, which lives in one.
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable
@@ -18,8 +19,9 @@ UNUSABLE = "unusable repositories"
 UNRECOVERED = "failed recoveries"
 REPEATED = "finished stories run again"
 LEFT_OVER = "own files left over"
+ONLY_COPY = "slots that are the only copy"
 
-KINDS = (LOST, UNUSABLE, UNRECOVERED, REPEATED, LEFT_OVER)
+KINDS = (LOST, UNUSABLE, UNRECOVERED, REPEATED, LEFT_OVER, ONLY_COPY)
 
 BROKEN_BY_AGENT = b"broken\n"
 OWN_FILE = ".claude/loop-state.json"
@@ -80,6 +82,23 @@ def stored(scene: Scene) -> set[str]:
     return found
 
 
+def in_slot(scene: Scene, slot: Path) -> set[str]:
+    """Ids of the files in a slot that are not ignored, and of what its own refs reach."""
+    files = (path for path in files_of(slot) if path.is_file() and not path.is_symlink())
+    own = (path for path in files if path.relative_to(slot).parts[0] not in (".env", "build"))
+    found = {blob_id(path.read_bytes()) for path in own}
+    with contextlib.suppress(AssertionError):  # killed while its git folder was made
+        found |= {*scene.git("-C", str(slot), "rev-list", "--all", "HEAD").split()}
+    return found
+
+
+def only_copies(scene: Scene) -> list[Fact]:
+    """Slots that hold what is nowhere else."""
+    have = stored(scene)
+    kept = {slot: in_slot(scene, slot) - have for slot in scene.slots()}
+    return [Fact(ONLY_COPY, f"{slot}: {', '.join(own)}") for slot, own in kept.items() if own]
+
+
 def _staged(scene: Scene) -> Iterable[str]:
     index = scene.repo / ".git/index"
     if index.exists() and index.read_bytes() == BROKEN_BY_AGENT:
@@ -104,9 +123,15 @@ def files_of(top: Path) -> Iterable[Path]:
             yield from path.rglob("*") if path.is_dir() and not path.is_symlink() else (path,)
 
 
-def losses(scene: Scene, *, users_only: bool = False, staged: tuple[str, ...] = ()) -> list[Fact]:
-    """Bytes of the user's and of every ended agent call that are nowhere."""
+def losses(
+    scene: Scene, *, users_only: bool = False, staged: tuple[str, ...] = (), slots: bool = False
+) -> list[Fact]:
+    """Bytes of the user's and of every ended agent call that are nowhere.
+
+    What lanes had begun is in their slots as long as nobody has recovered from the crash.
+    """
     have = stored(scene)
+    have.update(*(in_slot(scene, slot) for slot in scene.slots() if slots))
     for name, path in {"env": ".env", "cache": "build/cache.bin"}.items():
         if (scene.root / f"agent-removed-{name}").exists():
             have.add(blob_id(USERS_FILES[path].encode()))  # ignored files are the agent's to remove
@@ -126,18 +151,21 @@ def losses(scene: Scene, *, users_only: bool = False, staged: tuple[str, ...] = 
 
 
 def checkpoints(scene: Scene) -> set[str]:
-    """Stories with a checkpoint commit."""
-    subjects = scene.git("log", "--all", "--format=%s").splitlines()
+    """Stories with a checkpoint commit on a branch, or on one that was cleaned up."""
+    where = ("--branches", "--glob=refs/ralph/archive")
+    subjects = scene.git("log", *where, "--format=%s").splitlines()
     return {s.removeprefix("checkpoint: ") for s in subjects if s.startswith("checkpoint: ")}
 
 
-def repeated(scene: Scene, finished: set[str], calls_then: int) -> list[Fact]:
+def repeated(
+    scene: Scene, finished: set[str], calls_then: int, *, in_order: bool = True
+) -> list[Fact]:
     """Stories that were called again although they were finished."""
     calls = scene.calls()
     again = {call.story for call in calls[calls_then:]} & finished
     wrong = [Fact(REPEATED, f"story {story}, which had a checkpoint") for story in sorted(again)]
     order = [int(call.story) for call in calls]
-    if order != sorted(order):
+    if in_order and order != sorted(order):
         wrong.append(Fact(REPEATED, f"calls in the order {order}"))
     return wrong
 

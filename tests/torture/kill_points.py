@@ -5,6 +5,9 @@ watched from outside and every effect of it is counted: git calls, writes of jou
 other files, renames, removals, agent calls. Then the run is done again for each of them, with
 SIGKILL right there. A new process recovers; reflogs are expired, the repository is collected, and
 all bytes are looked for by their hash. Prints counts and exits 1 if anything is wrong.
+
+With lanes no two runs do the same in the same order. There a point is the n-th effect of its sort
+(the 7th `git update-ref`), and what must hold holds in any order.
 """
 
 import argparse
@@ -25,18 +28,30 @@ from tests.torture.commands import COMMANDS, Command, Stand, recovered
 from tests.torture.scene import KILLED, USERS_FILES, Fault, Scene
 
 VARIANTS = ("branch", "stash", "worktree")
-STORIES = 2
+LANES = "lanes"
+STORIES, STORIES_OF_LANES = 2, 6
 # Story 2 fails once, whatever the number of its call.
 PLAN = """
 if [ "$UNTILDONE_STORY_ID" = 1 ]; then echo more >> tracked.txt
-elif mkdir "$root/failed-once"; then
+elif [ "$UNTILDONE_STORY_ID" = 2 ] && mkdir "$root/failed-once"; then
   echo junk > work-junk.txt
   echo junk >> tracked.txt
   promise="FAILED: not yet"
 fi
 echo "work of story $UNTILDONE_STORY_ID" > "work-$UNTILDONE_STORY_ID.txt"
 """
-DONE_FILES = {"work-1.txt": "work of story 1\n", "work-2.txt": "work of story 2\n"}
+# In lanes there are also two that get in each other's way, and one that commits its work.
+PLAN_OF_LANES = (
+    PLAN
+    + """
+case $UNTILDONE_STORY_ID in
+3 | 4) sleep 0.1; echo "line of $UNTILDONE_STORY_ID" >> other.txt ;;
+5) git add -A && git commit -q -m "by the agent" ;;
+esac
+"""
+)
+# Green for each alone and for all together, and there to be killed.
+CHECK = ("--verify", "test ! -e work-junk.txt")
 
 # The instant after one effect is the one before the next, so `before` is needed for the first only.
 MODES: dict[str, tuple[tuple[str, float], ...]] = {
@@ -57,6 +72,7 @@ QUESTIONS = {
     *("log", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse", "status", "var"),
 }
 RECOVERIES = ("resume", "resume and finish", "finish", "restore")
+RECOVERIES_OF_LANES = (*RECOVERIES, "keep and restore", "finish, undo and resume")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +101,22 @@ class Outcome:
     said: str = ""
 
 
-def made(root: Path) -> Scene:
+def stories_of(variant: str) -> int:
+    """How many stories the run has."""
+    return STORIES_OF_LANES if variant == LANES else STORIES
+
+
+def made(root: Path, variant: str) -> Scene:
     """The repository that every case copies."""
-    scene = Scene.made(root, STORIES)
-    scene.plan({"default": PLAN})
+    scene = Scene.made(root, stories_of(variant))
+    scene.plan({"default": PLAN_OF_LANES if variant == LANES else PLAN})
     return scene
 
 
 def args_of(scene: Scene, variant: str, choice: str = "cleanup") -> tuple[str, ...]:
     """The run that is killed."""
-    return scene.run_args(variant, "--on-complete", choice, "--quiet")
+    checks = CHECK if variant == LANES else ()
+    return scene.run_args(variant, *checks, "--on-complete", choice, "--quiet")
 
 
 def effects(template: Scene, variant: str, root: Path) -> list[tuple[str, str]]:
@@ -103,31 +125,36 @@ def effects(template: Scene, variant: str, root: Path) -> list[tuple[str, str]]:
     start = Start.of(scene)
     log = root / "effects"
     code = scene.command(*args_of(scene, variant), log=log)
-    wrong = final_state(scene, start) if code == 0 else [Fact(UNRECOVERED, f"exit {code}")]
+    wrong = final_state(scene, start, variant) if code == 0 else [Fact(UNRECOVERED, f"exit {code}")]
     if wrong:
         raise SystemExit(f"{variant}, undisturbed: {wrong}\n{scene.said.read_text()}")
     return _logged(log)
 
 
 def _logged(log: Path) -> list[tuple[str, str]]:
-    rows = (row.split("\t") for row in log.read_text().splitlines())
-    return [(kind, Path(what).name) for kind, what in rows]
+    rows = log.read_text().splitlines()
+    return [(kind, what) for kind, _, what in (row.partition(" ") for row in rows)]
 
 
 def points(
     variant: str, found: list[tuple[str, str]], command: str = "run", *, all_ways: bool = False
 ) -> Iterator[Point]:
     """Every effect in every mode; the ways to recover take turns, unless all are wanted."""
-    ways = COMMANDS[command].recoveries if command in COMMANDS else RECOVERIES
-    hits = [(1, "before", 0.0, *found[0])] if found else []
+    in_lanes = variant == LANES and command == "run"
+    ways: tuple[str, ...] = RECOVERIES_OF_LANES if in_lanes else RECOVERIES
+    ways = COMMANDS[command].recoveries if command in COMMANDS else ways
+    hits = [(Fault(1), *found[0])] if found else []
+    seen: Counter[str] = Counter()
     for at, (kind, what) in enumerate(found, 1):
         asks = kind == "git" and what in QUESTIONS
+        sort = f"{kind} {what}" if in_lanes else ""
+        seen[sort] += 1
         for mode, delay in MODES["question" if asks else kind]:
-            hits.append((at, mode, delay, kind, what))
-    for turn, (at, mode, delay, kind, what) in enumerate(hits):
+            hits.append((Fault(seen[sort] if sort else at, mode, delay, sort), kind, what))
+    for turn, (fault, kind, what) in enumerate(hits):
         turns = ways if all_ways else (ways[turn % len(ways)],)
         for recovery in turns:
-            yield Point(variant, Fault(at, mode, delay), kind, what, recovery, command)
+            yield Point(variant, fault, kind, what, recovery, command)
 
 
 def hit(template: Path, point: Point) -> Outcome:
@@ -152,14 +179,15 @@ def _not_hit(code: int) -> list[Fact]:
 
 
 def _checked(scene: Scene, start: Start, point: Point) -> list[Fact]:
-    wrong = checks.losses(scene)
+    wrong = checks.losses(scene, slots=True)
     finished, calls = checks.checkpoints(scene), len(scene.calls())
     status = scene.command("status", "--json")
     wrong += [Fact(UNRECOVERED, f"status exits {status}")] if status else []
     wrong += recover(scene, start, point)
     checks.expire_and_collect(scene)
     wrong += checks.losses(scene) + checks.usable(scene) + checks.state_is_valid(scene)
-    return wrong + checks.repeated(scene, finished, calls)
+    wrong += checks.only_copies(scene)
+    return wrong + checks.repeated(scene, finished, calls, in_order=point.variant != LANES)
 
 
 def recover(scene: Scene, start: Start, point: Point) -> list[Fact]:
@@ -180,9 +208,21 @@ def recover(scene: Scene, start: Start, point: Point) -> list[Fact]:
             code = scene.command("finish", "x", "cleanup")
             # The killed process may have made the choice already.
             wrong += [] if code in (0, 2) else [Fact(UNRECOVERED, f"finish exits {code}")]
-            return wrong + final_state(scene, start)
+            return wrong + final_state(scene, start, point.variant)
+        case "keep and restore":
+            codes = [scene.command("finish", "x", "keep"), scene.command("restore", "x")]
+            odd = [code for code in codes if code not in (0, 2, 6)]
+            wrong = [Fact(UNRECOVERED, f"keep and restore exit {codes}")] if odd else []
+            return wrong + checks.untouched(scene, start)
+        case "finish, undo and resume":
+            codes = [scene.command("finish", "x", "cleanup"), scene.command("undo")]
+            odd = [code for code in codes if code not in (0, 2, 6)]
+            wrong = [Fact(UNRECOVERED, f"finish and undo exit {codes}")] if odd else []
+            wrong += _resumed(scene, point.variant, "cleanup")
+            return wrong + final_state(scene, start, point.variant)
         case _:
-            return _resumed(scene, point.variant, "cleanup") + final_state(scene, start)
+            wrong = _resumed(scene, point.variant, "cleanup")
+            return wrong + final_state(scene, start, point.variant)
 
 
 def _resumed(scene: Scene, variant: str, choice: str) -> list[Fact]:
@@ -200,10 +240,15 @@ def _ended_early(scene: Scene, start: Start, code: int) -> list[Fact]:
     return wrong + checks.after_cleanup(scene, start)
 
 
-def final_state(scene: Scene, start: Start) -> list[Fact]:
-    """Both stories are done and the user's own work stands beside them."""
-    expected = USERS_FILES | DONE_FILES | {"tracked.txt": "edited by the user\nmore\n"}
+def final_state(scene: Scene, start: Start, variant: str = VARIANTS[0]) -> list[Fact]:
+    """All stories are done and the user's own work stands beside them."""
+    numbers = range(1, stories_of(variant) + 1)
+    done = {f"work-{n}.txt": f"work of story {n}\n" for n in numbers}
+    expected = USERS_FILES | done | {"tracked.txt": "edited by the user\nmore\n"}
     wrong = checks.changed_files(scene, expected) + checks.after_cleanup(scene, start)
+    lines = (scene.repo / "other.txt").read_text().splitlines()
+    if variant == LANES and sorted(lines) != ["base", "line of 3", "line of 4"]:
+        wrong.append(Fact(UNRECOVERED, f"the text of two stories in one place is {lines}"))
     if "- [ ]" in (scene.repo / "tasks.md").read_text():
         wrong.append(Fact(UNRECOVERED, "a box is not ticked"))
     return wrong
@@ -219,7 +264,7 @@ def torture_command(
     command, outcomes = COMMANDS[name], list[Outcome]()
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         root, saved, log = Path(folder) / "s", Path(folder) / "saved", Path(folder) / "effects"
-        scene = made(root)
+        scene = made(root, variant)
         start = Stand.of(scene)
         command.before(scene, variant)
         before = Stand.of(scene)
@@ -261,13 +306,13 @@ def _lost(scene: Scene, command: Command) -> list[Fact]:
 
 
 def torture(
-    variant: str, every: int, jobs: int, *, all_ways: bool = False
+    variant: str, every: int, jobs: int, *, first: int = 0, all_ways: bool = False
 ) -> tuple[Counter[str], int]:
     """All points of a variant (or every n-th): counts, and how many are bad."""
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
-        template = made(Path(folder) / "template")
+        template = made(Path(folder) / "template", variant)
         found = effects(template, variant, Path(folder) / "watched")
-        chosen = list(points(variant, found, all_ways=all_ways))[::every]
+        chosen = list(points(variant, found, all_ways=all_ways))[first::every]
         with ProcessPoolExecutor(jobs) as pool:
             return counted(pool.map(hit, [template.root] * len(chosen), chosen, chunksize=4))
 
@@ -301,7 +346,7 @@ def counted(outcomes: Iterable[Outcome]) -> tuple[Counter[str], int]:
 def main() -> int:
     """Every kill point of the run and of every command after it, in every mode and variant."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--variant", choices=VARIANTS, action="append")
+    parser.add_argument("--variant", choices=(*VARIANTS, LANES), action="append")
     parser.add_argument("--sample", type=int, default=1, help="take every N-th point")
     parser.add_argument("--command", choices=("run", *COMMANDS), action="append")
     parser.add_argument("--jobs", type=int, default=2)
@@ -309,7 +354,7 @@ def main() -> int:
     options = parser.parse_args()
     bad = 0
     how = options.sample, options.jobs
-    for variant in options.variant or VARIANTS:
+    for variant in options.variant or (*VARIANTS, LANES):
         for name in options.command or ("run", *COMMANDS):
             if variant == "stash" and name in COMMANDS and COMMANDS[name].commits:
                 continue

@@ -19,6 +19,7 @@ GIT = shutil.which("git") or "git"
 INJECTED = str(Path(__file__).parent / "injected")
 PATIENCE_S = 60
 KILLED = -signal.SIGKILL
+LANES = ("--lanes", "4", "--optimistic", "--check-slots", "2")
 
 # Each call plays plan/N, or plan/default: lines of shell in the repository. What is in the tree at
 # the end of a call must never be lost, but for ignored files and the boxes of the task list.
@@ -34,8 +35,10 @@ plan="$root/plan/$n"
 promise=COMPLETE
 . "$plan" > /dev/null 2>&1
 cd "$top"
-[ -e .env ] || touch "$root/agent-removed-env"
-[ -e build/cache.bin ] || touch "$root/agent-removed-cache"
+if [ -z "$UNTILDONE_LANE" ]; then # a lane has no ignored files of the user's
+  [ -e .env ] || touch "$root/agent-removed-env"
+  [ -e build/cache.bin ] || touch "$root/agent-removed-cache"
+fi
 git rev-parse -q --verify HEAD > "$root/calls/$n/head" 2> /dev/null
 find . -name .git -prune -o -name .claude -prune -o -name build -prune -o -type f \\
   ! -name .env ! -name tasks.md -exec git hash-object --no-filters -- {} + > "$root/calls/$n/left"
@@ -59,11 +62,15 @@ USERS_BYTES = (*USERS_FILES.values(), "only staged\n", "staged away\n", "first s
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where and how the loop's process is hit; number 0 hits nothing."""
+    """Where and how the loop's process is hit; number 0 hits nothing.
+
+    The number counts everything, or what `of` names.
+    """
 
     at: int = 0
     mode: str = "before"
     delay_ms: float = 0
+    of: str = ""
 
     def env(self, root: Path) -> dict[str, str]:
         """What the injected code reads."""
@@ -71,6 +78,7 @@ class Fault:
             "PYTHONPATH": INJECTED,
             "FAULT_ROOT": str(root),
             "FAULT_AT": str(self.at),
+            "FAULT_OF": self.of,
             "FAULT_MODE": self.mode,
             "FAULT_DELAY_MS": str(self.delay_ms),
         }
@@ -231,7 +239,12 @@ class Scene:
 
     def run_args(self, variant: str, *more: str) -> tuple[str, ...]:
         """`run x` with the agent."""
-        return ("run", "x", "--agent-cmd", str(self.root / "agent"), "--checkpoint", variant, *more)
+        how = LANES if variant == "lanes" else ("--checkpoint", variant)
+        return ("run", "x", "--agent-cmd", str(self.root / "agent"), *how, *more)
+
+    def slots(self) -> list[Path]:
+        """The checkouts of lanes."""
+        return sorted((self.root / "home/.cache/untildone/slots").glob("*/lane-*/repo"))
 
     def calls(self) -> list[AgentCall]:
         """The agent's own record, in order; one that was ended before it wrote a word has none."""

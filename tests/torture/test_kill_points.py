@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.torture import checks
-from tests.torture.kill_points import VARIANTS, args_of, effects, made, torture, torture_commands
+from tests.torture.kill_points import (
+    LANES,
+    VARIANTS,
+    args_of,
+    effects,
+    made,
+    torture,
+    torture_commands,
+)
 from tests.torture.scene import KILLED, Fault, Scene
 
 pytestmark = pytest.mark.e2e
@@ -18,6 +26,16 @@ pytestmark = pytest.mark.e2e
 def test_nothing_is_lost_at_some_kill_points(variant: str, every: int) -> None:
     counts, bad = torture(variant, every=every, jobs=1)
     assert counts["kills"] > 3
+    assert bad == 0
+
+
+# In parts, so that all workers share them; 4 lanes do six times as much as one.
+@pytest.mark.parametrize(
+    "part", [*range(2), *(pytest.param(n, marks=pytest.mark.full) for n in range(2, 8))]
+)
+def test_nothing_is_lost_at_some_kill_points_of_four_lanes(part: int) -> None:
+    counts, bad = torture(LANES, every=719, jobs=1, first=89 * part)
+    assert counts["kills"] > 2
     assert bad == 0
 
 
@@ -57,7 +75,7 @@ def died_at(template: Scene, folder: Path, number: int) -> Scene | None:
 
 
 def test_status_of_a_loop_that_died_when_all_was_done_but_its_last_word(tmp_path: Path) -> None:
-    template = made(tmp_path / "template")
+    template = made(tmp_path / "template", "branch")
     found = effects(template, "branch", tmp_path / "watched")
     last = len(found) - found[::-1].index(("replace", "loop-state.json"))
     scene = next(filter(None, (died_at(template, tmp_path, last + k) for k in NEAR)))

@@ -55,21 +55,20 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     merged = _merged(driver, lane, (tip, known.checkpoint, work.commit), beside)
     if not isinstance(merged, Merged):
         return merged
-    message = _message(driver, lane)
-    checked, flaky = f.Verified(lane, passed=True), tuple[str, ...]()
-    if tip != known.checkpoint:
-        together = branch.candidate(tip, merged.tree, message)
-        checked, flaky = _checked(driver, lane, together)
-    if not checked.passed and _lanes(driver).is_interrupted(lane):
-        return checked
-    if not checked.passed:
-        return _requeued(driver, lane, f"Green alone, red together. {checked.reason}", ())
     try:
         ticked, said = _ticked(driver, lane, merged.tree, beside)
     except StoriesError as broken:
         fatal = not isinstance(broken, StoryLost)
         return f.Verified(lane, passed=False, reason=broken.message, fatal=fatal)
-    commit = branch.candidate(tip, merged.tree, message, ticked)
+    # Checked is the very commit that lands: then the branch holds what the slot is left at.
+    commit = branch.candidate(tip, merged.tree, _message(driver, lane), ticked)
+    checked, flaky = f.Verified(lane, passed=True), tuple[str, ...]()
+    if tip != known.checkpoint:
+        checked, flaky = _checked(driver, lane, commit)
+    if not checked.passed and _lanes(driver).is_interrupted(lane):
+        return checked
+    if not checked.passed:
+        return _requeued(driver, lane, f"Green alone, red together. {checked.reason}", ())
     if tip == known.checkpoint:
         checked = replace(checked, still_failing=known.still_failing, counted=known.counted)
     landed = f.Landed(

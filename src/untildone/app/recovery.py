@@ -84,7 +84,11 @@ def facts_before(name: str, commit: str, facts: Sequence[f.Fact]) -> int | None:
         if name == "checkpoint" and isinstance(fact, f.Saved) and fact.checkpoint == commit:
             return _last(facts[:k], f.AttemptStarted)
         if name in ("cleanup", "keep") and isinstance(fact, f.Closed):
-            return _last(facts[:k], f.ChoiceMade)
+            k = _last(facts[:k], f.ChoiceMade)
+            # After a kill in the middle of it, the choice was made once more to end it.
+            while isinstance(facts[k - 1], f.ChoiceMade):
+                k -= 1
+            return k
         if name == "restore" and isinstance(fact, f.Abandoned):
             return k
         if name == UNDO_STORY and isinstance(fact, f.StoryUndone):

@@ -237,6 +237,12 @@ def gist(reason: object) -> str:
     return first_line(rows[0]) if rows else ""
 
 
+def _reverted(event: Mapping[str, object]) -> str:
+    where = event["saved_ref"]
+    said = f"the attempt is saved as {where}" if where else "there was nothing to save"
+    return f"↶ put back; {said}"
+
+
 def _retrying(event: EventObject) -> str:
     said = f"↻ story {event['story_id']}: attempt {event['attempt']} of {event['attempts_allowed']}"
     if event.get("same_failure"):
@@ -330,7 +336,7 @@ _WORDS = {
     "requeued": _requeued,
     "checkpoint_saved": _checkpoint_saved,
     "archived": lambda e: f"▤ {e['change_id']} is archived: {e['path']}",
-    "reverted": lambda e: f"↶ put back; the attempt is saved as {e['saved_ref']}",
+    "reverted": _reverted,
     "retrying": _retrying,
     "story_parked": _story_parked,
     "guided": _guided,

@@ -4,6 +4,8 @@ With its folder on PYTHONPATH, everything the process does to the outside is cou
 starts, bytes it writes, files it renames, removes or makes below one folder. At number AT the
 process is killed in the way that MODE says: `before` or `after` it, or in the middle (`during` for
 a program, which dies too, `half` for a write). `agent` spares the program, `child` the loop.
+With FAULT_OF (such as `git merge-tree` or `write journal.jsonl`) only these are counted, in
+whatever thread: where several work at once, a number among all means something else each time.
 With FAULT_CLOCK_S each look at the clock shows a time so many seconds before the last one, with
 FAULT_CLOCK_OFF_S all are so many seconds behind.
 Without these nothing is changed.
@@ -12,7 +14,9 @@ Without these nothing is changed.
 import builtins
 import datetime
 import io
+import itertools
 import os
+import re
 import shutil
 import signal
 import stat
@@ -25,6 +29,7 @@ from typing import Any
 # Taken out of the environment, so that agents and git are left alone.
 LOG = os.environ.pop("FAULT_LOG", "")
 ROOT = os.environ.pop("FAULT_ROOT", "")
+OF = os.environ.pop("FAULT_OF", "")
 AT = int(os.environ.pop("FAULT_AT", "0"))
 MODE = os.environ.pop("FAULT_MODE", "before")
 DELAY_S = float(os.environ.pop("FAULT_DELAY_MS", "0")) / 1000
@@ -33,7 +38,7 @@ CLOCK_OFF_S = float(os.environ.pop("FAULT_CLOCK_OFF_S", "0"))
 
 _open = io.open
 _write = os.write
-_count = 0
+_count = itertools.count(1)  # its `next` is atomic
 
 
 def die() -> None:
@@ -43,16 +48,20 @@ def die() -> None:
 
 def due(kind: str, what: str) -> bool:
     """Count one effect; whether it is the one to be hit."""
-    global _count
-    _count += 1
+    sort = f"{kind} {sort_of(what)}"
     if LOG:
         with _open(LOG, "a") as file:
-            file.write(f"{kind}\t{what}\n")
-    if _count != AT:
+            file.write(f"{sort}\n")
+    if (OF and sort != OF) or next(_count) != AT:
         return False
     if MODE == "before":
         die()
     return True
+
+
+def sort_of(what: str) -> str:
+    """The last part of a name, without what chance has put into it."""
+    return re.sub(r"^[0-9a-f]{2}$|[0-9a-f]{7,}|\d+(-[0-9a-f]+)*", "N", os.path.basename(what))
 
 
 def ours(path: object) -> bool:
