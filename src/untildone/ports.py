@@ -333,8 +333,11 @@ class Lanes(Protocol):
     def checks_at_once(self) -> int:
         """How many lanes may run checks at the same time."""
 
+    def prepare(self, lane: int, base: str) -> LanePorts:
+        """The lane's slot, at this commit and set up, for whoever asks for it next."""
+
     def ready(self, lane: int, base: str) -> LanePorts:
-        """The lane's slot, at this commit and set up."""
+        """The same, for programs to be run in it at once."""
 
     def as_left(self, lane: int, base: str) -> LanePorts | None:
         """The slot as an earlier step left it; None if nothing was begun there from this base."""

@@ -1,6 +1,6 @@
 """Several lanes, driven by the real orchestrator: threads work, the main one records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Event as Signal
 
 import pytest
@@ -22,7 +22,7 @@ from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Outcome, Plan, Reason, Run, Status, Stop, StopHow
 from untildone.domain.stories.parking import Why
-from untildone.ports import Conflict, Met, Notify, Report
+from untildone.ports import Conflict, Merged, Met, Notify, Report
 
 TWO = replace(PLAN, lanes=2, optimistic=True)
 CHECKED = replace(TWO, verify=("make test",), verify_start=True)
@@ -317,6 +317,41 @@ def test_a_landing_that_is_cut_short_ends_the_process() -> None:
 def test_work_that_does_not_build_on_its_base_is_put_back() -> None:
     lanes = lanes_of()
     lanes.checkpoints[0]._errors["save"] = WorkDiverged("elsewhere")
+    loop = LaneLoop(lanes)
+    assert loop.drive().status is Status.DONE
+    assert loop.record.of("retrying")[0]["reason"] == "elsewhere"
+
+
+def test_finished_work_is_stored_while_another_story_lands() -> None:
+    both = Signal()
+
+    class Slow(FakeBranch):
+        def store_work(self, story_id: str, attempt: int, base: str, work: str) -> str:
+            commit = super().store_work(story_id, attempt, base, work)
+            if len(self.stored) == 2:
+                both.set()
+            return commit
+
+        def merge(
+            self, tip: str, base: str, story: str, beside: Iterable[str] = ()
+        ) -> Merged | Conflict:
+            assert both.wait(10)
+            return super().merge(tip, base, story, beside)
+
+    lanes = FakeLanes(Slow(FakeSource(STORIES)))
+    assert LaneLoop(lanes).drive().status is Status.DONE
+    assert len(lanes.branch.landed) == 2
+
+
+def test_work_that_was_not_stored_before_its_turn_is_stored_then() -> None:
+    lanes = lanes_of()
+
+    class CutShort(dict[str, Exception]):
+        def pop(self, name: str, default: object = None) -> Exception | None:  # type: ignore[override]
+            return cuts.pop(0) if name == "save" and cuts else None
+
+    cuts = [Interrupted("cut short"), WorkDiverged("elsewhere")]
+    lanes.checkpoints[0]._errors = CutShort()
     loop = LaneLoop(lanes)
     assert loop.drive().status is Status.DONE
     assert loop.record.of("retrying")[0]["reason"] == "elsewhere"

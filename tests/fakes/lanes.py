@@ -154,6 +154,9 @@ class FakeLanes:
         self.sources = [FakeSource(self.branch.source.text) for _ in range(self.count)]
         self.rooms = FakeCleanCheckout()
 
+    def prepare(self, lane: int, base: str) -> LanePorts:
+        return self.ready(lane, base)
+
     def ready(self, lane: int, base: str) -> LanePorts:
         if self.errors:
             raise self.errors.pop(0)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.app.keep_or_revert import looked_at, message_of
-from untildone.app.run_driver import RunDriver
+from untildone.app.run_driver import FinishedWork, RunDriver
 from untildone.app.verify import first_failure, run_all
 from untildone.app.wording import whole_is_red
 from untildone.domain.checks.checks import Check, Checked, in_force
@@ -29,13 +29,6 @@ class Landable(Struct, frozen=True):
     landed: f.Landed
 
 
-class _Work(Struct, frozen=True):
-    """A story's finished work: the commit that holds it, and what is known of its content."""
-
-    commit: str
-    saved: f.Saved
-
-
 def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     """All of a landing that takes time, in the thread of the lane; nothing lands here."""
     branch, known = _branch(driver), driver.run.lanes[lane]
@@ -45,10 +38,9 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     ):
         # A crash came in between: what was checked then is to land now.
         return Landable(known.landing.tip, f.Landed(lane, known.landing.candidate))
-    try:
-        work = _work(driver, lane)
-    except WorkDiverged as diverged:
-        return f.Verified(lane, passed=False, reason=diverged.message)
+    work = driver.finished.get(known.ticket) or store(driver, lane)
+    if isinstance(work, f.Verified):
+        return work
     tip = _tip(driver)
     assert driver.book is not None
     beside = sorted(driver.book.files)
@@ -163,17 +155,20 @@ def _message(driver: RunDriver, lane: int) -> str:
     return message_of(driver.run.plan, driver.iteration(lane))
 
 
-def _work(driver: RunDriver, lane: int) -> _Work:
+def store(driver: RunDriver, lane: int) -> FinishedWork | f.Verified:
     """The work as a commit that the user's repository has, before anything else is done with it."""
     branch, iteration = _branch(driver), driver.iteration(lane)
     base = driver.run.lanes[lane].checkpoint
     if commit := branch.stored_work(iteration.story_id, iteration.attempt):
-        return _Work(commit, f.Saved(lane, commit, commit))
+        return FinishedWork(commit, f.Saved(lane, commit, commit))
     message = _message(driver, lane)
-    saved = driver.ports.checkpoint.save(lane, base, message, only_changes=False)
+    try:
+        saved = driver.ports.checkpoint.save(lane, base, message, only_changes=False)
+    except WorkDiverged as diverged:
+        return f.Verified(lane, passed=False, reason=diverged.message)
     saved = looked_at(driver, saved)
     commit = branch.store_work(iteration.story_id, iteration.attempt, base, saved.commit)
-    return _Work(commit, saved)
+    return FinishedWork(commit, saved)
 
 
 def _tip(driver: RunDriver) -> str:

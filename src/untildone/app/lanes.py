@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from untildone.app.call_agent import called, make_ready, measure, planned
 from untildone.app.keep_or_revert import revert
-from untildone.app.land import Landable, attempt_ref, bring_in, land
-from untildone.app.run_driver import RunDriver
+from untildone.app.land import Landable, attempt_ref, bring_in, land, store
+from untildone.app.run_driver import FinishedWork, RunDriver
 from untildone.app.verify import try_checks, verify
 from untildone.domain.errors import Interrupted, UntildoneError
 from untildone.domain.reporting.event import Event
@@ -67,23 +67,40 @@ def _may_begin(driver: RunDriver, lanes: Lanes, step: s.Step) -> bool:
     if getattr(step, "lane", None) in driver.begun:
         return False
     if isinstance(step, CHECKING):
-        checking = sum(isinstance(begun, CHECKING) for begun, _ in driver.begun.values())
-        return checking < lanes.checks_at_once
+        begun = (step for lane, (step, _) in driver.begun.items() if lane not in driver.storing)
+        return sum(isinstance(step, CHECKING) for step in begun) < lanes.checks_at_once
     alone = not isinstance(step, s.RunAttempt) or not driver.begun
     return alone or lanes.has_room()
 
 
+def store_finished(driver: RunDriver, steps: Sequence[s.Step]) -> None:
+    """Finished work is stored at once, while it waits for its turn to land."""
+    if not driver.lanes or not any(isinstance(step, s.Land) for step in steps):
+        return
+    for lane in driver.run.lanes:
+        if lane.ticket and lane.id not in driver.begun and lane.ticket not in driver.finished:
+            driver.finished[lane.ticket] = None
+            driver.storing.add(lane.id)
+            _start(
+                driver, s.Land(lane.id), partial(_in_slot, lane=lane.id, act=store, gone=_nothing)
+            )
+
+
 def begin(driver: RunDriver, step: InLane) -> None:
     """Begin a step of a lane; how it ends arrives by mail."""
-    lanes = driver.lanes
-    assert lanes is not None
     if driver.book is None and driver.ports.source:  # what an earlier process has begun comes first
         driver.book = driver.ports.source.load()
-    act = _act(driver, step)
+    _start(driver, step, _act(driver, step))
+
+
+def _start(driver: RunDriver, step: InLane, act: Act) -> None:
+    lanes = driver.lanes
+    assert lanes is not None
     run = replace(driver.run, book=driver.run.book or driver.book)
     ports = replace(driver.ports, learnings=None, record=LaneRecord(driver.ports.mail, step.lane))
     lane = RunDriver(ports, run, driver.origin)
     lane.told, lane.book, lane.stories = driver.told, driver.book, driver.stories
+    lane.finished = driver.finished
     lanes.interrupt(step.lane, wanted=must_stop_now(run))
     thread = Thread(target=_work, args=(lane, step, act), daemon=True)
     driver.begun[step.lane] = (step, thread)
@@ -103,7 +120,8 @@ def hear_lanes(driver: RunDriver) -> None:
             driver.tell(report.told)
         else:
             step, _ = driver.begun.pop(report.lane)
-            if fact := _result(driver, step, report.result):
+            driver.storing.discard(report.lane)
+            if fact := _result(driver, step, report.lane, report.result):
                 driver.record(fact)
     for lane in driver.begun:
         if _is_to_end(driver.run, lane):
@@ -129,12 +147,15 @@ def _is_to_end(run: Run, lane: int) -> bool:
     return must_stop_now(run) or skipped
 
 
-def _result(driver: RunDriver, step: s.Work, result: object) -> f.Fact | None:
+def _result(driver: RunDriver, step: s.Work, lane: int, result: object) -> f.Fact | None:
     """The fact of a step that has ended; a landing is brought in first."""
     if isinstance(result, BaseException):
         raise result
     if isinstance(result, f.AttemptEnded) and driver.ports.learnings:
         driver.ports.learnings.keep()
+    if isinstance(result, FinishedWork):
+        driver.finished[driver.run.lanes[lane].ticket] = result
+        return None
     if not isinstance(result, Landable):
         return result  # type: ignore[return-value]  # a fact or nothing, see `_act`
     try:
@@ -204,7 +225,8 @@ def _make_ready(driver: RunDriver, lane: int, base: str) -> None:
 
 
 def _prepare(driver: RunDriver, lane: int, base: str) -> f.SlotReady:
-    _make_ready(driver, lane, base)
+    assert driver.ports.lanes is not None
+    driver.use(driver.ports.lanes.prepare(lane, base))
     return f.SlotReady(lane, driver.ports.cwd)
 
 
@@ -229,6 +251,10 @@ def _unmeasured(driver: RunDriver, lane: int) -> f.UsageMeasured:
 
 def _unverified(driver: RunDriver, lane: int) -> f.Verified:
     return f.Verified(lane, passed=False, reason=SLOT_GONE)
+
+
+def _nothing(driver: RunDriver, lane: int) -> None:
+    """A slot that is gone has nothing to be stored."""
 
 
 def _land_from_store(driver: RunDriver, lane: int) -> object:

@@ -10,7 +10,15 @@ from untildone.app import story_terms
 from untildone.app.call_agent import measure, run_attempt
 from untildone.app.keep_or_revert import archive, revert, save
 from untildone.app.land import final_gate
-from untildone.app.lanes import InLane, begin, end_lanes, failed, free_step, hear_lanes
+from untildone.app.lanes import (
+    InLane,
+    begin,
+    end_lanes,
+    failed,
+    free_step,
+    hear_lanes,
+    store_finished,
+)
 from untildone.app.run_driver import RunDriver
 from untildone.app.verify import try_checks, verify
 from untildone.domain.agents.agent import Trouble
@@ -30,7 +38,7 @@ from untildone.domain.stories.story import StoryKey
 def drive(driver: RunDriver) -> Run:
     """Step by step until nothing is left to do."""
     try:
-        while not isinstance(step := free_step(driver, next_steps(driver.run)), s.Finish):
+        while not isinstance(step := _next_step(driver), s.Finish):
             fact = _attempted(driver, step)
             driver.hear()
             if fact:
@@ -39,6 +47,12 @@ def drive(driver: RunDriver) -> Run:
     finally:
         end_lanes(driver)
     return driver.run
+
+
+def _next_step(driver: RunDriver) -> s.Step | None:
+    steps = next_steps(driver.run)
+    store_finished(driver, steps)
+    return free_step(driver, steps)
 
 
 def _attempted(driver: RunDriver, step: s.Work | None) -> f.Fact | None:

@@ -66,6 +66,13 @@ class Ports(Struct, frozen=True):
     predicted: Callable[[StoryBook], StoryBook] | None = None
 
 
+class FinishedWork(Struct, frozen=True):
+    """A story's finished work: the commit that holds it, and what is known of its content."""
+
+    commit: str
+    saved: f.Saved
+
+
 class RunDriver:
     """The current run and the only way to record facts."""
 
@@ -81,6 +88,8 @@ class RunDriver:
         self.stories: StoryBook | None = None  # as their source has them, by the last look
         self.edited = False  # the workspace, by us or by hand, since it was last at its checkpoint
         self.begun: dict[int, tuple[s.Work, Thread]] = {}  # by lane: what its thread is at
+        self.storing: set[int] = set()  # lanes whose thread stores what will land later
+        self.finished: dict[int, FinishedWork | None] = {}  # what they have stored, by its ticket
         self.book: StoryBook | None = None  # the last one, also while it is to be read again
         self._settled: datetime | None = None
 

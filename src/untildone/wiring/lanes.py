@@ -7,6 +7,7 @@ from untildone.adapters.checkpoints.guard import Guard
 from untildone.adapters.checks.clean_checkout import CleanCheckout
 from untildone.adapters.checks.protected_files import ProtectedFiles
 from untildone.adapters.checks.shell import ShellChecks
+from untildone.adapters.clock import monotonic
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.orphans import note_of_lane
@@ -29,6 +30,8 @@ from untildone.wiring.sources import source_of
 from untildone.wiring.worktrees import user_place
 
 OFF = "off"
+# So long nobody but us has been in a slot that was prepared and in which nothing was run.
+FRESH_S = 60.0
 
 
 def run_branch(repo: Repository, plan: Plan, git: Git) -> RunBranch:
@@ -53,8 +56,12 @@ class RunLanes:
         ]
         self.checks_at_once = run.plan.check_slots or max(1, (os.cpu_count() or 1) // 2)
 
+    def prepare(self, lane: int, base: str) -> LanePorts:
+        """The slot at this commit, set up; nothing is run in it yet."""
+        return self._lanes[lane].prepare(base)
+
     def ready(self, lane: int, base: str) -> LanePorts:
-        """The slot at this commit, set up."""
+        """The same; what was prepared a moment ago need not be looked at again."""
         return self._lanes[lane].ready(base)
 
     def as_left(self, lane: int, base: str) -> LanePorts | None:
@@ -100,6 +107,7 @@ class _Lane:
         self._guard = Guard.of(run.plan.limits.max_file_mb)
         self._setup: SetUp | None = None
         self._ports: tuple[str, LanePorts] | None = None
+        self._prepared: tuple[str, float] | None = None
 
     def interrupt(self, *, wanted: bool) -> None:
         self._stop = wanted
@@ -113,7 +121,19 @@ class _Lane:
     def release(self) -> None:
         self._slots.release(self._number)
 
+    def prepare(self, base: str) -> LanePorts:
+        ports = self._brought_to(base)
+        self._prepared = base, monotonic()
+        return ports
+
     def ready(self, base: str) -> LanePorts:
+        prepared, self._prepared = self._prepared, None
+        if prepared and prepared[0] == base and monotonic() - prepared[1] < FRESH_S:
+            assert self._ports is not None
+            return self._ports[1]
+        return self._brought_to(base)
+
+    def _brought_to(self, base: str) -> LanePorts:
         plan = self._run.plan
         if self._setup is None:
             asked = "" if plan.lane_setup == OFF else plan.lane_setup

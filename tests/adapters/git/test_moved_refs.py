@@ -108,3 +108,50 @@ def test_a_lock_of_somebody_else_is_respected(repo: Worktree) -> None:
     with pytest.raises(StepError):
         git_of(repo, ours=True).update_refs([(BRANCH, new, old)], "checkpoint: 1")
     assert (repo.sh("rev-parse", BRANCH), lock.exists()) == (old, True)
+
+
+def test_a_ref_of_ours_comes_and_goes_without_a_process(repo: Worktree) -> None:
+    old, new = commits(repo)
+    git = git_of(repo, ours=True)
+    git.config("user.name")
+    git._program = "/nonexistent"
+    git.update_refs([("refs/ralph/attempts/x/1.2/1", old, "")], "store")
+    assert repo.sh("rev-parse", "refs/ralph/attempts/x/1.2/1") == old
+    git.update_refs([("refs/ralph/attempts/x/1.2/1", new, None)], "store")
+    assert repo.sh("rev-parse", "refs/ralph/attempts/x/1.2/1") == new
+    git.update_refs([("refs/ralph/attempts/x/1.2/1", "", new)], "forget")
+    assert repo.sh("for-each-ref", "refs/ralph/attempts") == ""
+    assert not (repo.place.git_dir / "refs/ralph/attempts").exists()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", ["refs/ralph/attempts/x", "refs/ralph/attempts/x/1/2"])
+def test_a_ref_that_bars_the_way_is_for_git_to_tell(
+    repo: Worktree, name: str, packed: bool
+) -> None:
+    old, new = commits(repo)
+    repo.sh("update-ref", name, old)
+    if packed:
+        repo.sh("pack-refs", "--all")
+    with pytest.raises(StepError):
+        git_of(repo, ours=True).update_refs([("refs/ralph/attempts/x/1", new, "")], "store")
+    assert repo.sh("for-each-ref", "--format=%(refname)", "refs/ralph/attempts") == name
+    assert not list(repo.place.git_dir.rglob("*.lock"))
+
+
+def test_a_packed_ref_goes_for_good(repo: Worktree) -> None:
+    old, new = commits(repo)
+    repo.sh("update-ref", OWN, old)
+    repo.sh("pack-refs", "--all")
+    repo.sh("update-ref", OWN, new)
+    git_of(repo, ours=True).update_refs([(OWN, "", new)], "forget")
+    assert repo.sh("for-each-ref", OWN) == ""
+
+
+def test_a_ref_that_moved_meanwhile_is_not_removed(repo: Worktree) -> None:
+    old, new = commits(repo)
+    repo.sh("update-ref", OWN, new)
+    with pytest.raises(StepError):
+        git_of(repo, ours=True).update_refs([(OWN, "", old)], "forget")
+    assert repo.sh("rev-parse", OWN) == new
+    assert not list(repo.place.git_dir.rglob("*.lock"))

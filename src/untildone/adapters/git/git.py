@@ -28,7 +28,9 @@ from untildone.adapters.git.object_files import (
     head_text,
     loose_object,
     move_ref,
+    objects_in_batch,
     ref_in_file,
+    remove_ref,
     time_now,
 )
 from untildone.adapters.git.object_store import (
@@ -375,15 +377,8 @@ class Git:
 
         By the full names of the objects.
         """
-        out = self.do("cat-file", "--batch", stdin=b"".join(b"%s\n" % spec for spec in specs))
-        found: dict[str, bytes] = {}
-        while out:
-            head, _, out = out.partition(b"\n")
-            if head.endswith(b" missing"):
-                continue
-            name, _, size = head.split(b" ")
-            found[name.decode()], out = out[: int(size)], out[int(size) + 1 :]
-        return found
+        listed = b"".join(b"%s\n" % spec for spec in specs)
+        return objects_in_batch(self.do("cat-file", "--batch", stdin=listed))
 
     def content(self, commit: str, path: str) -> bytes:
         """The bytes of a file in a commit."""
@@ -426,7 +421,7 @@ class Git:
         self, updates: Sequence[RefUpdate], why: str, *, create_reflog: bool = False
     ) -> None:
         """Move refs together or not at all: (name, new or "" to delete, old or None)."""
-        if len(updates) == 1 and self._moved_by_us(updates[0], why):
+        if len(updates) == 1 and not create_reflog and self._moved_by_us(updates[0], why):
             sync_folder((self._common_dir / updates[0][0]).parent)
             self.store.settle(self.do)
             return
@@ -450,11 +445,16 @@ class Git:
         """Whether a ref could be moved without starting git, which is half of a story's price."""
         name, new, old = update
         logs = self._logs_of(name)
-        if not (new and old and self._author and logs is not None):
+        if logs is None or (logs and not self._author):
+            return False
+        if not new:
+            return bool(old) and not logs and remove_ref(self._common_dir, name, old or "")
+        at = ref_in_file(self._common_dir, name) if old is None else old
+        if at is None or (logs and not at):
             return False
         said = _SPACES.sub(" ", why).strip()
         return move_ref(
-            self._common_dir, logs, (name, new, old), f"{self._author} {time_now()}\t{said}"
+            self._common_dir, logs, (name, new, at), f"{self._author} {time_now()}\t{said}"
         )
 
     def _logs_of(self, name: str) -> list[Path] | None:

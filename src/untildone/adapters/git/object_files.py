@@ -8,7 +8,7 @@ import stat
 import time
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from untildone.domain.regex import regex
 from untildone.plain_files import opened, read_bytes
@@ -84,20 +84,22 @@ def has_no_refs(common: Path, prefix: str) -> bool:
 def move_ref(common: Path, logs: Sequence[Path], update: tuple[str, str, str], entry: str) -> bool:
     """Move a ref that is a file from `old` to `new`, as git would: locked, logged, synced, renamed.
 
-    False, and nothing is changed, where that is for git to do: the ref is packed, a link or
-    elsewhere by now, somebody holds its lock, or a log is missing.
+    Without `old` there is no such ref yet. False, and nothing is changed, where that is for git to
+    do: the ref is packed, a link or elsewhere by now, somebody holds its lock, or a log is missing.
     """
     name, new, old = update
     path, lock = f"{common}/{name}", f"{common}/{name}.lock"
-    if not is_plain_file(Path(path)) or not all(map(is_plain_file, logs)):
+    if (old and not is_plain_file(Path(path))) or not all(map(is_plain_file, logs)):
         return False
     try:
-        fd = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        if not old:
+            os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - as text
+        fd = _locked(lock)
     except OSError:
         return False
     try:
         with os.fdopen(fd, "wb") as file:
-            known = content(path).strip().decode(errors="replace") == old
+            known = _is_at(common, name, old)
             if known:
                 file.write(f"{new}\n".encode())
                 file.flush()
@@ -105,7 +107,7 @@ def move_ref(common: Path, logs: Sequence[Path], update: tuple[str, str, str], e
         if not known:
             os.unlink(lock)  # noqa: PTH108
             return False
-        line = f"{old} {new} {entry}\n".encode("utf-8", "surrogateescape")
+        line = f"{old or '0' * len(new)} {new} {entry}\n".encode("utf-8", "surrogateescape")
         for log in logs:
             with opened(log, "ab", 0) as file:
                 file.write(line)
@@ -115,6 +117,44 @@ def move_ref(common: Path, logs: Sequence[Path], update: tuple[str, str, str], e
             os.unlink(lock)  # noqa: PTH108
         return False
     return True
+
+
+def remove_ref(common: Path, name: str, old: str) -> bool:
+    """Remove a ref without a log that is a file and at `old`; False where that is for git to do.
+
+    If somebody packs refs in this very moment it may stay: one ref too many holds nothing up.
+    """
+    path, lock, packed = f"{common}/{name}", f"{common}/{name}.lock", f"{common}/packed-refs"
+    if os.path.lexists(f"{packed}.lock") or os.fsencode(name) in content(packed):
+        return False
+    try:
+        os.close(_locked(lock))
+    except OSError:
+        return False
+    try:
+        if not is_plain_file(Path(path)) or not _is_at(common, name, old):
+            return False
+        os.unlink(path)  # noqa: PTH108
+    finally:
+        os.unlink(lock)  # noqa: PTH108
+    with contextlib.suppress(OSError):  # others are below
+        os.removedirs(os.path.dirname(path))  # noqa: PTH120
+    return True
+
+
+def _locked(lock: str) -> int:
+    return os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+
+
+def _is_at(common: Path, name: str, commit: str) -> bool:
+    """Whether a ref that we have locked is at a commit; without one, whether it may be made."""
+    if commit:
+        return content(common / name).strip().decode(errors="replace") == commit
+    packed = content(common / "packed-refs")
+    above = (parent.as_posix() for parent in PurePosixPath(name).parents)
+    return has_no_refs(common, name) and not any(
+        b" %s\n" % os.fsencode(parent) in packed for parent in above
+    )
 
 
 def time_now() -> str:
@@ -167,6 +207,18 @@ def loose_object(objects: Path, name: str, most: int) -> bytes | None:
     except zlib.error:
         return None
     return data.partition(b"\0")[2] if unpacking.eof else None
+
+
+def objects_in_batch(out: bytes) -> dict[str, bytes]:
+    """What `git cat-file --batch` has printed, by the full names; what is missing is not there."""
+    found: dict[str, bytes] = {}
+    while out:
+        head, _, out = out.partition(b"\n")
+        if head.endswith(b" missing"):
+            continue
+        name, _, size = head.split(b" ")
+        found[name.decode()], out = out[: int(size)], out[int(size) + 1 :]
+    return found
 
 
 def entries_of_tree(body: bytes, size: int) -> dict[bytes, tuple[bytes, bytes]]:
