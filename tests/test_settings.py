@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from untildone.domain.errors import UserError
-from untildone.domain.run.run import Limits, Plan
+from untildone.domain.run.plan import Limits, Plan
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.plan.init import configuration, json_schema
 from untildone.interfaces.cli.run import resume, run

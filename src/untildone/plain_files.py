@@ -74,6 +74,13 @@ def read_bytes(path: Name) -> bytes:
         os.close(fd)
 
 
+def tail(path: Name, start: int, most: int = 16 * 1024) -> str:
+    """The last part of a text file, from a place on."""
+    with opened(path) as file:
+        file.seek(max(start, file.seek(0, os.SEEK_END) - most))
+        return file.read().decode(errors="replace")
+
+
 def contents(paths: Iterable[str]) -> dict[str, bytes]:
     """What each of these files holds; of one that cannot be read nothing."""
     found = {}

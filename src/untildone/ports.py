@@ -22,7 +22,8 @@ from untildone.domain.run.fact import (
     StopRequested,
     UserRequest,
 )
-from untildone.domain.run.run import Choice, Iteration, Limits, Origin, Run
+from untildone.domain.run.plan import Limits
+from untildone.domain.run.run import Choice, Iteration, Origin, Run
 from untildone.domain.stories.story import OpenTasks, Story, StoryBook, StoryContext, StoryKey
 
 Notify = Callable[[Notice], None]

@@ -30,7 +30,8 @@ from untildone.domain.agents.agent import AgentText, AgentTool, Kind, Permission
 from untildone.domain.reporting.event import Event, noticed, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
-from untildone.domain.run.run import Choice, Done, Outcome, Plan, Reason, Status, Stop, StopHow
+from untildone.domain.run.plan import Done, Plan
+from untildone.domain.run.run import Choice, Outcome, Reason, Status, Stop, StopHow
 from untildone.domain.run.spending import Forecast
 from untildone.domain.stories.story import Remark
 

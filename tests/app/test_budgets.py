@@ -12,7 +12,8 @@ from untildone.domain.agents.promise import Promise
 from untildone.domain.costs.budget import read
 from untildone.domain.reporting import views
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Plan, Status, Stop, StopHow
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Status, Stop, StopHow
 
 DONE = said(Promise(complete=True), usage=Usage(100, 20))
 SAID_NO = replace(failed("no"), reading=replace(failed("no").reading, usage=Usage(100, 20)))

@@ -26,16 +26,8 @@ from untildone.domain.checks.protection import Violation
 from untildone.domain.checks.runner_settings import KEPT_TESTS, RunnerSetting
 from untildone.domain.errors import StepError
 from untildone.domain.run.fact import StopRequested
-from untildone.domain.run.run import (
-    Choice,
-    Done,
-    Outcome,
-    Plan,
-    Run,
-    Status,
-    Stop,
-    StopHow,
-)
+from untildone.domain.run.plan import Done, Plan
+from untildone.domain.run.run import Choice, Outcome, Run, Status, Stop, StopHow
 
 ONE_CALL = replace(LIMITS, max_iterations=1)
 STOP = StopRequested(Stop(StopHow.NOW))

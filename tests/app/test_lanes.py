@@ -20,7 +20,8 @@ from untildone.domain.checks.checks import Checked
 from untildone.domain.errors import Interrupted, StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Outcome, Plan, Reason, Run, Status, Stop, StopHow
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Outcome, Reason, Run, Status, Stop, StopHow
 from untildone.domain.stories.parking import Why
 from untildone.ports import Conflict, Merged, Met, Notify, Report
 

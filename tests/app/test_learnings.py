@@ -7,7 +7,7 @@ from tests.fakes.learnings_file import FakeLearningsFile
 from tests.fakes.loop import FakeLoop
 from tests.fakes.plans import LIMITS, PLAIN, PLAN
 from untildone.domain.agents.agent import AgentReport
-from untildone.domain.run.run import Done
+from untildone.domain.run.plan import Done
 from untildone.ports import Notify
 
 MORE = replace(PLAN, limits=replace(LIMITS, max_retries=9))

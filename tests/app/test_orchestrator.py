@@ -51,15 +51,8 @@ from untildone.domain.errors import (
 )
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import (
-    Choice,
-    Done,
-    Outcome,
-    Reason,
-    Status,
-    Stop,
-    StopHow,
-)
+from untildone.domain.run.plan import Done
+from untildone.domain.run.run import Choice, Outcome, Reason, Status, Stop, StopHow
 from untildone.domain.stories.story import Remark, StoryBook
 from untildone.ports import Notify
 

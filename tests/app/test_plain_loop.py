@@ -11,7 +11,8 @@ from tests.fakes.source import FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.domain.agents.agent import AgentReport
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Done, Outcome, Plan, Reason, Status, Stop, StopHow
+from untildone.domain.run.plan import Done, Plan
+from untildone.domain.run.run import Outcome, Reason, Status, Stop, StopHow
 from untildone.ports import Notify
 
 TASKS = replace(PLAIN, done=Done.TASKS)

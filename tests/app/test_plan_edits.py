@@ -12,7 +12,8 @@ from tests.fakes.source import PATH, FakeSource
 from untildone.domain.agents.agent import AgentReport
 from untildone.domain.errors import StoriesError
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Outcome, Plan, Status
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Outcome, Status
 from untildone.ports import Notify
 
 THIRD = "\n## 3. Third\n- [ ] 3.1 c\n"

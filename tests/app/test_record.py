@@ -11,7 +11,8 @@ from untildone.app.record import RunRecord
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.reporting.views import left_behind, state
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Outcome, Plan, Run
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Outcome, Run
 
 PROCESS = (7, 1.5)
 ODD = warning("odd")

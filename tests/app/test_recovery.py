@@ -28,7 +28,8 @@ from untildone.app.keep_or_revert import looked_at
 from untildone.app.recovery import facts_before, missing_facts, replay, story_base
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import next_steps
-from untildone.domain.run.run import Choice, Outcome, Plan, Run
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Choice, Outcome, Run
 from untildone.domain.run.step import MeasureUsage, RunAttempt, Save
 
 DIED = f.AttemptEnded(0, Outcome.INTERRUPTED, "the loop ended during this iteration", ("a1",))

@@ -24,7 +24,8 @@ from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
 from untildone.domain.agents.agent import Kind, Trouble
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import begin
-from untildone.domain.run.run import Done, Outcome, Run
+from untildone.domain.run.plan import Done
+from untildone.domain.run.run import Outcome, Run
 
 TICKED = STORIES.replace("[ ]", "[x]")
 LIMIT = Trouble(Kind.RATE_LIMITED, "full")

@@ -36,7 +36,8 @@ from untildone.domain.reporting.account import (
 )
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Outcome, Plan, Run, Status, Stop, StopHow
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Outcome, Run, Status, Stop, StopHow
 from untildone.domain.stories.parking import Parked, Why
 
 CHECKED = replace(PLAN, verify=("pytest",))

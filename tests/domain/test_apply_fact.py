@@ -29,13 +29,12 @@ from untildone.domain.agents.agent import Kind, Session, Trouble, Usage, Waiting
 from untildone.domain.checks.counted_tests import Counted, Counts
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
+from untildone.domain.run.plan import Done, Plan
 from untildone.domain.run.run import (
     Choice,
-    Done,
     Iteration,
     Lane,
     Outcome,
-    Plan,
     Reason,
     Run,
     Stage,

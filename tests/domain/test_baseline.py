@@ -24,7 +24,7 @@ from untildone.domain.checks.counted_tests import Counts
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import next_steps, required_at_start, tries_checks
-from untildone.domain.run.run import Done, Plan
+from untildone.domain.run.plan import Done, Plan
 
 ABC = Failing("t", "exit code 1", ("a", "b", "c"))
 BARE = Failing("t", "exit code 1")

@@ -16,19 +16,8 @@ from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.lanes import LANE_MEMORY, lanes_that_pay
 from untildone.domain.run.machine import apply, begin, next_steps
-from untildone.domain.run.run import (
-    Choice,
-    Done,
-    Limits,
-    Outcome,
-    Plan,
-    Reason,
-    Run,
-    Stage,
-    Status,
-    Stop,
-    StopHow,
-)
+from untildone.domain.run.plan import Done, Limits, Plan
+from untildone.domain.run.run import Choice, Outcome, Reason, Run, Stage, Status, Stop, StopHow
 from untildone.domain.run.spending import affordable, spent
 from untildone.domain.stories.parking import Aside, Why
 from untildone.domain.stories.story import Story, StoryBook, Task

@@ -31,18 +31,8 @@ from untildone.domain.costs.ledger import Ledger
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import apply, begin, next_steps
-from untildone.domain.run.run import (
-    Choice,
-    Done,
-    Lane,
-    Outcome,
-    Plan,
-    Reason,
-    Run,
-    Status,
-    Stop,
-    StopHow,
-)
+from untildone.domain.run.plan import Done, Plan
+from untildone.domain.run.run import Choice, Lane, Outcome, Reason, Run, Status, Stop, StopHow
 
 VERIFY = replace(PLAN, verify=("make test",))
 MANUAL = replace(PLAN, done=Done.MANUAL)

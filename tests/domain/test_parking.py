@@ -29,16 +29,8 @@ from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.apply_fact import taken_back
 from untildone.domain.run.machine import apply, next_steps
-from untildone.domain.run.run import (
-    Choice,
-    Done,
-    Outcome,
-    Reason,
-    Run,
-    Status,
-    Stop,
-    StopHow,
-)
+from untildone.domain.run.plan import Done
+from untildone.domain.run.run import Choice, Outcome, Reason, Run, Status, Stop, StopHow
 from untildone.domain.run.tally import Tally
 from untildone.domain.run.user_requests import unattended
 from untildone.domain.stories.parking import NAMED, Aside, Parked, Why, blocked, ordered, words

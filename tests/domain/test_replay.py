@@ -18,7 +18,8 @@ from untildone.domain.costs.budget import Budget, Reached, Reserved
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import apply, begin
-from untildone.domain.run.run import Choice, Iteration, Outcome, Plan, Run, Stop, StopHow
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Choice, Iteration, Outcome, Run, Stop, StopHow
 from untildone.domain.stories.parking import Why
 
 REQUESTS = st.one_of(stops(*StopHow), words(), wishes())

@@ -8,7 +8,8 @@ from tests.fakes.plans import PLAIN, PLAN, told
 from untildone.domain.agents.agent import AgentText, AgentTool
 from untildone.domain.checks.terms import Terms
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Choice, Done, Origin, Run, Status
+from untildone.domain.run.plan import Done
+from untildone.domain.run.run import Choice, Origin, Run, Status
 from untildone.domain.run.run_commands import UNKNOWN, is_checked, run_commands
 
 

@@ -33,7 +33,8 @@ from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.apply_fact import taken_back
 from untildone.domain.run.machine import apply, begin, next_steps
-from untildone.domain.run.run import Outcome, Plan, Reason, Run, Status, Stop, StopHow
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Outcome, Reason, Run, Status, Stop, StopHow
 from untildone.domain.run.spending import (
     Forecast,
     forecast,

@@ -21,7 +21,8 @@ from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint,
 from untildone.domain.checks.terms import Terms
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import next_steps
-from untildone.domain.run.run import Limits, Outcome, Plan, Run
+from untildone.domain.run.plan import Limits, Plan
+from untildone.domain.run.run import Outcome, Run
 from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.parking import Why
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 
 import untildone.domain
-from untildone.domain.run.run import Limits
+from untildone.domain.run.plan import Limits
 
 
 def modules() -> Iterator[object]:

@@ -27,17 +27,8 @@ from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.costs.budget import Budget, Reached
 from untildone.domain.reporting import views
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import (
-    Choice,
-    Done,
-    Iteration,
-    Outcome,
-    Plan,
-    Reason,
-    Status,
-    Stop,
-    StopHow,
-)
+from untildone.domain.run.plan import Done, Plan
+from untildone.domain.run.run import Choice, Iteration, Outcome, Reason, Status, Stop, StopHow
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import Remark
 

@@ -15,17 +15,8 @@ from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import apply, begin, next_steps
-from untildone.domain.run.run import (
-    Choice,
-    Done,
-    Limits,
-    Outcome,
-    Plan,
-    Run,
-    Status,
-    Stop,
-    StopHow,
-)
+from untildone.domain.run.plan import Done, Limits, Plan
+from untildone.domain.run.run import Choice, Outcome, Run, Status, Stop, StopHow
 from untildone.domain.stories.parking import Aside, Why
 
 Draw = Callable[[st.SearchStrategy[f.Fact]], f.Fact]

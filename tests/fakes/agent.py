@@ -12,7 +12,7 @@ from untildone.domain.agents.agent import (
     Usage,
 )
 from untildone.domain.agents.promise import Promise
-from untildone.domain.run.run import Limits
+from untildone.domain.run.plan import Limits
 from untildone.ports import Notify
 
 Reply = AgentReport | Exception | Callable[[Notify], AgentReport]

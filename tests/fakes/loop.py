@@ -23,7 +23,8 @@ from untildone.app.orchestrator import drive
 from untildone.app.run_driver import Ports, RunDriver
 from untildone.domain.run.fact import Started
 from untildone.domain.run.machine import begin
-from untildone.domain.run.run import Choice, Plan, Run
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Choice, Run
 from untildone.domain.stories.story import StoryBook
 
 STORIES = "## 1. First\n- [ ] 1.1 a\n\n## 2. Second\n- [ ] 2.1 b\n"

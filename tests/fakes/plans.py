@@ -8,7 +8,8 @@ from untildone.domain.agents.agent import Trouble, Usage
 from untildone.domain.agents.same_failure import Tried, fingerprint
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
-from untildone.domain.run.run import Done, Limits, Origin, Outcome, Plan, Run
+from untildone.domain.run.plan import Done, Limits, Plan
+from untildone.domain.run.run import Origin, Outcome, Run
 from untildone.domain.stories.story import Remark, Story, StoryBook, Task
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -14,7 +14,8 @@ from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import Budget, Reached
 from untildone.domain.reporting.views import left_behind, state
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Choice, Done, Limits, Origin, Outcome, Plan, Run, Stop, StopHow
+from untildone.domain.run.plan import Done, Limits, Plan
+from untildone.domain.run.run import Choice, Origin, Outcome, Run, Stop, StopHow
 from untildone.domain.stories.parking import Why
 
 if TYPE_CHECKING:

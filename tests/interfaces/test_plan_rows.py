@@ -4,7 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.fakes.plans import PLAN
-from untildone.domain.run.run import Limits
+from untildone.domain.run.plan import Limits
 from untildone.interfaces.plan_rows import plan_rows, text_of
 
 

@@ -12,7 +12,8 @@ from tests.fakes.plans import NOW, PLAIN, PLAN, at
 from untildone.commands.run_account import RunAccount, Size, Stored
 from untildone.domain.agents.agent import Usage
 from untildone.domain.reporting.account import Account, Call, CheckRun, Pause, StoryAccount
-from untildone.domain.run.run import Plan, Run, Status
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Run, Status
 from untildone.domain.stories.parking import Parked, Why
 from untildone.interfaces.report import svg
 from untildone.interfaces.report.blocks import MOST_BARS, MOST_ROWS

@@ -25,16 +25,8 @@ from untildone.domain.reporting.event import Event, error, warning
 from untildone.domain.reporting.views import proven
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import awaits_person
-from untildone.domain.run.run import (
-    Iteration,
-    Outcome,
-    Reason,
-    Run,
-    Stage,
-    Status,
-    StopHow,
-    label,
-)
+from untildone.domain.run.plan import label
+from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status, StopHow
 from untildone.domain.run.run_commands import is_checked, run_commands
 from untildone.domain.run.spending import forecast, standing
 from untildone.domain.stories.parking import Why, blocked

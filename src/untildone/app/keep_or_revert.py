@@ -12,7 +12,8 @@ from untildone.domain.checks.protection import MOST_NAMED, tests_among
 from untildone.domain.errors import SourceAway, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
 from untildone.domain.run.commit_message import subject
-from untildone.domain.run.run import Iteration, Plan
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Iteration
 from untildone.domain.stories.story import StoryBook, StoryKey, as_before
 from untildone.ports import StorySource
 

@@ -13,7 +13,7 @@ from untildone.app.wording import whole_is_red
 from untildone.domain.checks.checks import Check, Checked, in_force
 from untildone.domain.errors import StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Iteration, Outcome
+from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.run.run_commands import regenerators
 from untildone.domain.stories.story import StoryKey
 from untildone.ports import Conflict, Lanes, Merged, RunBranch, Standing
@@ -96,8 +96,7 @@ def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | No
 
     In the main thread, while no lane is at work. None if it has to wait, or was cut short.
     """
-    done = [it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE]
-    landed = [it for it in done if it.story_key in driver.run.finished]  # not if taken out again
+    landed = _landed(driver.run)
     own = dict.fromkeys(command for it in landed for command in it.checks)
     checks = in_force(driver.run.plan.verify, tuple(own))
     if not checks or not landed:
@@ -111,6 +110,12 @@ def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | No
     first = _first_red(driver, landed, checks)
     said = whole_is_red(first.story_id, first.commits[-1], found.reason)
     return replace(fact, done=False, unfinished=said)
+
+
+def _landed(run: Run) -> list[Iteration]:
+    """What stories have landed with, but for those that were taken out again."""
+    done = (it for it in run.iterations if it.outcome is Outcome.COMPLETE)
+    return [it for it in done if it.story_key in run.finished]
 
 
 def _first_red(driver: RunDriver, landed: list[Iteration], checks: tuple[Check, ...]) -> Iteration:

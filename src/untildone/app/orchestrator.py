@@ -29,7 +29,8 @@ from untildone.domain.run import step as s
 from untildone.domain.run.brief import stories_now
 from untildone.domain.run.judging import wake_at
 from untildone.domain.run.machine import next_steps
-from untildone.domain.run.run import Choice, Run, label
+from untildone.domain.run.plan import label
+from untildone.domain.run.run import Choice, Run
 from untildone.domain.run.spending import reached
 from untildone.domain.run.user_requests import unattended
 from untildone.domain.stories.story import StoryKey

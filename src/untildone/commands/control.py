@@ -9,11 +9,13 @@ from msgspec import Struct
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S, send, wish
-from untildone.commands.start.start_checks import refuse_ended
+from untildone.commands.start.plan import given_budgets
+from untildone.commands.start.start_checks import refuse_ended, refuse_spent
 from untildone.domain.errors import CloseRefused, StoriesError, UserError
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply
-from untildone.domain.run.run import Done, Run
+from untildone.domain.run.plan import Done
+from untildone.domain.run.run import Run
 from untildone.domain.run.user_requests import same_words
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import StoryBook, StoryKey
@@ -23,6 +25,8 @@ from untildone.wiring.worktrees import user_place
 
 STOP_WAIT_S = 15.0
 CHOICE_WAIT_S = 120.0
+ANSWER_WAIT_S = 15.0
+PAUSED = "waiting_budget"
 
 
 def stop(repository: Repository, change: str, how: str) -> str:
@@ -122,6 +126,42 @@ def _gone(repository: Repository, seconds: float) -> bool:
             return False
         repository.inbox.wake.wait(POLL_S / 20)
     return True
+
+
+def raise_budget(repository: Repository, change: str, flags: Mapping[str, object]) -> str:
+    """`resume --budget` gives a live loop its new budgets; empty if this is no such call."""
+    state = read_state(repository.place.top / STATE_FILE) if repository.alive() else None
+    if state is None:
+        return ""
+    more = given_budgets(flags)
+    given = {name for name, value in flags.items() if value not in (None, ())}
+    paused = state.get("phase") == PAUSED
+    if given - {"budget"} or not (more or paused):
+        return ""
+    state = live(repository, change)
+    refuse_agent(state.get("run_id"))
+    run = repository.needed(str(state["change_id"]))
+    refuse_spent(run, more, repository.place.top)
+    if not more:
+        return ""  # somebody else was quicker
+    texts = [budget.written for budget in more]
+    post(repository, state, {"kind": "budget", "budget": ",".join(texts)})
+    words = ", ".join(texts)
+    if not paused:
+        return f"The loop over {run.plan.change_id} holds to {words} after the current call."
+    if _leaves_pause(repository):
+        return f"The loop over {run.plan.change_id} goes on with {words}."
+    return "The loop was told and has not answered yet; see `untildone status`."
+
+
+def _leaves_pause(repository: Repository) -> bool:
+    end = repository.clock.monotonic() + ANSWER_WAIT_S
+    while repository.clock.monotonic() < end:
+        state = read_state(repository.place.top / STATE_FILE) or {}
+        if state.get("phase") != PAUSED:
+            return True
+        repository.inbox.wake.wait(POLL_S / 20)
+    return False
 
 
 class Heard(Struct, frozen=True):

@@ -31,7 +31,8 @@ from untildone.domain.errors import CloseRefused, StoriesError, UserError
 from untildone.domain.plain_text import count_of, plain
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.fact import Opened
-from untildone.domain.run.run import Origin, Plan, Run, Status
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Origin, Run, Status
 from untildone.domain.secrets import redactor
 from untildone.domain.stories.story import StoryBook
 from untildone.wiring.repository import Repository
@@ -199,13 +200,16 @@ class Handover:
             )
         found = next((n for n in (wanted, own) if n in has.tips and n != self._branch), "")
         if (wanted and found != wanted) or not (found or has.default):
-            missing = wanted or own or "a branch to merge into"
-            raise NotHandedOver(
-                f"{remote.name} does not have the base of the pull request: {missing}",
-                state=f"Nothing was pushed. {self._kept}",
-                hint=f"git push {remote.name} {wanted or own or 'HEAD:main'}",
-            )
+            raise self._without_base(remote, wanted or own)
         return found or has.default
+
+    def _without_base(self, remote: Remote, name: str) -> NotHandedOver:
+        missing = name or "a branch to merge into"
+        return NotHandedOver(
+            f"{remote.name} does not have the base of the pull request: {missing}",
+            state=f"Nothing was pushed. {self._kept}",
+            hint=f"git push {remote.name} {name or 'HEAD:main'}",
+        )
 
     def _commit(self, tip: str, account: RunAccount) -> tuple[str, tuple[str, ...]]:
         """The tip without `initial state`, which is the user's own files as they were."""

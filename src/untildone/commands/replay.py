@@ -26,7 +26,8 @@ from untildone.domain.plain_text import amount
 from untildone.domain.run import fact as f
 from untildone.domain.run.judging import judge
 from untildone.domain.run.machine import apply, begin
-from untildone.domain.run.run import Outcome, Plan, Run
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Outcome, Run
 from untildone.domain.secrets import redactor
 from untildone.plain_files import read_bytes
 from untildone.settings.settings import FILE_NAME

@@ -6,6 +6,7 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,7 +20,6 @@ from untildone.adapters.git.repository import (
     preflight,
 )
 from untildone.adapters.process.watchdog import Watchdog
-from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.operations import OperationLog
 from untildone.adapters.records.run_folder import change_of, make_private, new_run_id
@@ -29,7 +29,6 @@ from untildone.app.keep_or_revert import looked_at
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
-from untildone.commands.control import live, post, refuse_agent
 from untildone.commands.start.plan import (
     Prepared,
     Wanted,
@@ -60,11 +59,13 @@ from untildone.domain.reporting import views
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
-from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Choice, Origin, Run, Status
+from untildone.plain_files import tail
 from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_lanes, build_ports
-from untildone.wiring.repository import Repository, at, read_state, this_process
+from untildone.wiring.repository import Repository, at, this_process
 from untildone.wiring.sandbox import settled
 from untildone.wiring.worktrees import (
     brought_back,
@@ -75,9 +76,7 @@ from untildone.wiring.worktrees import (
 )
 
 EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
-PAUSED = "waiting_budget"
 PULL_REQUEST = "pr"
-ANSWER_WAIT_S = 15.0
 Flags = dict[str, object]
 
 
@@ -89,15 +88,40 @@ class Ended(Struct, frozen=True):
     message: str = ""
 
 
+def exit_code(run: Run) -> int:
+    """What the command that drove this run to its end has returned."""
+    if run.stop and run.stop.signal:
+        return 128 + run.stop.signal
+    if run.cannot_start and not run.iterations and not run.refused:
+        return 2
+    return 5 if run.refused else EXIT_CODES.get(run.status, 1)
+
+
+class Detached(Exception):
+    """In the process that was typed: the loop lives on in one of its own.
+
+    `exit_code` and `said` are those of a start that failed.
+    """
+
+    def __init__(self, plan: Plan, pid: int, log: Path, exit_code: int, said: str) -> None:
+        super().__init__(plan.run_id)
+        self.run_id, self.change_id = plan.run_id, plan.change_id
+        self.pid, self.log = pid, log
+        self.exit_code, self.said = exit_code, said
+
+
 class LoopProcess(Struct):
     """One process driving one run.
 
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
+    `log_windows` make what is written to the log of a loop that leaves the terminal; with them it
+    does so before its first call, and `Detached` is raised in the process that stays behind.
     `agent_env` is what the configuration sets for agents: it may hold secrets and is in no plan.
     """
 
     repository: Repository
     windows: Callable[[bool], Sequence[Observer]] | None = None
+    log_windows: Callable[[bool], Sequence[Observer]] | None = None
     at_terminal: bool = False
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
@@ -205,8 +229,28 @@ class LoopProcess(Struct):
         Before `loop`, whose windows have threads: a watchdog is forked. A sandbox needs none, it
         ends with this process.
         """
+        if self.log_windows:
+            self._leave_terminal(plan, self.log_windows)
         if not plan.contained:
             self._watchdog = self.repository.start_watchdog()
+
+    def _leave_terminal(self, plan: Plan, windows: Callable[[bool], Sequence[Observer]]) -> None:
+        """All that could be asked was asked, all that could be refused was refused."""
+        from untildone.adapters.process.background import Left, go_to_background
+
+        repo, folder = self.repository, self.repository.folder(plan.run_id)
+        folder.make()
+        self._bus.flush()
+        before = folder.output.stat().st_size if folder.output.exists() else 0
+        start = go_to_background(folder.output)
+        if isinstance(start, Left):
+            said = tail(folder.output, before) if start.exit_code else ""
+            raise Detached(plan, start.pid, folder.output, start.exit_code or 0, said)
+        this_process.cache_clear()
+        repo.lock.sign(plan.change_id)
+        repo.inbox.survive_hang_up()
+        self._bus, self.at_terminal = Bus(), False
+        self.windows, self.log_windows = lambda asks: [*windows(asks), start], None
 
     def loop(
         self,
@@ -254,11 +298,8 @@ class LoopProcess(Struct):
         make_private(repo.home, run.plan.run_id)
         self._let_go_of_objects(run)
         self.remove_worktree(run)
-        if run.stop and run.stop.signal:
-            return Ended(128 + run.stop.signal, run)
-        if run.cannot_start and not run.iterations and not run.refused:
-            return Ended(2, run, "Nothing was changed.")
-        return Ended(5 if run.refused else EXIT_CODES.get(run.status, 1), run)
+        code = exit_code(run)
+        return Ended(code, run, "Nothing was changed." if code == 2 else "")
 
     def _let_go_of_objects(self, run: Run) -> None:
         git = self.repository.git()
@@ -340,10 +381,10 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
     plan = prepared.plan
     if stopped := _signalled_early(process):
         return stopped
-    process.guard(plan)
     started = f.Started(plan)
     run = begin(started, repo.clock.now())
     try:
+        process.guard(plan)
         repo.folder(plan.run_id).make()
         own = output_files(repo.place.top)
         ignored = (*leftover_files(plan), EXCLUDE_LINE, *map(ignore_line, own))
@@ -447,39 +488,3 @@ def _with_facts(run: Run, facts: Sequence[f.Fact], at: datetime) -> Run:
     for fact in facts:
         run = apply(run, fact, at)
     return run
-
-
-def raise_budget(repository: Repository, change: str, flags: Flags) -> str:
-    """`resume --budget` gives a live loop its new budgets; empty if this is no such call."""
-    state = read_state(repository.place.top / STATE_FILE) if repository.alive() else None
-    if state is None:
-        return ""
-    more = given_budgets(flags)
-    given = {name for name, value in flags.items() if value not in (None, ())}
-    paused = state.get("phase") == PAUSED
-    if given - {"budget"} or not (more or paused):
-        return ""
-    state = live(repository, change)
-    refuse_agent(state.get("run_id"))
-    run = repository.needed(str(state["change_id"]))
-    refuse_spent(run, more, repository.place.top)
-    if not more:
-        return ""  # somebody else was quicker
-    texts = [budget.written for budget in more]
-    post(repository, state, {"kind": "budget", "budget": ",".join(texts)})
-    words = ", ".join(texts)
-    if not paused:
-        return f"The loop over {run.plan.change_id} holds to {words} after the current call."
-    if _leaves_pause(repository):
-        return f"The loop over {run.plan.change_id} goes on with {words}."
-    return "The loop was told and has not answered yet; see `untildone status`."
-
-
-def _leaves_pause(repository: Repository) -> bool:
-    end = repository.clock.monotonic() + ANSWER_WAIT_S
-    while repository.clock.monotonic() < end:
-        state = read_state(repository.place.top / STATE_FILE) or {}
-        if state.get("phase") != PAUSED:
-            return True
-        repository.inbox.wake.wait(POLL_S / 20)
-    return False

@@ -7,15 +7,16 @@ from pathlib import Path
 
 from untildone.adapters.git.history import FileHistory
 from untildone.adapters.records import journal as journals
-from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
+from untildone.commands.follow import Followed
 from untildone.commands.gc import bytes_of_objects
 from untildone.commands.run_account import told_account
 from untildone.commands.start.plan import known_change
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.reporting.account import Account
-from untildone.domain.run.run import MOST_LANES, Run
+from untildone.domain.run.plan import MOST_LANES
+from untildone.domain.run.run import Run
 from untildone.domain.stories.predicted_files import Beside, beside
 from untildone.domain.stories.story import Remark, Story, StoryBook
 from untildone.glance import look
@@ -167,33 +168,26 @@ def _remark_json(book: StoryBook, remark: Remark) -> dict[str, object]:
 
 
 def events(
-    repository: Repository, change: str, iteration: int | None, lane: int | None, *, follow: bool
+    run: Followed, iteration: int | None, lane: int | None, *, follow: bool
 ) -> Iterator[dict[str, object]]:
-    """The events of the newest run, of one iteration or lane if asked, on and on if followed."""
-    run = _run(repository, change)
-    path = repository.folder(run.plan.run_id).journal
-    shown = 0
-    while True:
-        alive = repository.alive()
-        current: dict[object, object] = {}
-        for k, event in enumerate(journals.events(path)):
+    """The events of a run, of one iteration or lane if asked, on and on if followed."""
+    current: dict[object, object] = {}
+    for batch in run.batches(run.pause):
+        for event in batch:
             own = event.get("lane", 0)
             if event["event"] == "iteration_started":
                 current[own] = event["n"]
-            wanted = iteration is None or current.get(own) == iteration
-            if k >= shown and wanted and (lane is None or own == lane):
+            if iteration in (None, current.get(own)) and lane in (None, own):
                 yield event
-            shown = max(shown, k + 1)
-        if not follow or not alive:
+        if not follow:
             return
-        repository.inbox.wake.wait(POLL_S / 4)
 
 
 def raw_output(
     repository: Repository, change: str, iteration: int | None, lane: int | None
 ) -> Iterator[str]:
     """The agent's raw output with everything a terminal would obey taken out."""
-    run = _run(repository, change)
+    run = run_of(repository, change)
     folder = repository.folder(run.plan.run_id)
     wanted = f"{iteration:04d}.log" if iteration else "*.log"
     paths = sorted((folder.path / "logs").glob(wanted))
@@ -207,7 +201,7 @@ def raw_output(
                 yield plain(chunk.decode(errors="replace"))
 
 
-def _run(repository: Repository, change: str) -> Run:
+def run_of(repository: Repository, change: str) -> Run:
     run = repository.needed(change) if change else repository.latest()
     if run is None:
         raise UserError("No loop has run in this worktree yet", hint="untildone run")

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -28,6 +28,7 @@ CHOICES = {
     "later": "leave everything as it is; `finish` or `resume` go on from there",
 }
 LAST_LINES = 5
+CATCH_UP_LINES = 20
 MOST_STORIES = 12
 REFRESH_PER_S = 4
 # What a lane is at after an event of it, where there are several.
@@ -47,9 +48,13 @@ GOES_ON = ("run_started", "iteration_started")
 
 
 class LiveView:
-    """Calm: finished things scroll up as lines, the present stays at the bottom."""
+    """Calm: finished things scroll up as lines, the present stays at the bottom.
 
-    def __init__(self, *, color: bool, ask: bool) -> None:
+    With `answers` what the loop asks can be typed here; else the command for it is shown.
+    """
+
+    def __init__(self, *, color: bool, ask: bool, answers: bool = True) -> None:
+        self._answers = answers
         self._console = Console(no_color=not color, highlight=False, stderr=False)
         self._ask = ask
         self._live: Live | None = None
@@ -57,7 +62,8 @@ class LiveView:
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
         self._now = ""
         self._started = 0.0
-        self._run_started = time.monotonic()
+        self._run_started = time.time()
+        self._change = ""
         self._tokens = 0
         self._until: float | None = None
         self._forecast = ""
@@ -67,7 +73,6 @@ class LiveView:
         event = render.safe(event)
         name = str(event["event"])
         self._note(name, event)
-        self._note_lane(name, event)
         if name in ("agent_text", "agent_tool"):
             row = render.line(event)
             self._lines.extend(row.splitlines())
@@ -75,25 +80,41 @@ class LiveView:
             self._print(event)
         match event:
             case {"event": "waiting", "class": "budget"}:
-                self._stop()
-                self._prompt("new amount, or stop? ")
+                self.stop()
+                self._prompt("new amount, or stop? ", "resume {} --budget NAME=AMOUNT")
             case {"event": "waiting", "class": "decision"}:
-                self._stop()
-                self._prompt("retry, skip, stop, or what the agent should know? ")
+                self.stop()
+                self._prompt(
+                    "retry, skip, stop, or what the agent should know? ",
+                    "retry {} STORY (or skip, or guide --story)",
+                )
             case {"event": "budget_set", "paused": True}:
-                self._prompt("new amount, or stop? ")
+                self._prompt("new amount, or stop? ", "resume {} --budget NAME=AMOUNT")
             case {"event": "complete"}:
-                self._stop()
+                self.stop()
                 if self._ask and event["reason"] != "stopped":
                     self._question()
             case {"event": "finished"}:
-                self._stop()
+                self.stop()
             case _ if name in GOES_ON or name == "budget_set":
-                self._start()
+                self.start()
             case _:
                 return
 
-    def _start(self) -> None:
+    def catch_up(self, events: Sequence[EventObject]) -> None:
+        """What happened before anybody looked: all of it counts, the last of it is shown."""
+        shown = deque[EventObject](maxlen=CATCH_UP_LINES)
+        for event in map(render.safe, events):
+            self._note(str(event["event"]), event)
+            if event["event"] not in ("agent_text", "agent_tool") and render.line(event):
+                shown.append(event)
+        if len(shown) == CATCH_UP_LINES:
+            self._console.print(Text(f"… earlier: untildone logs {self._change}", style="dim"))
+        for event in shown:
+            self._print(event)
+
+    def start(self) -> None:
+        """The present is shown from now on."""
         if self._live is None:
             self._live = Live(
                 get_renderable=self._picture,
@@ -105,23 +126,26 @@ class LiveView:
 
     def _note(self, name: str, event: EventObject) -> None:
         story = str(event.get("story_id") or "")
+        at = render.moment(event["at"]) or time.time()
+        self._note_lane(name, event, at)
         match name:
-            case "stories_loaded":
+            case "run_started":
+                self._change = str(event["change_id"])
+                self._run_started = at
+            case "stories_loaded" | "budget_set":
                 rows = event.get("stories")
                 for row in rows if isinstance(rows, list) else []:
                     self._stories[row["id"]] = {"title": row["title"], "state": row["state"]}
                 self._forecast = render.forecast(event.get("forecast"))
-            case "budget_set":
-                self._forecast = render.forecast(event.get("forecast"))
             case "iteration_started":
                 self._now = render.line(event).removeprefix("▶ ")
                 self._until = None
-                self._started = time.monotonic()
+                self._started = at
                 self._lines.clear()
                 self._mark(story, "running", str(event.get("title", "")))
             case "waiting":
                 self._now = render.line(event).removeprefix("⏳ ")
-                self._started = time.monotonic()
+                self._started = at
                 self._until = render.moment(event.get("until"))
             case "iteration_ended":
                 used = event.get("tokens_used")
@@ -135,10 +159,10 @@ class LiveView:
             case _:
                 return
 
-    def _note_lane(self, name: str, event: EventObject) -> None:
+    def _note_lane(self, name: str, event: EventObject, at: float) -> None:
         if isinstance(lane := event.get("lane"), int) and name in IN_LANE:
             what = IN_LANE[name].format(**{"title": "", **event}).strip()
-            self._lanes[lane] = what, time.monotonic()
+            self._lanes[lane] = what, at
 
     def _mark(self, story: str, state: str, title: str) -> None:
         if story and not story.startswith("iteration-"):
@@ -166,10 +190,10 @@ class LiveView:
             parts += [self._table(), self._bar()]
         if self._forecast:
             parts.append(Text(self._forecast, style="dim", no_wrap=True, overflow="ellipsis"))
-        elapsed = render.duration(time.monotonic() - (self._started or self._run_started))
-        total = render.duration(time.monotonic() - self._run_started)
+        elapsed = render.duration(time.time() - (self._started or self._run_started))
+        total = render.duration(time.time() - self._run_started)
         for lane, (what, since) in sorted(self._lanes.items()):
-            row = f"[{lane}] {what} · {render.duration(time.monotonic() - since)}"
+            row = f"[{lane}] {what} · {render.duration(time.time() - since)}"
             parts.append(Text(row, no_wrap=True, overflow="ellipsis"))
         head = f"{self._now or 'starting'} · {elapsed}" if not self._lanes else "all lanes"
         if self._until is not None:
@@ -217,7 +241,8 @@ class LiveView:
             finished_style="green",
         )
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """It is shown no more, whatever the run does."""
         if self._live:
             self._live.stop()
             self._live = None
@@ -225,9 +250,12 @@ class LiveView:
     def _question(self) -> None:
         for word, text in CHOICES.items():
             self._console.print(self._wrapped(f"  {word:<9}", Text(text)))
-        self._prompt("cleanup, keep or later? ")
+        self._prompt("cleanup, keep or later? ", "finish {} cleanup|keep")
 
-    def _prompt(self, text: str) -> None:
+    def _prompt(self, text: str, command: str) -> None:
+        if not self._answers:
+            self._console.print(f"  next: untildone {command.format(self._change)}")
+            return
         self._console.print(text, end="")
         self._console.file.flush()
 

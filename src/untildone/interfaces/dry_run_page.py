@@ -8,7 +8,8 @@ from msgspec import to_builtins
 from untildone.app.rehearsal import Rehearsed
 from untildone.commands.start.dry_run import DryRun, LaneRehearsal
 from untildone.domain.plain_text import plain
-from untildone.domain.run.run import Status, label
+from untildone.domain.run.plan import label
+from untildone.domain.run.run import Status
 from untildone.domain.run.run_commands import RunCommand, run_commands
 from untildone.domain.secrets import shown
 from untildone.domain.stories.story import Story

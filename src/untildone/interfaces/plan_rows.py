@@ -6,7 +6,7 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
 from untildone.domain.costs.budget import Budget
-from untildone.domain.run.run import Plan
+from untildone.domain.run.plan import Plan
 
 # Shown elsewhere, or of no use to a person.
 HIDDEN = {

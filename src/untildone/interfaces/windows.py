@@ -27,8 +27,15 @@ class PlainLines:
     """One line per event, with the time; for pipes and logs."""
 
     def __init__(
-        self, out: TextIO, err: TextIO, *, quiet: bool = False, asks: bool = False
+        self,
+        out: TextIO,
+        err: TextIO,
+        *,
+        quiet: bool = False,
+        asks: bool = False,
+        notices: bool = True,
     ) -> None:
+        self._notices = notices
         self._out = out
         self._err = err
         self._quiet = quiet
@@ -37,6 +44,8 @@ class PlainLines:
         self._last = ""
 
     def __call__(self, event: EventObject) -> None:
+        if event["event"] in ("agent_text", "agent_tool") and not self._notices:
+            return
         event = render.safe(event)
         self._change = str(event.get("change_id") or self._change)
         text = render.line(event)

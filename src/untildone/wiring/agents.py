@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from untildone.domain.agents.agent import Intent
 from untildone.domain.costs.budget import kind
 from untildone.domain.errors import AgentMissing, UserError
-from untildone.domain.run.run import Plan, Run, label
+from untildone.domain.run.plan import Plan, label
+from untildone.domain.run.run import Run
 from untildone.domain.stories.story import StoryKey
 from untildone.ports import AgentProgram
 from untildone.settings.checked_values import option

@@ -20,7 +20,8 @@ from untildone.adapters.terminal import Person
 from untildone.app.bus import Bus
 from untildone.app.record import RunRecord
 from untildone.app.run_driver import Ports
-from untildone.domain.run.run import Origin, Plan, Run
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Origin, Run
 from untildone.domain.stories.story import StoryBook
 from untildone.ports import Checkpoint, Lanes, RunBranch
 from untildone.wiring.agents import agent_programs

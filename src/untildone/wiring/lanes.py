@@ -21,7 +21,8 @@ from untildone.adapters.slots.setup import SetUp, set_up_of
 from untildone.adapters.slots.slot import slots_folder
 from untildone.adapters.slots.slots import Prepared, Slots
 from untildone.adapters.stories.story_file import PlanFiles
-from untildone.domain.run.run import Plan, Run
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Run
 from untildone.ports import LanePorts, RunBranch
 from untildone.wiring.agents import agent_programs
 from untildone.wiring.repository import AGENT, Repository

@@ -5,7 +5,7 @@ from pathlib import Path
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.learnings_file import LearningsFile
 from untildone.domain.errors import UserError
-from untildone.domain.run.run import Plan
+from untildone.domain.run.plan import Plan
 
 OFF = "off"
 

@@ -9,7 +9,7 @@ from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Processes
 from untildone.adapters.sandbox import Sandbox, sandbox_for, trouble
 from untildone.domain.errors import UserError
-from untildone.domain.run.run import Plan
+from untildone.domain.run.plan import Plan
 
 INSTALL = "`apt-get install bubblewrap` (or `dnf`, `pacman -S`, `apk add`) installs it"
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Options
 from untildone.domain.errors import StoriesError, UserError
-from untildone.domain.run.run import Plan
+from untildone.domain.run.plan import Plan
 from untildone.ports import StorySource
 from untildone.settings.settings import SOURCES, Settings
 

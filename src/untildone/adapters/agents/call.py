@@ -13,7 +13,7 @@ from untildone.adapters.process.process import Ended, Processes
 from untildone.adapters.sandbox import RunEnvironment
 from untildone.domain.agents.agent import AgentReport, Ending, Intent, Invocation, Reading
 from untildone.domain.agents.repetition import Repetition
-from untildone.domain.run.run import Limits
+from untildone.domain.run.plan import Limits
 from untildone.ports import AgentProgram, Notify
 
 # Git's own list of variables that redirect it to another repository (`rev-parse --local-env-vars`).

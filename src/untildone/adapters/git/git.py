@@ -425,16 +425,7 @@ class Git:
             sync_folder((self._common_dir / updates[0][0]).parent)
             self.store.settle(self.do)
             return
-        lines = ["start"]
-        for name, new, old in updates:
-            if not new:
-                lines.append(f"delete {name}" + (f" {old}" if old else ""))
-            elif old is None:
-                lines.append(f"update {name} {new}")
-            else:
-                none = "0" * len(new)  # as many digits as the repository's names have
-                lines.append(f"update {name} {new} {old or none}")
-        lines += ["prepare", "commit", ""]
+        lines = ["start", *map(_update_line, updates), "prepare", "commit", ""]
         flags = ("--create-reflog",) if create_reflog else ()
         self.do("update-ref", "-m", why, *flags, "--stdin", stdin="\n".join(lines).encode())
         for name in {name.rpartition("/")[0] for name, new, _ in updates if new}:
@@ -497,3 +488,13 @@ def git_failed(args: Sequence[str], answer: Captured) -> StepError:
 def paths_in(out: bytes) -> tuple[str, ...]:
     """What git has listed with a NUL after each."""
     return tuple(path for path in os.fsdecode(out).split("\0") if path)
+
+
+def _update_line(update: RefUpdate) -> str:
+    name, new, old = update
+    if not new:
+        return f"delete {name}" + (f" {old}" if old else "")
+    if old is None:
+        return f"update {name} {new}"
+    none = "0" * len(new)  # as many digits as the repository's names have
+    return f"update {name} {new} {old or none}"

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -62,8 +62,14 @@ class Inbox:
             if not (change and _is_wish(path, change)):
                 _remove(path)
         for signum in SIGNALS:
-            self._handlers[signum] = signal.signal(signum, self._on_signal)
+            # Under `nohup` a hang-up stays what it is there: nothing.
+            if signal.getsignal(signum) is not signal.SIG_IGN or signum != signal.SIGHUP:
+                self._handlers[signum] = signal.signal(signum, self._on_signal)
         self._handlers[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._on_message)
+
+    def survive_hang_up(self, then: Callable[[], None] = lambda: None) -> None:
+        """A terminal that goes ends nothing from now on. Programs are told of it as usual."""
+        signal.signal(signal.SIGHUP, lambda signum, frame: then())
 
     def take(self) -> tuple[Fact, ...]:
         """All requests since the last call."""

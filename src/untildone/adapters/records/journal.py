@@ -116,6 +116,19 @@ def facts_and_events(
             yield fact, at
 
 
+class Tail:
+    """The events of a journal that another process writes, each once."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = opened(path)
+        self._torn = b""
+
+    def events(self) -> list[dict[str, object]]:
+        """Those since the last call; a line that is being written waits for its end."""
+        *lines, self._torn = (self._torn + self._file.read()).split(b"\n")
+        return [row for row in _parsed(lines) if "event" in row]
+
+
 def events(path: Path) -> Iterator[dict[str, object]]:
     return (row for row in _rows(path) if "event" in row)
 

@@ -38,9 +38,13 @@ class WorktreeLock:
             error = _busy(fds[0])
             _close(fds)
             raise error
-        os.ftruncate(fds[0], 0)
-        os.write(fds[0], f"{label}, process {os.getpid()}".encode())
         self._held = fds
+        self.sign(label)
+
+    def sign(self, label: str) -> None:
+        """Write who holds it; a copy of the process that took it has another number."""
+        os.ftruncate(self._held[0], 0)
+        os.pwrite(self._held[0], f"{label}, process {os.getpid()}".encode(), 0)
 
     def is_held(self) -> bool:
         return self.refusal() is not None

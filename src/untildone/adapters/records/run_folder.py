@@ -28,6 +28,7 @@ class RunFolder:
         self.home = home
         self.path = home / "runs" / run_id
         self.journal = self.path / "journal.jsonl"
+        self.output = self.path / "loop.log"  # of a loop without a terminal
         # Plain text: pathlib's table of names would grow with every iteration.
         self._logs = str(self.path / "logs")
         self._scratch = str(self.path / "scratch")

@@ -31,7 +31,8 @@ from untildone.domain.errors import UserError
 from untildone.domain.run.brief import Place, intent_of
 from untildone.domain.run.fact import AskedAgain, Resumed, Started
 from untildone.domain.run.machine import apply, begin
-from untildone.domain.run.run import Origin, Plan, Run, Status
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Origin, Run, Status
 from untildone.domain.stories.predicted_files import Beside, beside
 from untildone.domain.stories.story import StoryBook
 from untildone.settings.settings import Settings

@@ -12,7 +12,7 @@ from untildone.adapters.slots.setup import AUTO, SetUp, found_setups
 from untildone.commands.run_account import told_account
 from untildone.domain.errors import UntildoneError
 from untildone.domain.run.lanes import LaneCount, lanes_that_pay
-from untildone.domain.run.run import Plan
+from untildone.domain.run.plan import Plan
 from untildone.wiring.repository import Repository
 
 # How long stories take is told by so many runs, the newest.

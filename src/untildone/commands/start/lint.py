@@ -15,7 +15,7 @@ from untildone.commands.start.plan import Wanted, known_change, pick_change
 from untildone.domain.checks.check_files import scripts_of
 from untildone.domain.checks.checks import AUTO, in_force, parse
 from untildone.domain.errors import StoriesError, UserError
-from untildone.domain.run.run import Plan
+from untildone.domain.run.plan import Plan
 from untildone.domain.stories.lint import Finding, Level, Surroundings, counted, lint
 from untildone.domain.stories.story import StoryBook
 from untildone.plain_files import read_text

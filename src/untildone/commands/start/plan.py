@@ -21,7 +21,7 @@ from untildone.domain.checks.checks import AUTO, Level, in_force, parse
 from untildone.domain.checks.runner_settings import RunnerSetting, settings_of
 from untildone.domain.costs.budget import Budget, merged, read
 from untildone.domain.errors import UserError
-from untildone.domain.run.run import Done, Limits, Plan
+from untildone.domain.run.plan import Done, Limits, Plan
 from untildone.domain.stories.story import StoryBook, checked
 from untildone.ports import StorySource
 from untildone.settings.settings import (

@@ -31,7 +31,8 @@ from untildone.domain.checks.checks import Level, parse
 from untildone.domain.checks.terms import all_written
 from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.errors import UserError
-from untildone.domain.run.run import Origin, Plan, Run, Status
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Origin, Run, Status
 from untildone.domain.run.run_commands import CHECK, run_commands
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import waits_for_person

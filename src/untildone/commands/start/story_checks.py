@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from untildone.adapters.git.git import Git
 from untildone.domain.checks.terms import Terms, all_written, written
-from untildone.domain.run.run import Origin, Plan
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Origin
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 from untildone.plain_files import read_text
 

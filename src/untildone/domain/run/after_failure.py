@@ -9,7 +9,8 @@ from untildone.domain.plain_text import count_of
 from untildone.domain.run import run_endings
 from untildone.domain.run.fact import Requeued, Reverted
 from untildone.domain.run.lanes import MOST_REQUEUES, account_of
-from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Status, label
+from untildone.domain.run.plan import label
+from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Status
 from untildone.domain.run.tally import Tally
 from untildone.domain.run.user_requests import park
 from untildone.domain.stories.parking import Parked, Why

@@ -12,9 +12,9 @@ from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings, user_requests
 from untildone.domain.run.after_failure import gate_opens, limited, waits_first, with_lost_work
+from untildone.domain.run.plan import Done
 from untildone.domain.run.run import (
     Choice,
-    Done,
     Iteration,
     Landing,
     Lane,

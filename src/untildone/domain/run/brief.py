@@ -13,7 +13,8 @@ from untildone.domain.checks.runner_settings import KEPT_TESTS
 from untildone.domain.checks.terms import as_written, own_checks
 from untildone.domain.checks.terms import in_force as in_force_terms
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Done, Iteration, Outcome, Run, label
+from untildone.domain.run.plan import Done, label
+from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.parking import Aside, ordered, words
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, checked

@@ -8,7 +8,8 @@ from untildone.domain.agents.agent import Ending, Kind, Session, Trouble, Usage
 from untildone.domain.checks.checks import Failing
 from untildone.domain.checks.counted_tests import Counted
 from untildone.domain.costs.budget import Budget, Reached, Reserved
-from untildone.domain.run.run import Choice, Origin, Outcome, Plan, Stop
+from untildone.domain.run.plan import Plan
+from untildone.domain.run.run import Choice, Origin, Outcome, Stop
 from untildone.domain.stories.parking import Why
 from untildone.domain.stories.story import StoryBook, StoryKey
 

@@ -9,7 +9,8 @@ from untildone.domain.run import after_failure, apply_fact, user_requests
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.lanes import attempt, next_landing, starts
-from untildone.domain.run.run import Done, Lane, Outcome, Run, Stage, Status, StopHow
+from untildone.domain.run.plan import Done
+from untildone.domain.run.run import Lane, Outcome, Run, Stage, Status, StopHow
 from untildone.domain.run.run_endings import all_finished, settled
 from untildone.domain.run.spending import booked
 

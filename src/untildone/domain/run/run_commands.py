@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from untildone.domain.checks.checks import configured_checks, in_force
-from untildone.domain.run.run import Plan
+from untildone.domain.run.plan import Plan
 
 CHECK = "check"
 UNKNOWN = "an earlier start of this run"

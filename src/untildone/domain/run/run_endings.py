@@ -2,15 +2,8 @@
 
 from msgspec.structs import replace
 
-from untildone.domain.run.run import (
-    Done,
-    Iteration,
-    Outcome,
-    Reason,
-    Run,
-    Status,
-    StopHow,
-)
+from untildone.domain.run.plan import Done
+from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Status, StopHow
 
 
 def after_plain_iteration(run: Run, iteration: Iteration) -> Run:

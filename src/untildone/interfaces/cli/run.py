@@ -9,12 +9,21 @@ import click
 from msgspec.structs import replace
 
 from untildone.commands import run as loop
+from untildone.commands.control import raise_budget
 from untildone.commands.start.plan import SeveralChanges, Wanted
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.option_sections import SectionedCommand
 from untildone.interfaces.cli.setting_flags import given, setting_flags
-from untildone.interfaces.cli.view import View, interactive, process_for, say_ended, view_flags
+from untildone.interfaces.cli.view import (
+    View,
+    detach_flag,
+    interactive,
+    process_for,
+    say_detached,
+    say_ended,
+    view_flags,
+)
 from untildone.interfaces.output import echo, echo_json
 from untildone.settings.load import load, origins
 from untildone.settings.settings import Settings
@@ -31,6 +40,7 @@ Examples:
   untildone run add-login --agent-cmd "my-agent --stdin" --max-retries 1
   untildone run --task "Make the tests faster" --done promise
   untildone run add-login --json | jq .event
+  untildone run add-login --detach
   untildone run add-login --dry-run
 """
 
@@ -50,6 +60,7 @@ Examples:
     "--dry-run", is_flag=True, help="Print the plan and the first prompt, and change nothing."
 )
 @setting_flags()
+@detach_flag
 @view_flags
 def run(
     change: str | None,
@@ -57,6 +68,7 @@ def run(
     task_file: Path | None,
     include_flagged: bool,  # noqa: FBT001 - click
     dry_run: bool,  # noqa: FBT001 - click
+    detach: bool,  # noqa: FBT001 - click
     **typed: Any,  # noqa: ANN401 - click
 ) -> int:
     """Start the loop over CHANGE, or go on with it after a crash.
@@ -82,17 +94,20 @@ def run(
     wanted = Wanted(change or "", task or "", "", include_flagged, *where, written)
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
-    process = process_for(repository, view)
-    with process.corrects_error_state():
-        ended = _for_one(view, wanted, lambda one: loop.start(process, settings, flags, one))
-    return _ended(process, ended, view)
+    process = process_for(repository, view, detach=detach)
+    return _driven(
+        process,
+        view,
+        lambda: _for_one(view, wanted, lambda one: loop.start(process, settings, flags, one)),
+    )
 
 
 @click.command(cls=SectionedCommand)
 @click.argument("change", required=False, default="", shell_complete=change_names)
 @setting_flags()
+@detach_flag
 @view_flags
-def resume(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
+def resume(change: str, detach: bool, **typed: Any) -> int:  # noqa: ANN401, FBT001 - click
     """Go on with a stopped, stuck, stalled or crashed run.
 
     Keeps the flags of the run; given flags override them. Retries of the stuck story are renewed.
@@ -100,16 +115,20 @@ def resume(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
     view, flags = View.of(typed), given(typed)
     repository = here_for(change)
     settings = load(repository.place.top, os.environ, flags)
-    raised = loop.raise_budget(repository, change, flags)
+    raised = raise_budget(repository, change, flags)
     if raised:
         return say_ended(loop.Ended(0, None, raised), view)
-    process = process_for(repository, view)
-    with process.corrects_error_state():
-        ended = loop.resume(process, settings, flags, change)
-    return _ended(process, ended, view)
+    process = process_for(repository, view, detach=detach)
+    return _driven(process, view, lambda: loop.resume(process, settings, flags, change))
 
 
-def _ended(process: loop.LoopProcess, ended: loop.Ended, view: View) -> int:
+def _driven(process: loop.LoopProcess, view: View, drive: Callable[[], loop.Ended]) -> int:
+    """The loop to its end, or until it is up without this terminal."""
+    try:
+        with process.corrects_error_state():
+            ended = drive()
+    except loop.Detached as left:
+        return say_detached(left, view)
     if not ended.run or ended.run.plan.on_complete != loop.PULL_REQUEST:
         return say_ended(ended, view)
     from untildone.interfaces.cli.pull_request import end_with_pull_request

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from untildone.app.bus import Observer
 from untildone.app.wording import how_to_go_on
-from untildone.commands.run import Ended, LoopProcess
+from untildone.commands.run import Detached, Ended, LoopProcess
 from untildone.domain.run.run import Run
-from untildone.interfaces.output import echo
+from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
 from untildone.wiring.repository import Repository
 
@@ -43,17 +43,25 @@ def view_flags(command: F) -> F:
     return command
 
 
+def detach_flag(command: F) -> F:
+    about = "The loop lives on without this terminal; with --json one line says where."
+    return click.option("--detach", "-d", is_flag=True, help=about)(command)
+
+
 def interactive(view: View) -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and terminal() is not None and not view.as_json
 
 
-def process_for(repository: Repository, view: View, *, may_ask: bool = True) -> LoopProcess:
+def process_for(
+    repository: Repository, view: View, *, may_ask: bool = True, detach: bool = False
+) -> LoopProcess:
     """The process of this worktree with its windows; they ask for no choice if it is made."""
     at_terminal = interactive(view)
     return LoopProcess(
         repository,
         windows=lambda asks: list(_windows(view, asks=asks and may_ask, at_terminal=at_terminal)),
+        log_windows=_log if detach else None,
         at_terminal=at_terminal,
         warn=_warn,
     )
@@ -65,13 +73,21 @@ def _windows(view: View, *, asks: bool, at_terminal: bool) -> Iterator[Observer]
     elif sys.stdout.isatty() and not view.quiet:
         from untildone.interfaces.console import LiveView
 
-        color = not view.no_color and not os.environ.get("NO_COLOR")
-        yield LiveView(color=color, ask=asks and at_terminal)
+        yield LiveView(color=colored(view), ask=asks and at_terminal)
     else:
         yield PlainLines(sys.stdout, sys.stderr, quiet=view.quiet, asks=asks)
     screen = terminal()
     if screen:
         yield Title(screen)
+
+
+def colored(view: View) -> bool:
+    return not view.no_color and not os.environ.get("NO_COLOR")
+
+
+def _log(asks: bool) -> list[Observer]:  # noqa: FBT001 - as `windows` of a process
+    # What the agent says is in the journal already: a log of it all would grow without end.
+    return [PlainLines(sys.stdout, sys.stderr, asks=asks, notices=False)]
 
 
 def _warn(text: str) -> None:
@@ -87,6 +103,27 @@ def say_ended(ended: Ended, view: View) -> int:
         elif run and not view.as_json and not view.quiet:
             echo(_next_command(run, ended.exit_code), wrap=True)
     return ended.exit_code
+
+
+def say_detached(left: Detached, view: View) -> int:
+    """Where the loop is now; or, where its start has failed, what it said."""
+    if left.exit_code:
+        echo(left.said.rstrip(), err=True)
+        return left.exit_code
+    change = left.change_id
+    if view.as_json:
+        about = {"run_id": left.run_id, "change_id": change, "pid": left.pid}
+        echo_json(about | {"log": str(left.log)})
+    elif not view.quiet:
+        echo(f"The run of {change} goes on without this terminal: {left.run_id}")
+        for what, text in {
+            "look": f"untildone attach {change} (or status)",
+            "wait": f"untildone wait {change}",
+            "stop": f"untildone stop {change}",
+            "log": left.log,
+        }.items():
+            echo(f"  {what}: {text}")
+    return 0
 
 
 def _next_command(run: Run, exit_code: int) -> str:

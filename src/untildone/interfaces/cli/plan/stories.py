@@ -8,7 +8,7 @@ from untildone.commands import status
 from untildone.commands.start.plan import SeveralChanges, Wanted, pick_change
 from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import count_of, plain
-from untildone.domain.run.run import label
+from untildone.domain.run.plan import label
 from untildone.domain.stories.predicted_files import Beside
 from untildone.domain.stories.story import Story, StoryBook
 from untildone.interfaces.cli.completion import change_names
