@@ -372,6 +372,43 @@ def test_lanes_do_not_race_past_a_budget(bench: Bench) -> None:
     assert len(lanes.landed()) == 3
 
 
+PAID = """\
+#!/bin/sh
+cat > /dev/null
+echo "$UNTILDONE_STORY_ID" >> "{root}/lane-calls"
+echo work > work-$UNTILDONE_STORY_ID.txt
+cost=0.0884
+[ "$UNTILDONE_STORY_ID" != 1 ] || cost=3.8687
+said='"result": "<promise>COMPLETE</promise>", "usage": {{"input_tokens": 9, "output_tokens": 1}}'
+echo '{{"type": "result", "subtype": "success", "session_id": "s",' "$said", \\
+  '"is_error": false, "total_cost_usd": '$cost'}}'
+"""
+
+
+def test_four_lanes_do_not_race_past_a_cap_of_money(bench: Bench) -> None:
+    lanes = Lanes(bench, 20)
+    bench.program("claude", PAID.format(root=bench.root))
+    paid = ("--agent", "claude", "--lanes", "4", "--json")
+    bench.run("run", "demo", *paid, "--max-iterations", "11").ok(3)
+    (state,) = bench.loops()
+    assert (len(lanes.calls()), round(state["total_cost_usd"], 4)) == (11, 4.7527)
+    more = ("--budget", "cost=5", "--max-iterations", "40", "--lanes", "4", "--json")
+    bench.run("resume", "demo", *more).ok(6)
+    (state,) = bench.loops()
+    assert (len(lanes.calls()), round(state["total_cost_usd"], 4)) == (13, 4.9295)
+    assert len(lanes.landed()) == 13
+
+
+def test_the_first_call_that_a_budget_pays_runs_alone(bench: Bench) -> None:
+    lanes = Lanes(bench, 4)
+    bench.program("claude", PAID.format(root=bench.root))
+    done = bench.loop("--agent", "claude", "--lanes", "4", "--budget", "cost=1").ok(6)
+    assert len(lanes.calls()) == 1  # as dear as that, no second one fits
+    bench.run("resume", "demo", "--json", "--budget", "cost=9").ok()
+    assert len(done.named("iteration_started")) == 1
+    lanes.assert_whole(4)
+
+
 def test_a_check_of_one_story_that_another_breaks_is_found_in_the_end(bench: Bench) -> None:
     scripts = {"1": "echo yes > flag", "2": "sleep 0.5; echo no > flag", "any": WORK}
     lanes = Lanes(bench, 3, scripts)
