@@ -365,6 +365,48 @@ def test_a_dead_quota_is_asked_at_most_once_by_each_lane(bench: Bench) -> None:
     assert lanes.landed() == []
 
 
+QUOTA = """\
+#!/bin/sh
+cat > /dev/null
+[ -f "{root}/reset" ] || echo $(($(date +%s) + 4)) > "{root}/reset"
+if [ $(date +%s) -lt $(cat "{root}/reset") ]; then
+  echo dead >> "{root}/log"
+  echo '{{"type": "rate_limit_event", "rate_limit_info": {{"status": "rejected",' \\
+    '"rateLimitType": "five_hour", "resetsAt": '$(cat "{root}/reset")'}}}}'
+  echo '{{"type": "result", "subtype": "success", "session_id": "s", "is_error": true,' \\
+    '"api_error_status": 429, "result": "You have hit your limit"}}'
+  exit 1
+fi
+echo start >> "{root}/log"
+sleep 0.4
+echo work > work-$UNTILDONE_STORY_ID.txt
+echo end >> "{root}/log"
+echo '{{"type": "result", "subtype": "success", "session_id": "s", "is_error": false,' \\
+  '"result": "<promise>COMPLETE</promise>"}}'
+"""
+
+
+def test_after_a_dead_quota_one_call_probes_and_each_success_lets_one_more_in(
+    bench: Bench,
+) -> None:
+    lanes = Lanes(bench, 8)
+    bench.program("claude", QUOTA.format(root=bench.root))
+    done = bench.loop("--agent", "claude", "--lanes", "4").ok()
+    lanes.assert_whole(8)
+    log = (bench.root / "log").read_text().split()
+    assert 1 <= log.count("dead") <= 4
+    assert "dead" not in log[log.index("start") :]
+    running = ended = 0
+    most = []
+    for word in log[log.index("start") :]:
+        running += 1 if word == "start" else -1
+        ended += word == "end"
+        most.append(running)
+        assert running <= ended + 1, log
+    assert max(most) > 1
+    assert len(done.named("waiting")) == 1
+
+
 def test_lanes_do_not_race_past_a_budget(bench: Bench) -> None:
     lanes = Lanes(bench, 8, {"any": f"sleep 0.2; {WORK}"})
     lanes.run(4, "--budget", "iterations=3").ok(6)
