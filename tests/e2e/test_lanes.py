@@ -134,6 +134,67 @@ def test_two_inserts_at_one_line_are_both_there_in_the_end(bench: Bench) -> None
     assert bench.has(f"refs/ralph/attempts/demo/{story}/1")
 
 
+APPEND = "echo text $UNTILDONE_STORY_ID >> README.md"
+
+
+def _always_late(bench: Bench, last: str) -> Lanes:
+    """Five stories at the end of one file, and the first one comes too late twice."""
+    shows = f"git -C {bench.repo} show {BRANCH}:README.md"
+    landed = f"until {shows} | grep -q 'text {{}}'; do sleep 0.05; done"
+    scripts = {
+        "1-1": f"{landed.format(2)}; {APPEND}",
+        "1-2": f"{landed.format(3)}; {APPEND}",
+        "1": f"{last}; {APPEND}",
+        "any": f"sleep 0.2; {APPEND}",
+    }
+    return Lanes(bench, 5, scripts)
+
+
+def test_what_could_not_land_twice_has_the_run_to_itself(bench: Bench) -> None:
+    lanes = _always_late(bench, "sleep 0.5")
+    done = lanes.run(2, "--max-iterations", "20").ok()
+    mine = [event for event in done.named("requeued") if event["story_id"] == "1"]
+    assert [event["requeues"] for event in mine] == [1, 2]
+    lanes.assert_whole(5)
+    assert len(lanes.shown("README.md").split("text ")) == 6
+    names = [(event["event"], event.get("story_id")) for event in done.events]
+    third = max(n for n, name in enumerate(names) if name == ("iteration_started", "1"))
+    over = names.index(("landed", "1"))
+    beside = {
+        name for name in names[third + 1 : over] if name[0] in ("iteration_started", "landed")
+    }
+    assert beside == set()
+    assert [call[:2] for call in lanes.calls() if call[0] == "1"] == [
+        ["1", "1"],
+        ["1", "2"],
+        ["1", "3"],
+    ]
+
+
+def test_what_cannot_land_alone_either_is_parked_and_the_others_go_on(bench: Bench) -> None:
+    lanes = _always_late(bench, f"while [ ! -f {bench.gate('go')} ]; do sleep 0.02; done")
+    text = bench.read(TASKS).replace("## 5. Story 5\n", "## 5. Story 5\n\nDepends: 1\n")
+    text += "\n## 6. Story 6\n\nTouches: own-6.txt\n\n- [ ] 6.1 Write file 6\n"
+    bench.write(TASKS, text)
+    bench.commit("depends")
+    live = lanes.begin(2, "--max-iterations", "20")
+    live.wait_event("iteration_started", story_id="1", attempt=3)
+    with (linked(bench) / "README.md").open("a") as file:
+        file.write("mine\n")
+    bench.git("commit", "-qam", "mine", cwd=linked(bench))
+    bench.open_gate("go")
+    done = live.wait().ok(3)
+    mine = [event for event in done.named("requeued") if event["story_id"] == "1"]
+    assert [event["requeues"] for event in mine] == [1, 2, 3]
+    (state,) = bench.loops()
+    (parked,) = state["parked"]
+    assert parked["story_id"] == "1"
+    assert "README.md" in parked["reason"]
+    assert bench.has("refs/ralph/attempts/demo/1/3")
+    assert {*lanes.landed()} == {"2", "3", "4", "6"}
+    assert not [call for call in lanes.calls() if call[0] == "5"]
+
+
 @pytest.mark.parametrize("more", [(), ("--clean-room",), ("--slots", "worktree")])
 def test_work_that_is_green_alone_and_red_together_does_not_land(
     bench: Bench, more: tuple[str, ...]

@@ -135,6 +135,8 @@ def _result(driver: RunDriver, step: s.Work, result: object) -> f.Fact | None:
         raise result
     if isinstance(result, f.AttemptEnded) and driver.ports.learnings:
         driver.ports.learnings.keep()
+    if isinstance(result, f.Requeued):
+        _build_on_tip(driver, result.lane)
     if not isinstance(result, Landable):
         return result  # type: ignore[return-value]  # a fact or nothing, see `_act`
     try:
@@ -143,6 +145,13 @@ def _result(driver: RunDriver, step: s.Work, result: object) -> f.Fact | None:
         raise
     except UntildoneError as error:
         return failed(step, error)
+
+
+def _build_on_tip(driver: RunDriver, lane: int) -> None:
+    """What a person committed is met again and again by work that does not begin from it."""
+    assert driver.ports.branch is not None
+    if (tip := driver.ports.branch.tip()) != driver.run.tip:
+        driver.record(f.Adopted(lane, tip))
 
 
 # -- in the thread of a lane -------------------------------------------------------------------
