@@ -56,7 +56,7 @@ def answers(**by_story: list[Reply]) -> FakeLanes:
 
 def test_two_stories_land_one_after_the_other() -> None:
     lanes = lanes_of()
-    loop = LaneLoop(lanes, learnings=FakeLearningsFile(), predicted=lambda book: book)
+    loop = LaneLoop(lanes, learnings=FakeLearningsFile(), predicted=lambda book, tried: book)
     run = loop.drive()
     assert (run.status, sorted(lanes.branch.landed)) == (
         Status.DONE,

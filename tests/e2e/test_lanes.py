@@ -195,6 +195,16 @@ def test_what_cannot_land_alone_either_is_parked_and_the_others_go_on(bench: Ben
     assert not [call for call in lanes.calls() if call[0] == "5"]
 
 
+def test_what_an_attempt_changed_is_known_to_the_next_one(bench: Bench) -> None:
+    lanes = Lanes(bench, 3, {"any": f"sleep 0.5; {APPEND}"})
+    bench.write(TASKS, "".join(f"## {n}. Story {n}\n\n- [ ] {n}.1 do {n}\n\n" for n in (1, 2, 3)))
+    bench.commit("without a word of files")
+    done = lanes.run(3, "--optimistic").ok()
+    lanes.assert_whole(3)
+    assert len(done.named("requeued")) == 2  # all at once, then one after the other
+    assert len(lanes.calls()) == 5
+
+
 @pytest.mark.parametrize("more", [(), ("--clean-room",), ("--slots", "worktree")])
 def test_work_that_is_green_alone_and_red_together_does_not_land(
     bench: Bench, more: tuple[str, ...]

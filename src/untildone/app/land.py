@@ -104,8 +104,7 @@ def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | No
 
     In the main thread, while no lane is at work. None if it has to wait, or was cut short.
     """
-    done = [it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE]
-    landed = [it for it in done if it.story_key in driver.run.finished]  # not if taken out again
+    landed = _landed(driver)
     own = dict.fromkeys(command for it in landed for command in it.checks)
     checks = in_force(driver.run.plan.verify, tuple(own))
     if not checks or not landed:
@@ -119,6 +118,12 @@ def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | No
     first = _first_red(driver, landed, checks)
     said = whole_is_red(first.story_id, first.commits[-1], found.reason)
     return replace(fact, done=False, unfinished=said)
+
+
+def _landed(driver: RunDriver) -> list[Iteration]:
+    """The calls whose work is on the branch, and was not taken out again."""
+    done = (it for it in driver.run.iterations if it.outcome is Outcome.COMPLETE)
+    return [it for it in done if it.story_key in driver.run.finished]
 
 
 def _first_red(driver: RunDriver, landed: list[Iteration], checks: tuple[Check, ...]) -> Iteration:

@@ -10,7 +10,7 @@ from untildone.domain.agents.agent import Ending
 from untildone.domain.costs.budget import OF_A_STORY, Budget, Reached, Reserved, kind
 from untildone.domain.costs.ledger import Account, Ledger
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Outcome, Run, Stage
+from untildone.domain.run.run import Iteration, Outcome, Run, Stage
 from untildone.domain.stories.story import StoryKey
 
 # How a call ends whose agent had the time to say what it used.
@@ -122,8 +122,7 @@ def expected_cost(run: Run) -> Reserved:
     """
     if len(run.lanes) == 1 or not run.plan.budgets:
         return Reserved()
-    measured = (one for one in run.open_iterations if one.stage in MEASURED)
-    usages = [iteration.usage for iteration in (*run.iterations, *measured) if iteration.usage]
+    usages = [iteration.usage for iteration in _measured(run) if iteration.usage]
     tokens = sorted(usage.total for usage in usages)
     costs = sorted(usage.cost_usd for usage in usages if usage.cost_usd is not None)
     ninth = [values[math.ceil(0.9 * len(values)) - 1] for values in (tokens, costs) if values]
@@ -138,7 +137,12 @@ def is_guesswork(run: Run) -> bool:
     budgets = (kind(b.name) for b in run.plan.budgets if not b.name.startswith(OF_A_STORY))
     if not {"tokens", "cost"} & {*budgets}:
         return False
-    return not run.iterations and not any(one.stage in MEASURED for one in run.open_iterations)
+    return not _measured(run)
+
+
+def _measured(run: Run) -> tuple[Iteration, ...]:
+    """The calls of which is known what they cost, as far as it ever will be."""
+    return (*run.iterations, *(one for one in run.open_iterations if one.stage in MEASURED))
 
 
 def affordable(run: Run, new: Reserved, budgets: tuple[Budget, ...] | None = None) -> bool:
