@@ -27,6 +27,8 @@ from untildone.domain.run.run import Choice, Iteration, Origin, Run
 from untildone.domain.stories.story import OpenTasks, Story, StoryBook, StoryContext, StoryKey
 
 Notify = Callable[[Notice], None]
+# The stories with the files that each will probably change, by the ids and refs of attempts too.
+Predicted = Callable[[StoryBook, Sequence[tuple[str, str]]], StoryBook]
 
 
 class StorySource(Protocol):

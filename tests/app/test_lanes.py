@@ -57,7 +57,7 @@ def answers(**by_story: list[Reply]) -> FakeLanes:
 
 def test_two_stories_land_one_after_the_other() -> None:
     lanes = lanes_of()
-    loop = LaneLoop(lanes, learnings=FakeLearningsFile(), predicted=lambda book: book)
+    loop = LaneLoop(lanes, learnings=FakeLearningsFile(), predicted=lambda book, tried: book)
     run = loop.drive()
     assert (run.status, sorted(lanes.branch.landed)) == (
         Status.DONE,
@@ -118,6 +118,22 @@ def test_a_conflict_is_done_again_with_the_old_patch_in_the_prompt() -> None:
     assert "checkpoint: 1 (cccccccccccc)" in str(again["why"])
     redone = [i.prompt for i in lanes.agent.intents if i.story_id == again["story_id"]][1]
     assert f"+the patch of refs/ralph/attempts/demo/{again['story_id']}/1" in redone
+
+
+def test_work_is_done_again_from_what_a_person_has_committed() -> None:
+    lanes = lanes_of()
+    lanes.branch.now = "p1"
+    lanes.branch.conflicts = [CLASH]
+    loop = LaneLoop(lanes)
+    assert loop.drive().status is Status.DONE
+    (adopted,) = loop.facts(f.Adopted)
+    assert isinstance(adopted, f.Adopted)
+    assert adopted.checkpoint == "p1"
+    bases = [
+        fact.base for fact in loop.facts(f.AttemptStarted) if isinstance(fact, f.AttemptStarted)
+    ]
+    assert bases[:2] == ["c0", "c0"]
+    assert bases[2] != "c0"
 
 
 MADE = replace(TWO, regenerate=("a.txt=make a",))

@@ -474,6 +474,32 @@ def test_no_cap_is_passed_by_calls_that_race() -> None:
     assert next_steps(run) == ()
 
 
+@pytest.mark.parametrize(
+    ("budget", "alone"),
+    [("cost", True), ("tokens", True), ("time", False), ("story-cost", False)],
+)
+def test_the_first_call_that_a_budget_must_pay_runs_alone(budget: str, *, alone: bool) -> None:
+    plan = replace(TWO_LANES, budgets=(Budget(budget, 500.0),))
+    first = (looked(A, B), *SLOTS, began(0, 1, A))
+    assert (next_steps(told(*first, plan=plan)) == ()) is alone
+    cost = Usage(1, 1, cost_usd=0.5)
+    measured = (f.AttemptEnded(0, Outcome.COMPLETE, usage=cost), f.UsageMeasured(0, cost))
+    steps = next_steps(told(*first, *measured, plan=plan))
+    (call,) = (step for step in steps if isinstance(step, s.RunAttempt))
+    assert (call.lane, call.reserved) == (1, Reserved(2, 0.5))
+
+
+def test_what_a_call_has_cost_is_not_kept_free_for_it_as_well() -> None:
+    plan = replace(TWO_LANES, budgets=(Budget("cost", 1.1),))
+    cost = Usage(1, 1, cost_usd=0.5)
+    facts = (looked(A, B), *SLOTS, began(0, 1, A, reserved=Reserved(2, 0.5)))
+    run = told(*facts, f.AttemptEnded(0, Outcome.COMPLETE, usage=cost), plan=plan)
+    assert not affordable(run, Reserved(2, 0.7))
+    run = apply(run, f.UsageMeasured(0, cost), at(30))
+    assert affordable(run, Reserved(2, 0.6))
+    assert not affordable(run, Reserved(2, 0.7))
+
+
 def test_the_cap_of_iterations_counts_what_is_under_way() -> None:
     plan = replace(TWO_LANES, limits=replace(LIMITS, max_iterations=1))
     assert next_steps(told(looked(A, B), *SLOTS, began(0, 1, A), plan=plan)) == ()

@@ -134,6 +134,77 @@ def test_two_inserts_at_one_line_are_both_there_in_the_end(bench: Bench) -> None
     assert bench.has(f"refs/ralph/attempts/demo/{story}/1")
 
 
+APPEND = "echo text $UNTILDONE_STORY_ID >> README.md"
+
+
+def _always_late(bench: Bench, last: str) -> Lanes:
+    """Five stories at the end of one file, and the first one comes too late twice."""
+    shows = f"git -C {bench.repo} show {BRANCH}:README.md"
+    landed = f"until {shows} | grep -q 'text {{}}'; do sleep 0.05; done"
+    scripts = {
+        "1-1": f"{landed.format(2)}; {APPEND}",
+        "1-2": f"{landed.format(3)}; {APPEND}",
+        "1": f"{last}; {APPEND}",
+        "any": f"sleep 0.2; {APPEND}",
+    }
+    return Lanes(bench, 5, scripts)
+
+
+def test_what_could_not_land_twice_has_the_run_to_itself(bench: Bench) -> None:
+    lanes = _always_late(bench, "sleep 0.5")
+    done = lanes.run(2, "--max-iterations", "20").ok()
+    mine = [event for event in done.named("requeued") if event["story_id"] == "1"]
+    assert [event["requeues"] for event in mine] == [1, 2]
+    lanes.assert_whole(5)
+    assert len(lanes.shown("README.md").split("text ")) == 6
+    names = [(event["event"], event.get("story_id")) for event in done.events]
+    third = max(n for n, name in enumerate(names) if name == ("iteration_started", "1"))
+    over = names.index(("landed", "1"))
+    beside = {
+        name for name in names[third + 1 : over] if name[0] in ("iteration_started", "landed")
+    }
+    assert beside == set()
+    assert [call[:2] for call in lanes.calls() if call[0] == "1"] == [
+        ["1", "1"],
+        ["1", "2"],
+        ["1", "3"],
+    ]
+
+
+def test_what_cannot_land_alone_either_is_parked_and_the_others_go_on(bench: Bench) -> None:
+    lanes = _always_late(bench, f"while [ ! -f {bench.gate('go')} ]; do sleep 0.02; done")
+    text = bench.read(TASKS).replace("## 5. Story 5\n", "## 5. Story 5\n\nDepends: 1\n")
+    text += "\n## 6. Story 6\n\nTouches: own-6.txt\n\n- [ ] 6.1 Write file 6\n"
+    bench.write(TASKS, text)
+    bench.commit("depends")
+    live = lanes.begin(2, "--max-iterations", "20")
+    live.wait_event("iteration_started", story_id="1", attempt=3)
+    with (linked(bench) / "README.md").open("a") as file:
+        file.write("mine\n")
+    bench.git("commit", "-qam", "mine", cwd=linked(bench))
+    bench.open_gate("go")
+    done = live.wait().ok(3)
+    mine = [event for event in done.named("requeued") if event["story_id"] == "1"]
+    assert [event["requeues"] for event in mine] == [1, 2, 3]
+    (state,) = bench.loops()
+    (parked,) = state["parked"]
+    assert parked["story_id"] == "1"
+    assert "README.md" in parked["reason"]
+    assert bench.has("refs/ralph/attempts/demo/1/3")
+    assert {*lanes.landed()} == {"2", "3", "4", "6"}
+    assert not [call for call in lanes.calls() if call[0] == "5"]
+
+
+def test_what_an_attempt_changed_is_known_to_the_next_one(bench: Bench) -> None:
+    lanes = Lanes(bench, 3, {"any": f"sleep 0.5; {APPEND}"})
+    bench.write(TASKS, "".join(f"## {n}. Story {n}\n\n- [ ] {n}.1 do {n}\n\n" for n in (1, 2, 3)))
+    bench.commit("without a word of files")
+    done = lanes.run(3, "--optimistic").ok()
+    lanes.assert_whole(3)
+    assert len(done.named("requeued")) == 2  # all at once, then one after the other
+    assert len(lanes.calls()) == 5
+
+
 @pytest.mark.parametrize("more", [(), ("--clean-room",), ("--slots", "worktree")])
 def test_work_that_is_green_alone_and_red_together_does_not_land(
     bench: Bench, more: tuple[str, ...]
@@ -368,11 +439,90 @@ def test_a_dead_quota_is_asked_at_most_once_by_each_lane(bench: Bench) -> None:
     assert lanes.landed() == []
 
 
+QUOTA = """\
+#!/bin/sh
+cat > /dev/null
+[ -f "{root}/reset" ] || echo $(($(date +%s) + 4)) > "{root}/reset"
+if [ $(date +%s) -lt $(cat "{root}/reset") ]; then
+  echo dead >> "{root}/log"
+  echo '{{"type": "rate_limit_event", "rate_limit_info": {{"status": "rejected",' \\
+    '"rateLimitType": "five_hour", "resetsAt": '$(cat "{root}/reset")'}}}}'
+  echo '{{"type": "result", "subtype": "success", "session_id": "s", "is_error": true,' \\
+    '"api_error_status": 429, "result": "You have hit your limit"}}'
+  exit 1
+fi
+echo start >> "{root}/log"
+sleep 0.4
+echo work > work-$UNTILDONE_STORY_ID.txt
+echo end >> "{root}/log"
+echo '{{"type": "result", "subtype": "success", "session_id": "s", "is_error": false,' \\
+  '"result": "<promise>COMPLETE</promise>"}}'
+"""
+
+
+def test_after_a_dead_quota_one_call_probes_and_each_success_lets_one_more_in(
+    bench: Bench,
+) -> None:
+    lanes = Lanes(bench, 8)
+    bench.program("claude", QUOTA.format(root=bench.root))
+    done = bench.loop("--agent", "claude", "--lanes", "4").ok()
+    lanes.assert_whole(8)
+    log = (bench.root / "log").read_text().split()
+    assert 1 <= log.count("dead") <= 4
+    assert "dead" not in log[log.index("start") :]
+    running = ended = 0
+    most = []
+    for word in log[log.index("start") :]:
+        running += 1 if word == "start" else -1
+        ended += word == "end"
+        most.append(running)
+        assert running <= ended + 1, log
+    assert max(most) > 1
+    assert len(done.named("waiting")) == 1
+
+
 def test_lanes_do_not_race_past_a_budget(bench: Bench) -> None:
     lanes = Lanes(bench, 8, {"any": f"sleep 0.2; {WORK}"})
     lanes.run(4, "--budget", "iterations=3").ok(6)
     assert len(lanes.calls()) == 3
     assert len(lanes.landed()) == 3
+
+
+PAID = """\
+#!/bin/sh
+cat > /dev/null
+echo "$UNTILDONE_STORY_ID" >> "{root}/lane-calls"
+echo work > work-$UNTILDONE_STORY_ID.txt
+cost=0.0884
+[ "$UNTILDONE_STORY_ID" != 1 ] || cost=3.8687
+said='"result": "<promise>COMPLETE</promise>", "usage": {{"input_tokens": 9, "output_tokens": 1}}'
+echo '{{"type": "result", "subtype": "success", "session_id": "s",' "$said", \\
+  '"is_error": false, "total_cost_usd": '$cost'}}'
+"""
+
+
+def test_four_lanes_do_not_race_past_a_cap_of_money(bench: Bench) -> None:
+    lanes = Lanes(bench, 20)
+    bench.program("claude", PAID.format(root=bench.root))
+    paid = ("--agent", "claude", "--lanes", "4", "--json")
+    bench.run("run", "demo", *paid, "--max-iterations", "11").ok(3)
+    (state,) = bench.loops()
+    assert (len(lanes.calls()), round(state["total_cost_usd"], 4)) == (11, 4.7527)
+    more = ("--budget", "cost=5", "--max-iterations", "40", "--lanes", "4", "--json")
+    bench.run("resume", "demo", *more).ok(6)
+    (state,) = bench.loops()
+    assert (len(lanes.calls()), round(state["total_cost_usd"], 4)) == (13, 4.9295)
+    assert len(lanes.landed()) == 13
+
+
+def test_the_first_call_that_a_budget_pays_runs_alone(bench: Bench) -> None:
+    lanes = Lanes(bench, 4)
+    bench.program("claude", PAID.format(root=bench.root))
+    done = bench.loop("--agent", "claude", "--lanes", "4", "--budget", "cost=1").ok(6)
+    assert len(lanes.calls()) == 1  # as dear as that, no second one fits
+    bench.run("resume", "demo", "--json", "--budget", "cost=9").ok()
+    assert len(done.named("iteration_started")) == 1
+    lanes.assert_whole(4)
 
 
 def test_a_check_of_one_story_that_another_breaks_is_found_in_the_end(bench: Bench) -> None:

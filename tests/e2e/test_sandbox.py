@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e.agent_calls import COMPLETE, Actions
 from tests.e2e.bench import Bench, new_bench
+from tests.e2e.change import TASKS
 from tests.e2e.needs import needs_bwrap
 
 if TYPE_CHECKING:
@@ -285,3 +286,47 @@ def test_a_check_can_write_the_report_that_its_runner_is_asked_for(bench: Bench)
     enclosed(bench, "--verify", f"{report} && echo '<testcase/>' > $report").ok()
     (written,) = (bench.repo / ".git/untildone/runs").glob("*/reports/pytest.xml")
     assert written.read_text() == "<testcase/>\n"
+
+
+@needs_bwrap
+@pytest.mark.parametrize("slots", ["clone", "worktree"])
+def test_a_lane_writes_to_its_own_slot_and_to_no_other(bench: Bench, slots: str) -> None:
+    run = bench.repo.with_name(f"{bench.repo.name}-ralph-demo")
+    note = f"{run}/.untildone-learnings-demo.md"
+    other = 'o=$(ls -d ../../lane-* | grep -v "lane-$UNTILDONE_LANE$") && '
+    allowed = [
+        "echo x > inside-$UNTILDONE_LANE.txt",
+        'echo x > "$TMPDIR/x"',
+        "echo x > ~/.cache/x",
+        f"echo learned in $UNTILDONE_LANE >> {note}",
+        "git add -A && git commit -q -m mine",
+    ]
+    denied = [
+        f"{other} echo x > $o/x",
+        f"{other} echo x > $o/{bench.repo.name}/README.md",
+        f"{other} echo x > $o/tmp/x",
+        f"{other} rm -rf $o",
+        "echo x > ../x",
+        ": >> ../slot.json",
+        "mkdir ../../lane-9",
+        "git config user.name Evil",
+        f": >> {bench.repo}/README.md",
+        f": >> {run}/README.md",
+        f": >> {bench.repo}/.git/HEAD",
+    ]
+    lines = ["while [ $(ls -d ../../lane-*/tmp | wc -l) -lt 2 ]; do sleep 0.02; done"]
+    for n, line in enumerate((*allowed, *denied)):
+        lines.append(f"({line}) && echo {n} >> worked-$UNTILDONE_LANE")
+    script = "\n".join(["#!/bin/sh", "cat > /dev/null", *lines, f"echo '{COMPLETE}'", ""])
+    stories = (f"## {n}. Story\n\nTouches: own-{n}\n\n- [ ] {n}.1 task\n" for n in (1, 2))
+    bench.write(TASKS, "\n".join(stories))
+    bench.commit("stories")
+    (bench.home / ".cache").mkdir()
+    agent = str(bench.program("shell-agent", script))
+    lanes = ("--lanes", "2", "--slots", slots, "--sandbox", "bwrap")
+    bench.loop("--agent-cmd", agent, *lanes).ok()
+    for lane in (0, 1):
+        done = bench.git("show", f"ralph/demo:worked-{lane}").split()
+        tried = [(*allowed, *denied)[int(n)] for n in done]
+        assert tried == allowed
+    assert {"learned in 0", "learned in 1"} <= set(Path(note).read_text().splitlines())

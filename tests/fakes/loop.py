@@ -25,7 +25,7 @@ from untildone.domain.run.fact import Started
 from untildone.domain.run.machine import begin
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Choice, Run
-from untildone.domain.stories.story import StoryBook
+from untildone.ports import Predicted
 
 STORIES = "## 1. First\n- [ ] 1.1 a\n\n## 2. Second\n- [ ] 2.1 b\n"
 
@@ -53,7 +53,7 @@ class FakeLoop:
     archive: Callable[[], str] | None = None
     plan_files: FakePlanFiles | None = None
     lanes: FakeLanes | None = None
-    predicted: Callable[[StoryBook], StoryBook] | None = None
+    predicted: Predicted | None = None
 
     def __post_init__(self) -> None:
         self.agent = FakeAgent(*self.replies)

@@ -28,11 +28,15 @@ DROPPED = (
 
 
 class Sandbox(Struct, frozen=True):
-    """What may be written, what may not although it lies inside that, and the network."""
+    """What may be written, what may not although it lies inside that, and the network.
+
+    Of a `closed` folder nothing may be written but what is `writable` below it.
+    """
 
     writable: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     network: bool = True
+    closed: str = ""
 
     def wrap(
         self, argv: Sequence[str], cwd: str, writable: Sequence[str] = (), scratch: str = ""
@@ -48,10 +52,16 @@ class Sandbox(Struct, frozen=True):
         words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
         # Later mounts cover earlier ones. A missing path is skipped: a mount point that
         # bubblewrap makes for itself would stay behind as an empty file.
-        words += _mounts("--bind-try", [*self.writable, *map(_real, writable)])
+        paths = [*self.writable, *map(_real, writable)]
+        words += _mounts("--bind-try", [path for path in paths if not self._in_closed(path)])
+        words += _mounts("--ro-bind-try", [self.closed] if self.closed else [])
+        words += _mounts("--bind-try", [path for path in paths if self._in_closed(path)])
         words += _mounts("--ro-bind-try", self.protected)
         words += _mounts("--bind-try", [scratch] if scratch else [])
         return (*words, "--chdir", cwd, "--", *argv)
+
+    def _in_closed(self, path: str) -> bool:
+        return bool(self.closed) and path.startswith(f"{self.closed}/")
 
 
 class RunEnvironment(Struct, frozen=True):
@@ -72,14 +82,19 @@ class RunEnvironment(Struct, frozen=True):
 
 
 def sandbox_for(
-    place: Place, environ: Mapping[str, str], writable: Sequence[str], *, network: bool
+    place: Place,
+    environ: Mapping[str, str],
+    writable: Sequence[str],
+    *,
+    network: bool,
+    closed: str = "",
 ) -> Sandbox:
     """The sandbox of a worktree: its files and commits, temporary files, caches, named paths."""
     # Git's folders are mounts of their own: what is one cannot be renamed out of the way.
     ours = (place.top, place.common_dir, place.git_dir)
     named = ["/tmp", environ.get("TMPDIR", ""), cache_folder(environ), *writable, *map(str, ours)]  # noqa: S108 - the folder itself
     real = dict.fromkeys(_real(path) for path in named if path)
-    return Sandbox(tuple(real), tuple(_protected(place)), network)
+    return Sandbox(tuple(real), tuple(_protected(place)), network, closed and _real(closed))
 
 
 def cache_folder(environ: Mapping[str, str]) -> str:

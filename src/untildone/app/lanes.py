@@ -156,6 +156,8 @@ def _result(driver: RunDriver, step: s.Work, lane: int, result: object) -> f.Fac
     if isinstance(result, FinishedWork):
         driver.finished[driver.run.lanes[lane].ticket] = result
         return None
+    if isinstance(result, f.Requeued):
+        _build_on_tip(driver, result.lane)
     if not isinstance(result, Landable):
         return result  # type: ignore[return-value]  # a fact or nothing, see `_act`
     try:
@@ -164,6 +166,13 @@ def _result(driver: RunDriver, step: s.Work, lane: int, result: object) -> f.Fac
         raise
     except UntildoneError as error:
         return failed(step, error)
+
+
+def _build_on_tip(driver: RunDriver, lane: int) -> None:
+    """What a person committed is met again and again by work that does not begin from it."""
+    assert driver.ports.branch is not None
+    if (tip := driver.ports.branch.tip()) != driver.run.tip:
+        driver.record(f.Adopted(lane, tip))
 
 
 # -- in the thread of a lane -------------------------------------------------------------------

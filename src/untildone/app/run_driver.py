@@ -12,7 +12,6 @@ from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.machine import apply
 from untildone.domain.run.run import Iteration, Origin, Run
-from untildone.domain.stories.story import StoryBook
 from untildone.ports import (
     Agent,
     Checkpoint,
@@ -26,6 +25,7 @@ from untildone.ports import (
     Mail,
     Meter,
     PlanFiles,
+    Predicted,
     ProtectedFiles,
     Record,
     RunBranch,
@@ -36,6 +36,8 @@ from untildone.ports import (
 if TYPE_CHECKING:
     from datetime import datetime
     from threading import Thread
+
+    from untildone.domain.stories.story import StoryBook
 
 # Between two calls the loop itself takes a fraction of this; a wait for a limit takes hours.
 TIME_TO_EDIT_S = 1.0
@@ -63,7 +65,7 @@ class Ports(Struct, frozen=True):
     plan_files: PlanFiles | None = None
     lanes: Lanes | None = None
     branch: RunBranch | None = None
-    predicted: Callable[[StoryBook], StoryBook] | None = None
+    predicted: Predicted | None = None
 
 
 class FinishedWork(Struct, frozen=True):

@@ -22,8 +22,7 @@ from untildone.app.record import RunRecord
 from untildone.app.run_driver import Ports
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Origin, Run
-from untildone.domain.stories.story import StoryBook
-from untildone.ports import Checkpoint, Lanes, RunBranch
+from untildone.ports import Checkpoint, Lanes, Predicted, RunBranch
 from untildone.wiring.agents import agent_programs
 from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import AGENT, Repository, at, this_process
@@ -106,7 +105,7 @@ def build_lanes(
     return {"lanes": lanes, "branch": run_branch(repo, run.plan, repo.git())}
 
 
-def _predictions(repo: Repository, plan: Plan) -> Callable[[StoryBook], StoryBook]:
+def _predictions(repo: Repository, plan: Plan) -> Predicted:
     from untildone.adapters.git.history import FileHistory
 
     return FileHistory(repo.git(repo.inbox.signalled), plan.change_id).predicted

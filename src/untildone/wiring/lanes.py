@@ -1,6 +1,7 @@
 """The lanes of a run: each has a slot, and processes that a stop reaches without the others."""
 
 import os
+from pathlib import Path
 
 from untildone.adapters.agents.call import AgentCaller
 from untildone.adapters.checkpoints.guard import Guard
@@ -25,6 +26,7 @@ from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Run
 from untildone.ports import LanePorts, RunBranch
 from untildone.wiring.agents import agent_programs
+from untildone.wiring.learnings import learnings_file_of
 from untildone.wiring.repository import AGENT, Repository
 from untildone.wiring.sandbox import sandbox_of
 from untildone.wiring.sources import source_of
@@ -153,7 +155,9 @@ class _Lane:
         repo, run, plan, top = self._repo, self._run, self._run.plan, found.slot.top
         stop = self.is_interrupted
         marks = {**self._marks, **variables}
-        environment = RunEnvironment(marks, sandbox_of(plan, found.place))
+        own_files = found.slot.temporary, *self._learnings()
+        sandbox = sandbox_of(plan, found.place, own_files, slots_folder())
+        environment = RunEnvironment(marks, sandbox)
         folder = repo.folder(plan.run_id).path
         own = folder / f"{plan.run_id}-lane-{self._number}"
         own.mkdir(exist_ok=True)
@@ -183,6 +187,12 @@ class _Lane:
         )
         self._ports = base, ports
         return ports
+
+    def _learnings(self) -> tuple[Path, ...]:
+        """The one file outside of the slot that an agent writes to; a sandbox lets in what is."""
+        plan = self._run.plan
+        file = learnings_file_of(plan, self._repo.place.top) if plan.contained else None
+        return (file.made(),) if file else ()
 
     def _git(self, place: Place) -> Git:
         git = Git(self._processes, place.top)

@@ -1,6 +1,7 @@
 """Whether the agents of a run get a sandbox, and which."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -36,12 +37,15 @@ def settled(plan: Plan, processes: Processes, top: Path) -> tuple[Plan, tuple[st
     return replace(plan, contained=not why), remarks
 
 
-def sandbox_of(plan: Plan, place: Place) -> Sandbox | None:
-    """The sandbox of a run whose plan has one."""
+def sandbox_of(
+    plan: Plan, place: Place, more: Sequence[Path] = (), closed: Path | None = None
+) -> Sandbox | None:
+    """The sandbox of a run whose plan has one; of a `closed` folder it holds what is its own."""
     if not plan.contained:
         return None
-    named = _named(plan, place.top)
-    return sandbox_for(place, os.environ, named, network=plan.sandbox_network)
+    named = [*_named(plan, place.top), *map(str, more)]
+    shut = str(closed or "")
+    return sandbox_for(place, os.environ, named, network=plan.sandbox_network, closed=shut)
 
 
 def _named(plan: Plan, top: Path) -> list[str]:

@@ -1,7 +1,9 @@
 """Which files changed together in the last commits of people, and in those of our own runs."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from untildone.adapters.git.git import Git
 from untildone.domain.stories.predicted_files import FileRecord, with_predictions
@@ -22,16 +24,27 @@ class FileHistory:
         self._change = change
         self._attempts = f"refs/ralph/attempts/{change}"
         self._record: FileRecord | None = None
+        self._seen: set[str] = set()
 
-    def predicted(self, book: StoryBook) -> StoryBook:
-        """The book, with the files that each open story will probably change."""
-        self._record = self._record or self._read()
+    def predicted(self, book: StoryBook, saved: Sequence[tuple[str, str]] = ()) -> StoryBook:
+        """The book, with the files that each open story will probably change.
+
+        `saved` are attempts of this run, oldest first: the id of the story, and the ref.
+        """
+        record = self._record or self._read()
+        new = {story: self._changed(ref) for story, ref in saved if ref not in self._seen}
+        self._seen.update(ref for _, ref in saved)
+        self._record = replace(record, attempts={**record.attempts, **new}) if new else record
         return with_predictions(book, self._record)
 
     @property
     def files(self) -> frozenset[str]:
         """The files of the newest commit, once stories were predicted."""
         return self._record.files if self._record else frozenset()
+
+    def _changed(self, ref: str) -> tuple[str, ...]:
+        words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", f"{ref}^1", ref)
+        return tuple(filter(None, self._asked(*words).split("\0")))
 
     def _read(self) -> FileRecord:
         names = self._asked("ls-tree", "-r", "-z", "--name-only", "--full-tree", "HEAD")

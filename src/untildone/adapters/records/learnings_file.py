@@ -37,6 +37,12 @@ class LearningsFile:
         self._copy(text)
         return notes
 
+    def made(self) -> Path:
+        """The file, which is there from now on."""
+        with contextlib.suppress(OSError):
+            self._file.touch()
+        return self._file
+
     def keep(self) -> None:
         """Copy what was written, so that it outlives the worktree."""
         self._copy(_read(self._file))

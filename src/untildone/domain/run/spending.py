@@ -10,11 +10,14 @@ from untildone.domain.agents.agent import Ending
 from untildone.domain.costs.budget import OF_A_STORY, Budget, Reached, Reserved, kind
 from untildone.domain.costs.ledger import Account, Ledger
 from untildone.domain.run import fact as f
-from untildone.domain.run.run import Outcome, Run
+from untildone.domain.run.run import Iteration, Outcome, Run, Stage
 from untildone.domain.stories.story import StoryKey
 
 # How a call ends whose agent had the time to say what it used.
 TOLD = (Outcome.COMPLETE, Outcome.FAILED, Outcome.NO_PROMISE)
+
+# What a call in one of these stages has cost is in the ledger.
+MEASURED = (Stage.MEASURED, Stage.JUDGED)
 
 
 def booked(before: Run, fact: f.Fact, after: Run, at: datetime) -> Run:
@@ -119,11 +122,27 @@ def expected_cost(run: Run) -> Reserved:
     """
     if len(run.lanes) == 1 or not run.plan.budgets:
         return Reserved()
-    usages = [iteration.usage for iteration in run.iterations if iteration.usage]
+    usages = [iteration.usage for iteration in _measured(run) if iteration.usage]
     tokens = sorted(usage.total for usage in usages)
     costs = sorted(usage.cost_usd for usage in usages if usage.cost_usd is not None)
     ninth = [values[math.ceil(0.9 * len(values)) - 1] for values in (tokens, costs) if values]
     return Reserved(int(ninth[0]) if tokens else 0, float(ninth[-1]) if costs else 0.0)
+
+
+def is_guesswork(run: Run) -> bool:
+    """Whether a budget of tokens or money is to be kept and no call has told what one costs.
+
+    Then only one is under way at a time.
+    """
+    budgets = (kind(b.name) for b in run.plan.budgets if not b.name.startswith(OF_A_STORY))
+    if not {"tokens", "cost"} & {*budgets}:
+        return False
+    return not _measured(run)
+
+
+def _measured(run: Run) -> tuple[Iteration, ...]:
+    """The calls of which is known what they cost, as far as it ever will be."""
+    return (*run.iterations, *(one for one in run.open_iterations if one.stage in MEASURED))
 
 
 def affordable(run: Run, new: Reserved, budgets: tuple[Budget, ...] | None = None) -> bool:
@@ -133,7 +152,8 @@ def affordable(run: Run, new: Reserved, budgets: tuple[Budget, ...] | None = Non
     """
     if len(run.lanes) == 1:
         return True
-    kept = (*(iteration.reserved for iteration in run.open_iterations), new)
+    under_way = (one.reserved for one in run.open_iterations if one.stage not in MEASURED)
+    kept = (*under_way, new)
     reserved = {
         "tokens": float(sum(one.tokens for one in kept)),
         "cost": sum(one.cost_usd for one in kept),
