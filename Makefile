@@ -74,9 +74,10 @@ bench: .venv/.run ## Measure
 bench-outcomes: .venv/.run ## Let untildone and other loops work with the same misbehaving agent (minutes)
 	@$(BIN)/python -m bench outcomes --write-docs $(ARGS)
 
-torture: .venv/.dev ## Kill runs everywhere, play random agents, look for lost bytes (minutes)
+torture: .venv/.dev ## Kill runs everywhere, play random agents, look for lost bytes (hours)
 	@$(BIN)/python -m tests.torture.kill_points $(ARGS)
 	@$(BIN)/python -m tests.torture.random_runs
+	@$(BIN)/python -m tests.torture.random_lanes
 	@$(BIN)/python -m tests.torture.fuzz_sources
 
 pins: ## Compile requirements/*.txt again (needs uv)

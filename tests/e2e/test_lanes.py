@@ -276,6 +276,15 @@ def test_a_check_that_fails_once_is_told_and_not_held_against_a_story(bench: Ben
     assert [slot["state"] for slot in slots] == ["spare", "spare"]
 
 
+@pytest.mark.parametrize("more", [(), ("--verify", "true", "--clean-room")], ids=["bare", "clean"])
+def test_slots_hold_nothing_of_their_own_after_a_run(bench: Bench, more: tuple[str, ...]) -> None:
+    stages = "echo staged > x-$UNTILDONE_LANE; git add -A; echo more > x-$UNTILDONE_LANE"
+    ticks = f"sed -i 's/\\[ \\]/[x]/' {TASKS}"
+    Lanes(bench, 3, {"any": f"{WORK}; {stages}; {ticks}"}).run(3, *more).ok()
+    slots = bench.run("slots", "--json").ok().json()["slots"]
+    assert [slot["state"] for slot in slots] == ["spare"] * 3
+
+
 def test_commits_of_a_person_on_the_run_branch_stay(bench: Bench) -> None:
     lanes = Lanes(
         bench, 2, {"any": f"while [ ! -f {bench.gate('go')} ]; do sleep 0.02; done; {WORK}"}

@@ -83,9 +83,13 @@ def stored(scene: Scene) -> set[str]:
 
 
 def in_slot(scene: Scene, slot: Path) -> set[str]:
-    """Ids of the files in a slot that are not ignored, and of what its own refs reach."""
+    """Ids of the files in a slot that are not ignored, and of what its own refs reach.
+
+    But for its task list: what an agent writes there stays in the slot, as the contract has it.
+    """
     files = (path for path in files_of(slot) if path.is_file() and not path.is_symlink())
-    own = (path for path in files if path.relative_to(slot).parts[0] not in (".env", "build"))
+    apart = (".env", "build", "tasks.md")
+    own = (path for path in files if path.relative_to(slot).parts[0] not in apart)
     found = {blob_id(path.read_bytes()) for path in own}
     with contextlib.suppress(AssertionError):  # killed while its git folder was made
         found |= {*scene.git("-C", str(slot), "rev-list", "--all", "HEAD").split()}

@@ -11,10 +11,13 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -97,6 +100,8 @@ SETTINGS = (
     '[filter "lossy"]\nclean = sed s/e//g\n[core]\nattributesFile = ~/attributes\n',
 )
 PROMISES = ("COMPLETE", "COMPLETE", "FAILED: no luck", "", "crash")
+Played = tuple[list[Fact], str]
+Explored = tuple[int, list[str]]
 # The effects of a run of three stories, with some room.
 LAST_EFFECT = 190
 
@@ -133,7 +138,7 @@ CASES = st.builds(
 )
 
 
-def played(case: Case, variant: str = "branch") -> tuple[list[Fact], str]:
+def played(case: Case, variant: str = "branch") -> Played:
     """What went wrong in one case, and what was said in it."""
     folder = tempfile.mkdtemp(prefix="torture-")
     try:
@@ -193,7 +198,9 @@ def _claims(scene: Scene, code: int) -> list[Fact]:
     return []
 
 
-def explore(cases: int, seed_value: int, variant: str = "branch") -> tuple[int, list[str]]:
+def explore(
+    cases: int, seed_value: int, drawn: st.SearchStrategy[Any], play: Callable[[Any], Played]
+) -> Explored:
     """Draw and play cases: how many there were, and what is to be said about each bad one."""
     count = 0
     bad: list[str] = []
@@ -207,11 +214,11 @@ def explore(cases: int, seed_value: int, variant: str = "branch") -> tuple[int, 
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    @given(CASES)
-    def one(case: Case) -> None:
+    @given(drawn)
+    def one(case: Any) -> None:
         nonlocal count
         count += 1
-        wrong, said = played(case, variant)
+        wrong, said = play(case)
         if wrong:
             bad.append("\n".join([*map(str, wrong), repr(case), said]))
 
@@ -219,25 +226,41 @@ def explore(cases: int, seed_value: int, variant: str = "branch") -> tuple[int, 
     return count, bad
 
 
-def main() -> int:
-    """Many cases with a new seed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=1000)
+def explore_runs(cases: int, seed_value: int, variant: str = "branch") -> Explored:
+    """Random runs with one sort of checkpoint."""
+    return explore(cases, seed_value, CASES, partial(played, variant=variant))
+
+
+def arguments(what: str | None, cases: int) -> argparse.ArgumentParser:
+    """How many cases, and which."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--cases", type=int, default=cases)
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
-    parser.add_argument("--variant", default="branch")
     parser.add_argument("--jobs", type=int, default=2)
-    options = parser.parse_args()
+    return parser
+
+
+def play_many(what: str, options: argparse.Namespace, explored: Callable[..., Explored]) -> int:
+    """Share the cases out, and tell what is bad."""
     began = time.monotonic()
     share = options.cases // options.jobs
     seeds = [options.seed + k for k in range(options.jobs)]
-    print(f"random runs with seed {options.seed}", flush=True)
+    print(f"{what} with seed {options.seed}", flush=True)
     with ProcessPoolExecutor(options.jobs) as pool:
-        shares = [pool.submit(explore, share, number, options.variant) for number in seeds]
+        shares = [pool.submit(explored, share, number) for number in seeds]
         results = [future.result() for future in shares]
     done, bad = sum(count for count, _ in results), [text for _, bad in results for text in bad]
     print(*bad, sep="\n")
-    print(f"{done} random runs, {len(bad)} bad ({time.monotonic() - began:.0f} s)")
+    print(f"{done} {what}, {len(bad)} bad ({time.monotonic() - began:.0f} s)")
     return 1 if bad else 0
+
+
+def main() -> int:
+    """Many cases with a new seed."""
+    parser = arguments(__doc__, 1000)
+    parser.add_argument("--variant", default="branch")
+    options = parser.parse_args()
+    return play_many("random runs", options, partial(explore_runs, variant=options.variant))
 
 
 if __name__ == "__main__":

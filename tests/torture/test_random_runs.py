@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.torture.random_runs import Case, explore, played
+from tests.torture.random_lanes import explore_lanes
+from tests.torture.random_runs import Case, explore_runs, played
 from tests.torture.scene import Fault
 
 pytestmark = pytest.mark.e2e
@@ -13,7 +14,12 @@ pytestmark = pytest.mark.e2e
     "part", [*range(3), *(pytest.param(n, marks=pytest.mark.full) for n in range(3, 10))]
 )
 def test_nothing_is_lost_whatever_agent_and_faults_do(part: int) -> None:
-    assert explore(cases=5, seed_value=part) == (5, [])
+    assert explore_runs(cases=5, seed_value=part) == (5, [])
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_stories_in_lanes_come_to_what_some_order_of_them_would(part: int) -> None:
+    assert explore_lanes(cases=5, seed_value=part) == (5, [])
 
 
 FOUND = {

@@ -52,8 +52,9 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     except StoriesError as broken:
         fatal = not isinstance(broken, StoryLost)
         return f.Verified(lane, passed=False, reason=broken.message, fatal=fatal)
-    # Checked is the very commit that lands: then the branch holds what the slot is left at.
     commit = branch.candidate(tip, merged.tree, _message(driver, lane), ticked)
+    # The slot is left at the very commit that lands: the branch then holds all that is in it.
+    driver.use(_lanes(driver).ready(lane, commit))
     checked, flaky = f.Verified(lane, passed=True), tuple[str, ...]()
     if tip != known.checkpoint:
         checked, flaky = _checked(driver, lane, commit)
@@ -197,7 +198,7 @@ def _checked(driver: RunDriver, lane: int, together: str) -> tuple[f.Verified, t
     result, flaky = f.Verified(lane, passed=True), list[str]()
     if not checks:
         return result, ()
-    with _place(driver, lane, together) as folder:
+    with _place(driver, together) as folder:
         for check in checks:
             found = run_all(driver, lane, (check,), folder)
             if not found.passed and not _lanes(driver).is_interrupted(lane):
@@ -219,10 +220,9 @@ def _put_back(driver: RunDriver, room: str) -> None:
 
 
 @contextlib.contextmanager
-def _place(driver: RunDriver, lane: int, together: str) -> Iterator[str]:
-    """The slot with the files of the sum, or where only committed files are."""
+def _place(driver: RunDriver, together: str) -> Iterator[str]:
+    """The slot, which has the files of the sum, or where only committed files are."""
     if not driver.run.plan.clean_room:
-        driver.use(_lanes(driver).ready(lane, together))
         yield ""
         return
     room = driver.ports.clean_checkout

@@ -74,6 +74,31 @@ def test_the_work_of_a_story_is_a_commit_in_the_users_repository(lanes: Lanes) -
     assert "c" not in files(lanes.repo.top)
 
 
+def test_what_an_agent_leaves_beside_its_work_is_in_the_users_repository_too(lanes: Lanes) -> None:
+    prepared = lanes.prepare()
+    lanes.attempt(
+        prepared,
+        "git checkout -q -b other; echo o > o; git add o; git commit -qm other; "
+        "git checkout -q ralph/demo; echo staged > s; git add s; echo work > s",
+    )
+    lanes.save(prepared)
+    shutil.rmtree(prepared.slot.folder)
+
+    subjects = lanes.repo.sh("log", "--format=%s", "--all").splitlines()
+    assert {"other", "staged when it was stored"} <= {*subjects}
+
+
+def test_the_index_of_one_story_is_not_what_the_next_one_staged(lanes: Lanes) -> None:
+    prepared = lanes.prepare()
+    lanes.attempt(prepared, "echo n > n")
+    prepared.workspace.commits(lanes.head)
+    prepared.workspace.revert(0, lanes.head, "1", 1)
+    lanes.repo.write("a.txt", "new\n")
+    lanes.repo.sh("commit", "-qam", "new")
+    lanes.story("echo work > w")
+    assert "staged when it was stored" not in lanes.repo.sh("log", "--format=%s", "--all")
+
+
 def test_a_failed_attempt_is_in_the_users_repository_before_it_is_put_back(lanes: Lanes) -> None:
     prepared = lanes.prepare()
     lanes.attempt(

@@ -263,6 +263,8 @@ class SlotWorkspace(BranchCheckpoint):
         target, *_ = self._outside.store(commit)
         self._users.store(self._ref, target)
         self._stored |= {commit, base}  # the work builds on its base
+        # What was staged, and commits beside the work: nobody may use this slot again for long.
+        self._store_strays(commit, f"refs/ralph/moved/{self._change}/{commit[:16]}")
 
     # -- for the next story --------------------------------------------------------------------
 
@@ -272,10 +274,8 @@ class SlotWorkspace(BranchCheckpoint):
         All that only this slot has is stored first, below the prefix `moved`. A second look finds
         what was ignored by rules that the new commit does not have.
         """
-        stored = []
         tip = self._git.resolve(self._ref) or commit
-        if stray := self._users.unstored(self._git, self.tips() - self._stored):
-            stored.append(self._store_tips(stray, tip, f"{moved}-commits-{min(stray)[:12]}"))
+        stored = self._store_strays(tip, moved)
         self.has_only_tracked = has_only_tracked(self._git)
         saved = self._saved_files.as_saved(tip) if self.has_only_tracked else None
         if saved and self._lane.checked_out(commit):
@@ -288,6 +288,7 @@ class SlotWorkspace(BranchCheckpoint):
                 self._lane.store(ref, snapshot, tip, [])
                 stored.append(ref)
             self._lane.check_out(ref, snapshot, commit)
+            self._snapshots.staged.forget()  # nothing of the next story
             tip = commit
             self.has_only_tracked = has_only_tracked(self._git)
             if self.has_only_tracked or not self._lane.left():
@@ -318,6 +319,16 @@ class SlotWorkspace(BranchCheckpoint):
     def stray_tips(self) -> set[str]:
         """Those of them that no ref of the user's repository holds for good."""
         return self._users.unstored(self._git, self.tips())
+
+    def _store_strays(self, base: str, prefix: str) -> list[str]:
+        """Store the commits that only this slot has; where they are now, if there were any."""
+        tips = self.tips() - self._stored
+        stray = self._users.unstored(self._git, tips)
+        stored = (
+            [self._store_tips(stray, base, f"{prefix}-commits-{min(stray)[:12]}")] if stray else []
+        )
+        self._stored |= tips
+        return stored
 
     def _store_tips(self, tips: set[str], base: str, ref: str) -> str:
         """Commits that nothing else holds, as parents of one that is stored under a ref."""
