@@ -151,10 +151,10 @@ class Git:
         draft._flags = [*self._flags, "-c", f"core.bigFileThreshold={sys.maxsize}"]
         return draft
 
-    def use_common_dir(self, path: Path) -> None:
-        """The git folder that all worktrees share, where refs and objects are files."""
-        self._common_dir, self._objects_folder = path, path / "objects"
-        self.store = ObjectStore(self._objects_folder)
+    def use_common_dir(self, path: Path, borrowed: Path | None = None) -> None:
+        """The git folder that all worktrees share; `borrowed` objects are stored where they are."""
+        self._common_dir, self._objects_folder = path, borrowed or path / "objects"
+        self.store = ObjectStore(self._objects_folder, path / "objects")
 
     def hold_objects(self, run_folder: Path) -> None:
         """What our commands store stays, whoever tidies up meanwhile; also what they stored."""

@@ -88,6 +88,18 @@ def repair(users: Git, user: Place, slot: Place, head: str) -> None:
     point(slot, slot.git_dir.parent / "damaged")
 
 
+def has_own_objects(user: Place, slot: Place) -> bool:
+    """Whether git may find objects in a slot that the user's repository does not have."""
+    objects = slot.git_dir / "objects"
+    folders = (f for f in (objects, objects / "pack") if f.is_dir())
+    names = {entry.name for folder in folders for entry in os.scandir(folder)}
+    return names != {"info", "pack"} or content(objects / "info/alternates") != _borrowed(user)
+
+
+def _borrowed(user: Place) -> bytes:
+    return os.fsencode(user.common_dir / "objects") + b"\n"
+
+
 def empty(slot: Place) -> None:
     """Forget all refs, logs and objects of its own: the user's repository has them by now."""
     for name in ("refs", "logs", "objects", "worktrees", "modules"):
@@ -99,7 +111,10 @@ def empty(slot: Place) -> None:
 
 
 def set_head(git_dir: Path, head: str, commit: str) -> None:
-    """The one branch at a commit, and HEAD on it."""
+    """The one branch at a commit, and HEAD on it; their logs begin here."""
+    for log in (git_dir / "logs" / head, git_dir / "logs" / "HEAD"):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
     ref = git_dir / head
     ref.parent.mkdir(parents=True, exist_ok=True)
     replace_file(ref, [f"{commit}\n".encode()], git_dir / "ref.draft")
@@ -130,8 +145,7 @@ def _fill(users: Git, user: Place, slot: Place, git_dir: Path) -> None:
         with contextlib.suppress(OSError):
             os.unlink(hook.path)  # noqa: PTH108 - a path as text
     _put(slot.git_dir / "config", _settings(users, slot, git_dir))
-    objects = os.fsencode(user.common_dir / "objects")
-    _put(slot.git_dir / "objects" / "info" / "alternates", objects + b"\n")
+    _put(slot.git_dir / "objects" / "info" / "alternates", _borrowed(user))
     for name in SHARED_FILES:
         _put(slot.git_dir / name, content(user.common_dir / name))
     _put(slot.git_dir / "info/sparse-checkout", content(user.git_dir / "info/sparse-checkout"))

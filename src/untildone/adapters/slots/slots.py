@@ -228,7 +228,8 @@ class Slots:
         return note
 
     def release(self, lane: int) -> None:
-        self._begun.pop(lane, None)
+        if workspace := self._begun.pop(lane, None):
+            workspace.let_go()
         if lane in self._locks:
             self._locks.pop(lane).release()
 
@@ -331,6 +332,8 @@ class Slots:
             git.point_head(head.removeprefix("refs/heads/"), "untildone: a lane's base")
         workspace = workspace or self._workspace(slot, note, guard)
         workspace.begin(note.base, none_ignored=none_ignored)
+        if note.kind == CLONE:
+            workspace.has_one_ref(note.base)
         self._begun[slot.lane] = workspace
         return workspace
 
@@ -448,7 +451,7 @@ class Slots:
 
     def _git(self, place: Place) -> Git:
         git = Git(self._processes, place.top)
-        git.use_common_dir(place.common_dir)
+        git.use_common_dir(place.common_dir, self._user.common_dir / "objects")
         git.use_git_dir(place.git_dir)
         return git
 
@@ -461,6 +464,7 @@ class Slots:
         place = self._place(slot, note)
         RunFolder(home(place), note.run_id).make()
         git = self._git(place)
+        self._users.store = git.store  # whichever of them moves a ref looks after what was stored
         closing = Closing(git, place, note.change, note.run_id, lambda: "", guard)
         snapshots = SlotSnapshots.of_run(git, place, closing.folder, guard)
         branch = _head(slot, note).removeprefix("refs/heads/")
