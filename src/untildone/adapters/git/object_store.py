@@ -86,6 +86,10 @@ class ObjectStore:
         """Store a commit, synced; returns its name."""
         return self._store("commit", body, body.find(b"\n") - len("tree "))
 
+    def store_blob(self, body: bytes, digits: int) -> str:
+        """Store a file's bytes as they are, synced; returns their name."""
+        return self._store("blob", body, digits)
+
     def store_trees(self, bodies: Mapping[str, bytes]) -> None:
         """Store trees, each after what it names: a kill leaves none with a gap.
 

@@ -106,6 +106,7 @@ class Slots:
         self._root = root
         self._kind = kind
         self._interrupted = interrupted
+        self._settings = clone.UsersSettings(users)
         self._runs = home(place)
         self._locks = dict[int, WorktreeLock]()
         # As long as this process has them, they know what nobody has touched since.
@@ -114,6 +115,10 @@ class Slots:
     def use_runs(self, folder: Path) -> None:
         """Our folder that has the run, if it is not that of the user's worktree."""
         self._runs = folder
+
+    def use_settings(self, settings: clone.UsersSettings) -> None:
+        """What the slots of all lanes of a run get."""
+        self._settings = settings
 
     def slot(self, lane: int) -> Slot:
         return slot_of(self._user, lane, self._root)
@@ -248,7 +253,7 @@ class Slots:
         if self._kind == WORKTREE:
             note = replace(note, git_dir=str(self._linked(slot, base)))
         else:
-            clone.make(self._users, self._user, self._place(slot, note), _head(slot, note), base)
+            clone.make(self._settings, self._user, self._place(slot, note), _head(slot, note), base)
         git = self._git(self._place(slot, note))
         git.do("read-tree", "--reset", "-u", base)
         return note
@@ -298,7 +303,7 @@ class Slots:
         if note.kind == WORKTREE:
             clone.point(place, slot.damaged)
         elif clone.is_whole(place):
-            clone.repair(self._users, self._user, place, _head(slot, note))
+            clone.repair(self._settings, self._user, place, _head(slot, note))
         else:
             self._renew(slot, note)
 
@@ -308,7 +313,7 @@ class Slots:
         if os.path.lexists(slot.git_dir):
             slot.damaged.mkdir(exist_ok=True)
             slot.git_dir.rename(free_name(slot.damaged, "git"))
-        clone.make(self._users, self._user, place, _head(slot, note), note.base)
+        clone.make(self._settings, self._user, place, _head(slot, note), note.base)
 
     def _begin(
         self, slot: Slot, note: Note, guard: Guard, *, none_ignored: bool = False
@@ -324,7 +329,7 @@ class Slots:
                 remove_folder(home(place))
         if note.kind == CLONE:
             clone.empty(place)
-            clone.repair(self._users, self._user, place, head)
+            clone.repair(self._settings, self._user, place, head)
             clone.set_head(place.git_dir, head, note.base)
         else:
             git = self._git(place)
