@@ -1,7 +1,10 @@
 """The lanes of a run: each has a slot, and processes that a stop reaches without the others."""
 
 import os
+from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from untildone.adapters.agents.call import AgentCaller
 from untildone.adapters.checkpoints.guard import Guard
@@ -12,11 +15,13 @@ from untildone.adapters.clock import monotonic
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.orphans import note_of_lane
+from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.adapters.sandbox import RunEnvironment
 from untildone.adapters.sessions.meter import UsageMeter
 from untildone.adapters.sessions.watch import SessionWatch
-from untildone.adapters.slots.landing import Landing
+from untildone.adapters.slots.clone import UsersSettings
+from untildone.adapters.slots.landing import KnownContent, Landing
 from untildone.adapters.slots.lane_environment import free_memory, has_room
 from untildone.adapters.slots.setup import SetUp, set_up_of
 from untildone.adapters.slots.slot import slots_folder
@@ -37,10 +42,13 @@ OFF = "off"
 FRESH_S = 60.0
 
 
-def run_branch(repo: Repository, plan: Plan, git: Git) -> RunBranch:
+def run_branch(
+    repo: Repository, plan: Plan, git: Git, known: KnownContent | None = None
+) -> RunBranch:
     """The branch of a run, for one thread."""
     git.use_fallback_identity_if_none()
-    return Landing(git, repo.place, plan.change_id, repo.folder(plan.run_id).path)
+    folder = repo.folder(plan.run_id).path
+    return Landing(git, repo.place, plan.change_id, folder, known=known)
 
 
 class RunLanes:
@@ -53,8 +61,11 @@ class RunLanes:
         marks: dict[str, str],
         agent_env: tuple[str, ...] = (),
     ) -> None:
+        user = user_place(repo.place) or repo.place
+        users, runs = (_git(repo.processes, place) for place in (user, repo.place))
+        shared = _Shared(user, users, UsersSettings(users), runs, KnownContent(runs))
         self._lanes = [
-            _Lane(repo, run, lane, marks, agent_env)
+            _Lane(repo, run, lane, shared, marks, agent_env)
             for lane in range(max(run.plan.lanes, len(run.lanes)))
         ]
         self.checks_at_once = run.plan.check_slots or max(1, (os.cpu_count() or 1) // 2)
@@ -86,6 +97,16 @@ class RunLanes:
             lane.release()
 
 
+class _Shared(Struct, frozen=True):
+    """What all lanes know: the user's repository, and git in it and in the run's worktree."""
+
+    user: Place
+    users: Git
+    settings: UsersSettings
+    runs: Git
+    known: KnownContent
+
+
 class _Lane:
     """One lane: nothing of it but the wish to stop is touched by another thread."""
 
@@ -94,6 +115,7 @@ class _Lane:
         repo: Repository,
         run: Run,
         number: int,
+        shared: _Shared,
         marks: dict[str, str],
         agent_env: tuple[str, ...],
     ) -> None:
@@ -101,11 +123,13 @@ class _Lane:
         self._marks, self._agent_env = marks, agent_env
         self._wake, self._stop = WakePipe(), False
         self._processes = repo.processes.beside(self._wake.fd, f"UNTILDONE_LANE={number}")
-        user = user_place(repo.place) or repo.place
-        self._users = self._git(user)
+        self._users = shared.users.beside(self._processes)
+        runs, user = shared.runs.beside(self._processes), shared.user
+        self._branch = partial(run_branch, repo, run.plan, runs, shared.known)
         where = user, slots_folder(), run.plan.slots
         self._slots = Slots(self._processes, self._users, *where, self.is_interrupted)
         self._slots.use_runs(repo.home)
+        self._slots.use_settings(shared.settings)
         self._user = user
         self._guard = Guard.of(run.plan.limits.max_file_mb)
         self._setup: SetUp | None = None
@@ -175,14 +199,16 @@ class _Lane:
             plan_files=PlanFiles(top),
             checkpoint=found.workspace,
             verifier=ShellChecks(self._processes, environment, top, own / "reports", stop),
-            protected_files=ProtectedFiles(self._git(found.place), top, own / "protected.json"),
-            clean_checkout=CleanCheckout(self._git(found.place), found.place, own),
+            protected_files=ProtectedFiles(
+                _git(self._processes, found.place), top, own / "protected.json"
+            ),
+            clean_checkout=CleanCheckout(_git(self._processes, found.place), found.place, own),
             meter=known.meter
             if known
             else UsageMeter(
                 self._processes, sessions, "", lambda: run.started_at, stop, alone=False
             ),
-            branch=known.branch if known else run_branch(repo, plan, self._git(repo.place)),
+            branch=known.branch if known else self._branch(),
             cwd=str(top),
         )
         self._ports = base, ports
@@ -194,8 +220,9 @@ class _Lane:
         file = learnings_file_of(plan, self._repo.place.top) if plan.contained else None
         return (file.made(),) if file else ()
 
-    def _git(self, place: Place) -> Git:
-        git = Git(self._processes, place.top)
-        git.use_common_dir(place.common_dir)
-        git.use_git_dir(place.git_dir)
-        return git
+
+def _git(processes: Processes, place: Place) -> Git:
+    git = Git(processes, place.top)
+    git.use_common_dir(place.common_dir)
+    git.use_git_dir(place.git_dir)
+    return git

@@ -149,6 +149,10 @@ class RefCache:
         """All refs by the last look, for a question that follows it at once."""
         return self.now() if self._fingerprint is None else self._refs
 
+    def known(self, refs: dict[str, Ref]) -> None:
+        """These are all refs now: whoever says so has made them."""
+        self._refs, self._fingerprint = refs, self._fingerprint_now()
+
     def moved(self, refs: Mapping[str, str]) -> None:
         """We moved these refs (empty: deleted): known without asking, if no other moved too."""
         expected, known = dict(self._fingerprint or {}), dict(self._refs)

@@ -132,6 +132,15 @@ class Git:
         other._flags = [*self._flags]
         return other
 
+    def beside(self, processes: Processes) -> Self:
+        """The same commands, with settings that are known, for another thread."""
+        other = copy.copy(self)
+        other._processes = processes
+        other._environment, other._flags = {**self._environment}, [*self._flags]
+        other._config = {**self._settings()}
+        other.store = ObjectStore(self.objects_folder, self.common_dir / "objects")
+        return other
+
     def index_of(self, place: Place) -> Path:
         """The index file that our commands use."""
         own = self._environment.get("GIT_INDEX_FILE")
@@ -151,10 +160,10 @@ class Git:
         draft._flags = [*self._flags, "-c", f"core.bigFileThreshold={sys.maxsize}"]
         return draft
 
-    def use_common_dir(self, path: Path) -> None:
-        """The git folder that all worktrees share, where refs and objects are files."""
-        self._common_dir, self._objects_folder = path, path / "objects"
-        self.store = ObjectStore(self._objects_folder)
+    def use_common_dir(self, path: Path, borrowed: Path | None = None) -> None:
+        """The git folder that all worktrees share; `borrowed` objects are stored where they are."""
+        self.common_dir, self.objects_folder = path, borrowed or path / "objects"
+        self.store = ObjectStore(self.objects_folder, path / "objects")
 
     def hold_objects(self, run_folder: Path) -> None:
         """What our commands store stays, whoever tidies up meanwhile; also what they stored."""
@@ -166,16 +175,6 @@ class Git:
     def use_git_dir(self, path: Path) -> None:
         """The worktree's own git folder, where its HEAD is."""
         self._git_dir = path
-
-    @property
-    def common_dir(self) -> Path:
-        """The git folder that all worktrees share."""
-        return self._common_dir
-
-    @property
-    def objects_folder(self) -> Path:
-        """Where objects are that are files of their own."""
-        return self._objects_folder
 
     def use_fallback_identity_if_none(self) -> None:
         """Commit as the user, or as ourselves where git knows no identity."""
@@ -252,9 +251,9 @@ class Git:
     def _move_special_files(self) -> None:
         from untildone.adapters.git.damaged import move_special_files  # noqa: PLC0415 - rare
 
-        git_dir = self._git_dir or self._common_dir
+        git_dir = self._git_dir or self.common_dir
         aside = git_dir / "untildone" / "aside"
-        move_special_files(self._folder, (git_dir, self._common_dir), aside)
+        move_special_files(self._folder, (git_dir, self.common_dir), aside)
 
     def do(
         self,
@@ -277,7 +276,7 @@ class Git:
     def resolve(self, name: str) -> str:
         """The commit that a name stands for, or an empty string."""
         if name.startswith(("refs/heads/", "refs/ralph/")) and not set(name) & set("^~:@ "):
-            found = ref_in_file(self._common_dir, name)
+            found = ref_in_file(self.common_dir, name)
             if found is not None:
                 return found
         answer = self.ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
@@ -422,14 +421,14 @@ class Git:
     ) -> None:
         """Move refs together or not at all: (name, new or "" to delete, old or None)."""
         if len(updates) == 1 and not create_reflog and self._moved_by_us(updates[0], why):
-            sync_folder((self._common_dir / updates[0][0]).parent)
+            sync_folder((self.common_dir / updates[0][0]).parent)
             self.store.settle(self.do)
             return
         lines = ["start", *map(_update_line, updates), "prepare", "commit", ""]
         flags = ("--create-reflog",) if create_reflog else ()
         self.do("update-ref", "-m", why, *flags, "--stdin", stdin="\n".join(lines).encode())
         for name in {name.rpartition("/")[0] for name, new, _ in updates if new}:
-            sync_folder(self._common_dir / name)
+            sync_folder(self.common_dir / name)
         self.store.settle(self.do)
 
     def _moved_by_us(self, update: RefUpdate, why: str) -> bool:
@@ -439,13 +438,13 @@ class Git:
         if logs is None or (logs and not self._author):
             return False
         if not new:
-            return bool(old) and not logs and remove_ref(self._common_dir, name, old or "")
-        at = ref_in_file(self._common_dir, name) if old is None else old
+            return bool(old) and not logs and remove_ref(self.common_dir, name, old or "")
+        at = ref_in_file(self.common_dir, name) if old is None else old
         if at is None or (logs and not at):
             return False
         said = _SPACES.sub(" ", why).strip()
         return move_ref(
-            self._common_dir, logs, (name, new, at), f"{self._author} {time_now()}\t{said}"
+            self.common_dir, logs, (name, new, at), f"{self._author} {time_now()}\t{said}"
         )
 
     def _logs_of(self, name: str) -> list[Path] | None:
@@ -460,7 +459,7 @@ class Git:
             return None
         head = head_text(self._git_dir).strip()
         on_it = [self._git_dir / "logs" / "HEAD"] if head == f"ref: {name}".encode() else []
-        return [self._common_dir / "logs" / name, *on_it]
+        return [self.common_dir / "logs" / name, *on_it]
 
     def point_head(self, branch: str, why: str) -> None:
         """HEAD onto a branch; no file is touched."""

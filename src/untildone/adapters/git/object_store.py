@@ -44,12 +44,14 @@ class ObjectStore:
 
     Until a ref leads to an object anybody's `git prune` may take it, and one that began before the
     ref moved may take it later. So all that a run stores is in its own folder first, which our git
-    commands read as a store too, and is put back from there.
+    commands read as a store too, and is put back from there. A clone that borrows `objects` has
+    others of its `own`.
     """
 
-    def __init__(self, objects: Path) -> None:
+    def __init__(self, objects: Path, own: Path | None = None) -> None:
         # Text: many a story, and pathlib's table of names would grow with them.
         self.folder = str(objects)
+        self._own = str(own or objects)
         self.held = ""
         self._new: list[str] = []
         self._before: list[str] = []
@@ -69,7 +71,8 @@ class ObjectStore:
         """Where a command that stores objects is to put them, until we have taken them in."""
         stores = verb in STORES and OBJECTS not in environment
         folder = self.incoming if stores else ""
-        return {OBJECTS: folder, ALSO_READ: also_read(self.folder, self.held)} if folder else {}
+        others = also_read(self._own, self.folder, self.held)
+        return {OBJECTS: folder, ALSO_READ: others} if folder else {}
 
     def has(self, name: str) -> bool:
         """Whether it is a file of the store."""
@@ -82,6 +85,10 @@ class ObjectStore:
     def store_commit(self, body: bytes) -> str:
         """Store a commit, synced; returns its name."""
         return self._store("commit", body, body.find(b"\n") - len("tree "))
+
+    def store_blob(self, body: bytes, digits: int) -> str:
+        """Store a file's bytes as they are, synced; returns their name."""
+        return self._store("blob", body, digits)
 
     def store_trees(self, bodies: Mapping[str, bytes]) -> None:
         """Store trees, each after what it names: a kill leaves none with a gap.
@@ -284,7 +291,8 @@ def _path(store: str, name: str) -> str:
 
 def also_read(*folders: str) -> str:
     """Folders as git lists them in a variable."""
-    quoted = (f.replace("\\", "\\\\").replace('"', '\\"') for f in folders if f)
+    listed = dict.fromkeys(filter(None, folders))
+    quoted = (folder.replace("\\", "\\\\").replace('"', '\\"') for folder in listed)
     return os.pathsep.join(f'"{folder}"' for folder in quoted)
 
 

@@ -75,6 +75,10 @@ class Trees:
 
     def entry(self, tree: str, path: bytes) -> Entry | None:
         """The file at a path of a tree."""
+        return _file_in(self.at(tree, path))
+
+    def at(self, tree: str, path: bytes) -> Entry | None:
+        """The file or folder at a path of a tree."""
         *above, name = path.split(b"/")
         for part in above:
             self._read({tree})
@@ -82,7 +86,7 @@ class Trees:
             if not tree:
                 return None
         self._read({tree})
-        return _file_in(self._known[tree].get(name))
+        return self._known[tree].get(name)
 
     def changed(self, tree: str, changes: Iterable[tuple[bytes, Entry | None]]) -> str:
         """A tree with files put in or removed, stored; an empty name stands for no tree at all."""

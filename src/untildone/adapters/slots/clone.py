@@ -8,8 +8,8 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 from untildone.adapters.checks.clean_checkout import remove_folder
 from untildone.adapters.git.damaged import is_readable
@@ -62,7 +62,39 @@ def _refusal(why: str) -> UserError:
     )
 
 
-def make(users: Git, user: Place, slot: Place, head: str, commit: str) -> None:
+class UsersSettings:
+    """The user's settings in force, as far as slots get them.
+
+    They are those of the first slot: what the bytes of a file are must not change in mid run.
+    """
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._known: tuple[tuple[str, str], ...] | None = None
+        self._asking = Lock()  # one thread asks, the others wait for the answer
+
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """Names and values, but for what our own commands are started with."""
+        with self._asking:
+            if self._known is None:
+                self._known = self._read()
+            return self._known
+
+    def is_sha256(self) -> bool:
+        return self._git.config("extensions.objectformat") == "sha256"
+
+    def _read(self) -> tuple[tuple[str, str], ...]:
+        fields = os.fsdecode(self._git.do("config", "-z", "--list", "--show-scope")).split("\0")
+        found = []
+        for scope, row in zip(fields[::2], fields[1::2], strict=False):
+            name, given, value = row.partition("\n")
+            section, _, rest = name.partition(".")
+            if scope != "command" and (section in SECTIONS or (section == "core" and rest in CORE)):
+                found.append((name, value if given else "true"))
+        return tuple(found)
+
+
+def make(users: UsersSettings, user: Place, slot: Place, head: str, commit: str) -> None:
     """The git folder of a slot, with one branch and HEAD on it."""
     draft = slot.git_dir.with_name(f"{slot.git_dir.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
@@ -80,12 +112,24 @@ def is_whole(slot: Place) -> bool:
     return all((slot.git_dir / name).is_dir() for name in ("objects", "refs"))
 
 
-def repair(users: Git, user: Place, slot: Place, head: str) -> None:
+def repair(users: UsersSettings, user: Place, slot: Place, head: str) -> None:
     """Settings, hooks and borrowed objects as we made them, whatever an agent has made of them."""
     _fill(users, user, slot, slot.git_dir)
     if not is_readable(slot.git_dir / "HEAD"):
         _put(slot.git_dir / "HEAD", f"ref: {head}\n".encode())
     point(slot, slot.git_dir.parent / "damaged")
+
+
+def has_own_objects(user: Place, slot: Place) -> bool:
+    """Whether git may find objects in a slot that the user's repository does not have."""
+    objects = slot.git_dir / "objects"
+    folders = (f for f in (objects, objects / "pack") if f.is_dir())
+    names = {entry.name for folder in folders for entry in os.scandir(folder)}
+    return names != {"info", "pack"} or content(objects / "info/alternates") != _borrowed(user)
+
+
+def _borrowed(user: Place) -> bytes:
+    return os.fsencode(user.common_dir / "objects") + b"\n"
 
 
 def empty(slot: Place) -> None:
@@ -99,7 +143,10 @@ def empty(slot: Place) -> None:
 
 
 def set_head(git_dir: Path, head: str, commit: str) -> None:
-    """The one branch at a commit, and HEAD on it."""
+    """The one branch at a commit, and HEAD on it; their logs begin here."""
+    for log in (git_dir / "logs" / head, git_dir / "logs" / "HEAD"):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
     ref = git_dir / head
     ref.parent.mkdir(parents=True, exist_ok=True)
     replace_file(ref, [f"{commit}\n".encode()], git_dir / "ref.draft")
@@ -120,7 +167,7 @@ def point(slot: Place, aside: Path) -> None:
     replace_file(path, [wanted], aside.with_name("pointer.draft"))
 
 
-def _fill(users: Git, user: Place, slot: Place, git_dir: Path) -> None:
+def _fill(users: UsersSettings, user: Place, slot: Place, git_dir: Path) -> None:
     for name in FOLDERS:
         path = slot.git_dir / name
         if path.is_symlink() or (os.path.lexists(path) and not path.is_dir()):
@@ -130,8 +177,7 @@ def _fill(users: Git, user: Place, slot: Place, git_dir: Path) -> None:
         with contextlib.suppress(OSError):
             os.unlink(hook.path)  # noqa: PTH108 - a path as text
     _put(slot.git_dir / "config", _settings(users, slot, git_dir))
-    objects = os.fsencode(user.common_dir / "objects")
-    _put(slot.git_dir / "objects" / "info" / "alternates", objects + b"\n")
+    _put(slot.git_dir / "objects" / "info" / "alternates", _borrowed(user))
     for name in SHARED_FILES:
         _put(slot.git_dir / name, content(user.common_dir / name))
     _put(slot.git_dir / "info/sparse-checkout", content(user.git_dir / "info/sparse-checkout"))
@@ -147,32 +193,16 @@ def _put(path: Path, data: bytes) -> None:
         replace_file(path, [data], path.with_name(f"{path.name}.draft"))
 
 
-def _settings(users: Git, slot: Place, git_dir: Path) -> bytes:
+def _settings(users: UsersSettings, slot: Place, git_dir: Path) -> bytes:
     """The clone's `config`: the user's identity and what decides about bytes, and our own."""
-    sha256 = users.config("extensions.objectformat") == "sha256"
+    sha256 = users.is_sha256()
     rows = [("core.repositoryformatversion", "1" if sha256 else "0")]
     rows += [("extensions.objectformat", "sha256")] if sha256 else []
-    rows += _carried(users)
+    rows += users.rows()
     known = (setting.partition("=") for setting in disk_settings(slot))
     rows += [*OWN, *((name, value) for name, _, value in known)]
     rows.append(("core.hooksPath", str(git_dir / "hooks")))
     return os.fsencode("".join(_lines(rows)))
-
-
-@lru_cache(maxsize=1)
-def _carried(users: Git) -> tuple[tuple[str, str], ...]:
-    """The user's settings in force, but for what our own commands are started with.
-
-    They are those of the first slot: what the bytes of a file are must not change in mid run.
-    """
-    fields = os.fsdecode(users.do("config", "-z", "--list", "--show-scope")).split("\0")
-    found = []
-    for scope, row in zip(fields[::2], fields[1::2], strict=False):
-        name, given, value = row.partition("\n")
-        section, _, rest = name.partition(".")
-        if scope != "command" and (section in SECTIONS or (section == "core" and rest in CORE)):
-            found.append((name, value if given else "true"))
-    return tuple(found)
 
 
 def _lines(rows: list[tuple[str, str]]) -> Iterator[str]:

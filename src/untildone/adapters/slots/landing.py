@@ -8,16 +8,24 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from untildone.adapters.checkpoints.failed_attempts import earlier_of_run
 from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_files
 from untildone.adapters.checks.clean_checkout import CleanCheckout
 from untildone.adapters.git.git import Change, Git, git_failed
-from untildone.adapters.git.object_files import content, head_text, is_plain_file
+from untildone.adapters.git.object_files import (
+    Stamp,
+    content,
+    head_text,
+    is_plain_file,
+    loose_object,
+    object_name,
+    stamp,
+)
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of
-from untildone.adapters.git.trees import Entry, Trees
+from untildone.adapters.git.trees import FOLDER, Entry, Trees, UnlikeTree
 from untildone.domain.errors import StepError, UserError
 from untildone.plain_files import read_bytes
 from untildone.ports import Conflict, Merged, Met, Regenerate, Standing
@@ -25,10 +33,22 @@ from untildone.ports import Conflict, Merged, Met, Regenerate, Standing
 # The first that has `merge-tree --write-tree`.
 OLDEST_GIT = (2, 38)
 MOST_COMMITS = 50
+LARGEST = 4 * 1024 * 1024
 # What a person likes, or an attributes file says, must not make a merge clean that is not.
 RULES = ("merge.renames=true", "merge.directoryRenames=conflict", "merge.union.driver=false")
 # A merge driver that says yes to everything keeps one side and drops the other.
 YES = ("true", "/bin/true", "/usr/bin/true", ":", "exit 0")
+
+
+class KnownContent:
+    """What lanes that land one after the other need not ask git again.
+
+    `as_is` are paths whose bytes git took as they are, with the state of all attributes files then.
+    """
+
+    def __init__(self, git: Git) -> None:
+        self.trees = Trees(git)
+        self.as_is = set[tuple[str, tuple[Stamp | None, ...]]]()
 
 
 class Landing:
@@ -39,7 +59,13 @@ class Landing:
     """
 
     def __init__(
-        self, git: Git, place: Place, change: str, run_folder: Path, beside: Sequence[str] = ()
+        self,
+        git: Git,
+        place: Place,
+        change: str,
+        run_folder: Path,
+        beside: Sequence[str] = (),
+        known: KnownContent | None = None,
     ) -> None:
         self._git = git
         self._place = place
@@ -50,7 +76,8 @@ class Landing:
         self._room = CleanCheckout(git, place, room)
         self._room_folder = room
         self._run_folder = run_folder
-        self._trees = Trees(git)
+        self._known = known or KnownContent(git)
+        self._trees = self._known.trees
 
     def tip(self) -> str:
         """Where the run branch is."""
@@ -73,6 +100,8 @@ class Landing:
         tree = self._product(base, story, beside)
         if tip == base:
             return Merged(tree)
+        if both := self._united(base, tip, tree):
+            return Merged(both)
         flat = self._git.commit_tree(tree, [base], "a story on its base\n")
         merged, files = self._merged_tree(tip, flat)
         return Conflict(files, self._met(base, tip, files)) if files else Merged(merged)
@@ -127,11 +156,32 @@ class Landing:
 
     def _product(self, base: str, story: str, more: Iterable[str] = ()) -> str:
         """The story's tree, with the base's version of what is none of its product."""
-        beside = (*self._beside, *more)
-        back = self._git.diff_trees(story, base, *beside) if beside else ()
-        return self._with_entries(
-            self._git.tree_of(story), {change.path: _entry(change) for change in back}
-        )
+        tree, old = self._git.tree_of(story), self._git.tree_of(base)
+        back = dict[str, Entry | None]()
+        for path in (*self._beside, *more):
+            pair = [self._trees.at(each, _bytes(path)) for each in (tree, old)]
+            if any(entry and entry[0] == FOLDER for entry in pair):
+                changes = self._git.diff_trees(tree, old, path) if pair[0] != pair[1] else ()
+                back |= {change.path: _entry(change) for change in changes}
+            else:
+                back[path] = pair[1]
+        return self._with_entries(tree, back)
+
+    def _united(self, base: str, tip: str, story: str) -> str:
+        """The tree of both changes where git has nothing to merge; else nothing.
+
+        They are of different files, and none is removed: a file that is may have been renamed.
+        """
+        old, ours = self._git.tree_of(base), self._git.tree_of(tip)
+        landed, own = self._trees.diff(old, ours), self._trees.diff(old, story)
+        if any(change.new is None for change in (*landed, *own)):
+            return ""
+        if {change.path for change in landed} & {change.path for change in own}:
+            return ""
+        try:
+            return self._trees.changed(ours, ((change.path, change.new) for change in own))
+        except UnlikeTree:  # a file here, a folder there
+            return ""
 
     def _with_entries(self, tree: str, entries: Mapping[str, Entry | None]) -> str:
         changes = {
@@ -169,18 +219,48 @@ class Landing:
 
     def read(self, tree: str, paths: Iterable[str]) -> dict[str, bytes]:
         """The files of a tree at these paths, and below those that are folders."""
-        wanted = sorted(paths)
-        blobs = self._git.blobs_at(tree, wanted) if wanted else {}
-        known = self._git.objects([name.encode() for name in blobs.values()]) if blobs else {}
-        return {path: known[name] for path, name in blobs.items() if name in known}
+        blobs = dict[str, str]()
+        for path in sorted(paths):
+            entry = self._trees.at(tree, _bytes(path))
+            if entry and entry[0] == FOLDER:
+                blobs |= self._git.blobs_at(tree, [path])
+            elif entry:
+                blobs[path] = entry[1].hex()
+        known = {name: self._loose(name) for name in blobs.values()}
+        packed = [name.encode() for name, data in known.items() if data is None]
+        known |= self._git.objects(packed) if packed else {}
+        return {path: data for path, name in blobs.items() if (data := known[name]) is not None}
+
+    def _loose(self, name: str) -> bytes | None:
+        return loose_object(self._git.objects_folder, name, LARGEST)
 
     def _made(self, tree: str, path: str, data: bytes | None) -> Entry | None:
         if data is None:
             return None
         old = self._trees.entry(tree, os.fsencode(path))
-        words = ("hash-object", "-w", "--stdin", "--path", path)
-        name = bytes.fromhex(self._git.line(*words, stdin=data))
-        return (old[0] if old else b"100644"), name
+        return (old[0] if old else b"100644"), bytes.fromhex(self._stored(path, data, len(tree)))
+
+    def _stored(self, path: str, data: bytes, digits: int) -> str:
+        """The name of a file's blob; git is asked once how it takes the bytes of this path."""
+        attributes = path, tuple(map(stamp, self._attributes_files(path)))
+        if attributes in self._known.as_is and not self._may_convert(data):
+            return self._git.store.store_blob(data, digits)
+        name = self._git.line("hash-object", "-w", "--stdin", "--path", path, stdin=data)
+        if name == object_name("blob", data, digits):
+            self._known.as_is.add(attributes)
+        return name
+
+    def _may_convert(self, data: bytes) -> bool:
+        """Whether what becomes of a file may depend on its bytes: line ends, keywords, filters."""
+        filters = (self._git.settings_between("filter.", end) for end in (".clean", ".process"))
+        return b"\r" in data or b"$Id" in data or any(filters)
+
+    def _attributes_files(self, path: str) -> list[str]:
+        config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+        own = self._git.config("core.attributesfile") or f"{config}/git/attributes"
+        folders = (self._place.top / folder for folder in PurePosixPath(path).parents)
+        others = (os.path.expanduser(own), f"{self._git.common_dir}/info/attributes")  # noqa: PTH111
+        return [*(f"{folder}/.gitattributes" for folder in folders), *others]
 
     def land(self, tip: str, candidate: str, why: str) -> bool:
         """The branch from the tip to the candidate; False if somebody has moved it.
@@ -291,6 +371,10 @@ def check_git(git: Git) -> None:
             state="Nothing was changed.",
             hint="Install a newer git, or use `--lanes 1`.",
         )
+
+
+def _bytes(path: str) -> bytes:
+    return os.fsencode(path.rstrip("/"))
 
 
 def _entry(change: Change) -> Entry | None:

@@ -106,6 +106,7 @@ class Slots:
         self._root = root
         self._kind = kind
         self._interrupted = interrupted
+        self._settings = clone.UsersSettings(users)
         self._runs = home(place)
         self._locks = dict[int, WorktreeLock]()
         # As long as this process has them, they know what nobody has touched since.
@@ -114,6 +115,10 @@ class Slots:
     def use_runs(self, folder: Path) -> None:
         """Our folder that has the run, if it is not that of the user's worktree."""
         self._runs = folder
+
+    def use_settings(self, settings: clone.UsersSettings) -> None:
+        """What the slots of all lanes of a run get."""
+        self._settings = settings
 
     def slot(self, lane: int) -> Slot:
         return slot_of(self._user, lane, self._root)
@@ -228,7 +233,8 @@ class Slots:
         return note
 
     def release(self, lane: int) -> None:
-        self._begun.pop(lane, None)
+        if workspace := self._begun.pop(lane, None):
+            workspace.let_go()
         if lane in self._locks:
             self._locks.pop(lane).release()
 
@@ -247,7 +253,7 @@ class Slots:
         if self._kind == WORKTREE:
             note = replace(note, git_dir=str(self._linked(slot, base)))
         else:
-            clone.make(self._users, self._user, self._place(slot, note), _head(slot, note), base)
+            clone.make(self._settings, self._user, self._place(slot, note), _head(slot, note), base)
         git = self._git(self._place(slot, note))
         git.do("read-tree", "--reset", "-u", base)
         return note
@@ -297,7 +303,7 @@ class Slots:
         if note.kind == WORKTREE:
             clone.point(place, slot.damaged)
         elif clone.is_whole(place):
-            clone.repair(self._users, self._user, place, _head(slot, note))
+            clone.repair(self._settings, self._user, place, _head(slot, note))
         else:
             self._renew(slot, note)
 
@@ -307,7 +313,7 @@ class Slots:
         if os.path.lexists(slot.git_dir):
             slot.damaged.mkdir(exist_ok=True)
             slot.git_dir.rename(free_name(slot.damaged, "git"))
-        clone.make(self._users, self._user, place, _head(slot, note), note.base)
+        clone.make(self._settings, self._user, place, _head(slot, note), note.base)
 
     def _begin(
         self, slot: Slot, note: Note, guard: Guard, *, none_ignored: bool = False
@@ -323,7 +329,7 @@ class Slots:
                 remove_folder(home(place))
         if note.kind == CLONE:
             clone.empty(place)
-            clone.repair(self._users, self._user, place, head)
+            clone.repair(self._settings, self._user, place, head)
             clone.set_head(place.git_dir, head, note.base)
         else:
             git = self._git(place)
@@ -331,6 +337,8 @@ class Slots:
             git.point_head(head.removeprefix("refs/heads/"), "untildone: a lane's base")
         workspace = workspace or self._workspace(slot, note, guard)
         workspace.begin(note.base, none_ignored=none_ignored)
+        if note.kind == CLONE:
+            workspace.has_one_ref(note.base)
         self._begun[slot.lane] = workspace
         return workspace
 
@@ -448,7 +456,7 @@ class Slots:
 
     def _git(self, place: Place) -> Git:
         git = Git(self._processes, place.top)
-        git.use_common_dir(place.common_dir)
+        git.use_common_dir(place.common_dir, self._user.common_dir / "objects")
         git.use_git_dir(place.git_dir)
         return git
 
@@ -461,6 +469,7 @@ class Slots:
         place = self._place(slot, note)
         RunFolder(home(place), note.run_id).make()
         git = self._git(place)
+        self._users.store = git.store  # whichever of them moves a ref looks after what was stored
         closing = Closing(git, place, note.change, note.run_id, lambda: "", guard)
         snapshots = SlotSnapshots.of_run(git, place, closing.folder, guard)
         branch = _head(slot, note).removeprefix("refs/heads/")

@@ -17,13 +17,13 @@ from untildone.adapters.checkpoints.snapshot.skipped_files import write_skipped_
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot, Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import NAMES
 from untildone.adapters.checkpoints.snapshot.withheld_files import kept_folder
-from untildone.adapters.git.git import Git, git_failed
+from untildone.adapters.git.git import Git, Ref, git_failed
 from untildone.adapters.git.index import has_only_tracked, untracked_entries, written_since
-from untildone.adapters.git.object_files import content
+from untildone.adapters.git.object_files import content, ref_in_file
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import free_name, move_file
 from untildone.adapters.records.run_folder import USERS_INDEX
-from untildone.adapters.slots.clone import point
+from untildone.adapters.slots.clone import has_own_objects, point
 from untildone.domain.errors import Interrupted, StepError
 from untildone.domain.run.fact import Saved
 
@@ -50,14 +50,19 @@ class UsersRepository:
         return self._slot.common_dir == self.place.common_dir
 
     def store(self, source: str, target: str) -> str:
-        """Copy what a ref of the slot holds, commits and files and all, under a ref of the user's.
+        """What a ref of the slot holds, commits and files and all, under a ref of the user's.
 
-        Git itself sees to it that nothing is missing there before the ref exists.
+        What we store ourselves is there already. What an agent's git has stored is copied: git
+        itself sees to it that nothing is missing before the ref exists.
         """
         if self.shares_refs:
             if source != target:
                 commit = self.git.resolve(source)
                 self.git.update_refs([(target, commit, None)], "untildone: store a lane's work")
+            return target
+        stored = ref_in_file(self._slot.common_dir, source)
+        if stored and not has_own_objects(self.place, self._slot):
+            self.git.update_refs([(target, stored, None)], "untildone: store a lane's work")
             return target
         words = (
             *("-c", "protocol.file.allow=always", "-c", "fetch.writeCommitGraph=false"),
@@ -223,6 +228,14 @@ class SlotWorkspace(BranchCheckpoint):
 
     def is_of(self, change: str, run_id: str) -> bool:
         return (self._change, self._run_id) == (change, run_id)
+
+    def has_one_ref(self, commit: str) -> None:
+        """Its git folder was emptied: no other ref is there than the branch, at this commit."""
+        self._refs.known({self._ref: Ref(commit, str(self._place.top))})
+
+    def let_go(self) -> None:
+        """At the end of a run: all that was stored is there."""
+        self._git.store.let_go(self._git.do)
 
     def forget_bytes(self) -> None:
         """Bytes that git would not give back were of commits that the slot does not have now."""
