@@ -321,6 +321,8 @@ SPECIAL: dict[str, object] = {
     "budget": ("cost=5",),
     "trouble_budget": ("calls=7",),
     "learnings": "off",
+    "notify": ("terminal", "cmd:true"),
+    "notify_on": ("done", "stuck"),
     "source_file": "/somewhere/else.md",
     "story_verify": ("2=make",),
 }

@@ -6,7 +6,6 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,6 +28,7 @@ from untildone.app.keep_or_revert import looked_at
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
+from untildone.commands.run_ending import Detached, Ended, exit_code
 from untildone.commands.start.plan import (
     Prepared,
     Wanted,
@@ -74,38 +74,8 @@ from untildone.wiring.worktrees import (
     worktree_running,
 )
 
-EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
+MESSAGE_S = 10.5  # a messenger takes 10 s at most
 Flags = dict[str, object]
-
-
-class Ended(Struct, frozen=True):
-    """How a command that drove a loop ended; `run` is None when there was nothing to do."""
-
-    exit_code: int
-    run: Run | None = None
-    message: str = ""
-
-
-def exit_code(run: Run) -> int:
-    """What the command that drove this run to its end has returned."""
-    if run.stop and run.stop.signal:
-        return 128 + run.stop.signal
-    if run.cannot_start and not run.iterations and not run.refused:
-        return 2
-    return 5 if run.refused else EXIT_CODES.get(run.status, 1)
-
-
-class Detached(Exception):
-    """In the process that was typed: the loop lives on in one of its own.
-
-    `exit_code` and `said` are those of a start that failed.
-    """
-
-    def __init__(self, plan: Plan, pid: int, log: Path, exit_code: int, said: str) -> None:
-        super().__init__(plan.run_id)
-        self.run_id, self.change_id = plan.run_id, plan.change_id
-        self.pid, self.log = pid, log
-        self.exit_code, self.said = exit_code, said
 
 
 class LoopProcess(Struct):
@@ -114,7 +84,8 @@ class LoopProcess(Struct):
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
     `log_windows` make what is written to the log of a loop that leaves the terminal; with them it
     does so before its first call, and `Detached` is raised in the process that stays behind.
-    `agent_env` is what the configuration sets for agents: it may hold secrets and is in no plan.
+    `agent_env` is what the configuration sets for agents, and `settings` say who is told what
+    happens: both may hold secrets and are in no plan.
     """
 
     repository: Repository
@@ -124,6 +95,7 @@ class LoopProcess(Struct):
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
     agent_env: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
     _bus: Bus = field(default_factory=Bus)
     _watchdog: Watchdog | None = None
 
@@ -152,6 +124,22 @@ class LoopProcess(Struct):
             from untildone.commands.undo import finish_begun
 
             finish_begun(self.repository, self.warn)
+
+    def messengers(self, run_id: str) -> Sequence[Observer]:
+        """Who is told what happens, far away."""
+        if not self.settings.notify:
+            return ()
+        from untildone.wiring.notifications import messengers
+
+        return messengers(self.repository, self.settings, run_id)
+
+    def use(self, settings: Settings) -> None:
+        """What the settings say beside the plan; an address that cannot be used is refused."""
+        self.agent_env, self.settings = agent_options_of(settings).env, settings
+        if settings.notify:
+            from untildone.wiring.notifications import deliveries
+
+            deliveries(self.repository, settings)
 
     def taken_over(self, run: Run) -> Run:
         """The same for a run that is known: as it is once nobody else can change it."""
@@ -264,6 +252,8 @@ class LoopProcess(Struct):
         answer = plan.on_complete or ("ask" if self.at_terminal else "keep")
         for window in self.windows(answer == "ask") if self.windows else ():
             self._bus.subscribe(window, getattr(window, "heartbeat", None))
+        for messenger in self.messengers(plan.run_id) if self.windows else ():
+            self._bus.subscribe(messenger, flush_s=MESSAGE_S)
         self.windows = None
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
         ports = build_ports(
@@ -289,6 +279,7 @@ class LoopProcess(Struct):
             run = self._cut_short(loop)
         finally:
             self._bus.flush()
+            self._tell_undelivered(loop)
             if self._watchdog:
                 self._watchdog.stop()
                 self._watchdog = None
@@ -297,6 +288,14 @@ class LoopProcess(Struct):
         self.remove_worktree(run)
         code = exit_code(run)
         return Ended(code, run, "Nothing was changed." if code == 2 else "")
+
+    def _tell_undelivered(self, loop: RunDriver) -> None:
+        """The last messages may fail after the last step."""
+        told = [report.told for report in self.repository.inbox.reports() if report.told]
+        for event in told:
+            loop.tell(event)
+        if told:
+            self._bus.flush()
 
     def _let_go_of_objects(self, run: Run) -> None:
         git = self.repository.git()
@@ -331,7 +330,7 @@ class LoopProcess(Struct):
 
 def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted) -> Ended:
     """Start a run, or go on with the one of this branch."""
-    process.agent_env = agent_options_of(settings).env
+    process.use(settings)
     change = pick_change(process.repository, wanted)
     process.repository = repo = worktree_running(process.repository, change)
     process.take_over(change)
@@ -409,7 +408,7 @@ def _own_output(path: str) -> str:
 
 def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) -> Ended:
     """Go on with a stopped, stuck, stalled or crashed run."""
-    process.agent_env = agent_options_of(settings).env
+    process.use(settings)
     repo = process.repository
     newest = repo.newest(change)
     if newest:  # locked first, so that the journal is read once

@@ -1,5 +1,6 @@
 """What can be said about one setting."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -70,3 +71,11 @@ def near(word: object, known: Sequence[str]) -> str:
 
     close = get_close_matches(str(word), known, n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def option(text: str) -> tuple[str, str, str]:
+    """`NAME.args=ARG` or `NAME.env.VARIABLE=VALUE`: whose it is, of which kind, and what it is."""
+    name, _, rest = text.partition(".")
+    kind = re.match(r"\w*", rest)
+    word = kind[0] if kind else ""
+    return name, word, rest[len(word) + 1 :]

@@ -5,14 +5,14 @@ the variable, the file of `init`, its JSON Schema, the table of docs/configurati
 of the plan are made of it. `load.py` reads the values.
 """
 
-import re
 from typing import Annotated
 
 from msgspec import Struct
 
 from untildone.domain.agents.agent import Permissions
-from untildone.domain.costs.budget import read
-from untildone.settings.setting import SAME, Setting, near
+from untildone.domain.costs.budget import known
+from untildone.domain.reporting import notification
+from untildone.settings.setting import SAME, Setting, near, option
 
 FILE_NAME = "untildone.toml"
 AGENTS_HINT = "`untildone agents` lists what is installed here"
@@ -64,11 +64,6 @@ SOURCES: dict[str, tuple[str, ...]] = {
 TROUBLE_BUDGET = ("calls=5", "time=2h", "cost=10")
 
 
-def _known_budgets(texts: tuple[str, ...]) -> tuple[str, ...]:
-    read(texts)
-    return texts
-
-
 def _rungs(texts: tuple[str, ...]) -> tuple[str, ...]:
     """The agents of a ladder; several may stand in one text, with commas between them."""
     rungs = tuple(rung.strip() for text in texts for rung in text.split(","))
@@ -87,14 +82,6 @@ def _options(texts: tuple[str, ...]) -> tuple[str, ...]:
         if kind not in ("args", "env"):
             raise ValueError(f"[agent.{name}] has `args` and `env`, not {kind!r}")
     return texts
-
-
-def option(text: str) -> tuple[str, str, str]:
-    """`NAME.args=ARG` or `NAME.env.VARIABLE=VALUE`: whose it is, of which kind, and what it is."""
-    name, _, rest = text.partition(".")
-    kind = re.match(r"\w*", rest)
-    word = kind[0] if kind else ""
-    return name, word, rest[len(word) + 1 :]
 
 
 class Settings(Struct, frozen=True):
@@ -339,7 +326,7 @@ class Settings(Struct, frozen=True):
             "story-tokens=200k and so on for each story.",
             metavar="NAME=AMOUNT",
             adds=True,
-            checked=_known_budgets,
+            checked=known,
             hint=BUDGETS_HINT,
             plan="",
         ),
@@ -352,7 +339,7 @@ class Settings(Struct, frozen=True):
             unset=", ".join(TROUBLE_BUDGET),
             metavar="NAME=AMOUNT",
             adds=True,
-            checked=_known_budgets,
+            checked=known,
             hint=BUDGETS_HINT,
             plan="",
         ),
@@ -409,6 +396,26 @@ class Settings(Struct, frozen=True):
             choices=("", "ask", "cleanup", "keep"),
         ),
     ] = ""
+    notify: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Who is told what happens: a webhook's URL, cmd:COMMAND, ntfy:URL, terminal or more.",
+            metavar="ADDRESS",
+            adds=True,
+            checked=notification.addresses,
+            in_plan=notification.shown,
+        ),
+    ] = ()
+    notify_on: Annotated[
+        tuple[str, ...],
+        Setting(
+            "What they are told of.",
+            unset=" ".join(notification.EVENTS),
+            metavar="EVENT",
+            checked=notification.events,
+            plan="",
+        ),
+    ] = ()
     sandbox: Annotated[
         str,
         Setting(

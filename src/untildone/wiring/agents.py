@@ -14,7 +14,8 @@ from untildone.domain.errors import AgentMissing, UserError
 from untildone.domain.run.run import Plan, Run, label
 from untildone.domain.stories.story import StoryKey
 from untildone.ports import AgentProgram
-from untildone.settings.settings import AGENTS, PROGRAMS, Settings, option
+from untildone.settings.setting import option
+from untildone.settings.settings import AGENTS, PROGRAMS, Settings
 
 if TYPE_CHECKING:
     from untildone.adapters.agents.program import KnownProgram

@@ -31,6 +31,7 @@ ADDED: dict[str, dict[str, object]] = {
         "lane_setup": "",
         "check_slots": 0,
         "origins": {},
+        "notify": [],
     },
     "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},
     "StepFailed": {"lane": 0},

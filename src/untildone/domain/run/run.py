@@ -138,7 +138,7 @@ class Plan(Struct, frozen=True):
     `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
     many stories may be worked on at once; `optimistic` ones may share files that nobody predicts;
     `slots`, `lane_setup` and `check_slots` are of their checkouts. `origins`: where commands were
-    written, by the name of a setting or the command itself.
+    written, by the name of a setting or the command itself. `notify`: who is told, no secrets.
     """
 
     change_id: str
@@ -196,6 +196,7 @@ class Plan(Struct, frozen=True):
     lane_setup: str = ""
     check_slots: int = 0
     origins: dict[str, str] = field(default_factory=dict)
+    notify: tuple[str, ...] = ()
 
     @property
     def stand_in(self) -> tuple[str, str]:
@@ -495,6 +496,5 @@ class Run(Struct, frozen=True):
     def conversation(self, key: StoryKey, agent: str, rung: int = 0) -> Session | None:
         """The conversation of this agent's last call for a story, unless it broke down."""
         asked, calls = (key, agent, rung), reversed(self.iterations)
-        known = (it for it in calls if (it.story_key, it.agent, it.rung) == asked)
-        last = next(known, None)
+        last = next((it for it in calls if (it.story_key, it.agent, it.rung) == asked), None)
         return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None

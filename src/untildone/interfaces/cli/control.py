@@ -4,7 +4,7 @@ import click
 
 from untildone.commands import control
 from untildone.commands import finish as finishing
-from untildone.commands.run import Ended
+from untildone.commands.run_ending import Ended
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice
 from untildone.interfaces.cli.completion import change_names

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from untildone.app.bus import Observer
 from untildone.app.wording import how_to_go_on
-from untildone.commands.run import Detached, Ended, LoopProcess
+from untildone.commands.run import LoopProcess
+from untildone.commands.run_ending import Detached, Ended
 from untildone.domain.run.run import Run
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
