@@ -4,8 +4,10 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 """
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TextIO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -28,7 +30,8 @@ from untildone.app.keep_or_revert import looked_at
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
-from untildone.commands.run_ending import Detached, Ended, exit_code
+from untildone.commands import background
+from untildone.commands.run_ending import Ended, exit_code
 from untildone.commands.start.plan import (
     Prepared,
     Wanted,
@@ -60,7 +63,6 @@ from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.run import Choice, Origin, Plan, Run, Status
-from untildone.plain_files import tail
 from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_lanes, build_ports
@@ -82,15 +84,16 @@ class LoopProcess(Struct):
     """One process driving one run.
 
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
-    `log_windows` make what is written to the log of a loop that leaves the terminal; with them it
-    does so before its first call, and `Detached` is raised in the process that stays behind.
+    With `detach` the loop leaves the terminal before its first call, and `Detached` is raised in
+    the process that stays behind. `log_window` makes what is then written to its log.
     `agent_env` is what the configuration sets for agents, and `settings` say who is told what
     happens: both may hold secrets and are in no plan.
     """
 
     repository: Repository
     windows: Callable[[bool], Sequence[Observer]] | None = None
-    log_windows: Callable[[bool], Sequence[Observer]] | None = None
+    log_window: Callable[[TextIO, bool], Observer] = lambda out, asks: lambda event: None
+    detach: bool = False
     at_terminal: bool = False
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
@@ -215,28 +218,29 @@ class LoopProcess(Struct):
         Before `loop`, whose windows have threads: a watchdog is forked. A sandbox needs none, it
         ends with this process.
         """
-        if self.log_windows:
-            self._leave_terminal(plan, self.log_windows)
+        if self.detach:
+            self._leave_terminal(plan)
+        elif self._outlives_terminal():
+            self._outlive_terminal(plan)
         if not plan.contained:
             self._watchdog = self.repository.start_watchdog()
 
-    def _leave_terminal(self, plan: Plan, windows: Callable[[bool], Sequence[Observer]]) -> None:
-        """All that could be asked was asked, all that could be refused was refused."""
-        from untildone.adapters.process.background import Left, go_to_background
-
-        repo, folder = self.repository, self.repository.folder(plan.run_id)
-        folder.make()
+    def _leave_terminal(self, plan: Plan) -> None:
         self._bus.flush()
-        before = folder.output.stat().st_size if folder.output.exists() else 0
-        start = go_to_background(folder.output)
-        if isinstance(start, Left):
-            said = tail(folder.output, before) if start.exit_code else ""
-            raise Detached(plan, start.pid, folder.output, start.exit_code or 0, said)
-        this_process.cache_clear()
-        repo.lock.sign(plan.change_id)
-        repo.inbox.survive_hang_up()
-        self._bus, self.at_terminal = Bus(), False
-        self.windows, self.log_windows = lambda asks: [*windows(asks), start], None
+        start = background.leave(self.repository, plan)
+        self._bus, self.at_terminal, self.detach = Bus(), False, False
+        self.windows = lambda asks: [self.log_window(sys.stdout, asks), start]
+
+    def _outlives_terminal(self) -> bool:
+        if self.settings.on_hangup != "ask":
+            return self.settings.on_hangup == "continue"
+        person = Person(self.repository.inbox, "ask", at_terminal=self.at_terminal)
+        return self.at_terminal and person.agrees(background.OUTLIVES)
+
+    def _outlive_terminal(self, plan: Plan) -> None:
+        log, shown = background.outlive(self.repository, plan), self.windows
+        if shown:
+            self.windows = lambda asks: [*shown(asks), self.log_window(log, asks)]
 
     def loop(
         self,

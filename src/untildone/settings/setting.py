@@ -79,3 +79,15 @@ def option(text: str) -> tuple[str, str, str]:
     kind = re.match(r"\w*", rest)
     word = kind[0] if kind else ""
     return name, word, rest[len(word) + 1 :]
+
+
+def described(settings: type) -> dict[str, Setting]:
+    """Every setting by its key, with its default."""
+    defaults = settings()
+    found = {}
+    for key, hint in settings.__annotations__.items():
+        told: Setting = hint.__metadata__[0]
+        same = "" if told.limit else key
+        plan = same if told.plan == SAME else told.plan
+        found[key] = told._replace(key=key, default=getattr(defaults, key), plan=plan)
+    return found

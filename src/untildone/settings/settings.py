@@ -12,7 +12,7 @@ from msgspec import Struct
 from untildone.domain.agents.agent import Permissions
 from untildone.domain.costs.budget import known
 from untildone.domain.reporting import notification
-from untildone.settings.setting import SAME, Setting, near, option
+from untildone.settings.setting import Setting, described, near, option
 
 FILE_NAME = "untildone.toml"
 AGENTS_HINT = "`untildone agents` lists what is installed here"
@@ -416,6 +416,14 @@ class Settings(Struct, frozen=True):
             plan="",
         ),
     ] = ()
+    on_hangup: Annotated[
+        str,
+        Setting(
+            "The terminal is closed: stop, go on without it, or ask at the start.",
+            choices=("stop", "continue", "ask"),
+            plan="",
+        ),
+    ] = "stop"
     sandbox: Annotated[
         str,
         Setting(
@@ -485,16 +493,4 @@ STRICT: dict[str, object] = {
 COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup")
 
 
-def described(settings: type = Settings) -> dict[str, Setting]:
-    """Every setting by its key, with its default."""
-    defaults = settings()
-    found = {}
-    for key, hint in settings.__annotations__.items():
-        told: Setting = hint.__metadata__[0]
-        same = "" if told.limit else key
-        plan = same if told.plan == SAME else told.plan
-        found[key] = told._replace(key=key, default=getattr(defaults, key), plan=plan)
-    return found
-
-
-SETTINGS = described()
+SETTINGS = described(Settings)

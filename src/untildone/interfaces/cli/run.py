@@ -9,8 +9,9 @@ import click
 from msgspec.structs import replace
 
 from untildone.commands import run as loop
+from untildone.commands.background import Detached
 from untildone.commands.control import raise_budget
-from untildone.commands.run_ending import Detached, Ended
+from untildone.commands.run_ending import Ended
 from untildone.commands.start.plan import SeveralChanges, Wanted
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
