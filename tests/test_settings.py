@@ -15,8 +15,9 @@ from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.plan.init import configuration, json_schema
 from untildone.interfaces.cli.run import resume, run
 from untildone.interfaces.cli.setting_flags import given
+from untildone.settings.choices import PROGRAMS
 from untildone.settings.load import load, origins, user_file
-from untildone.settings.settings import PROGRAMS, SETTINGS, Settings
+from untildone.settings.settings import SETTINGS, Settings
 
 
 @pytest.fixture
@@ -324,6 +325,8 @@ SPECIAL: dict[str, object] = {
     "trouble_budget": ("calls=7",),
     "learnings": "off",
     "regenerate": ("*.lock=make lock",),
+    "notify": ("terminal", "cmd:true"),
+    "notify_on": ("done", "stuck"),
     "source_file": "/somewhere/else.md",
     "story_verify": ("2=make",),
 }

@@ -132,3 +132,19 @@ for name in ("one", "two", "three"):
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (done.returncode, done.stdout.split()) == (0, [b"one", b"two", b"three"])
+
+
+def test_a_window_that_is_late_is_waited_for_once() -> None:
+    bus = Bus()
+    go = threading.Event()
+
+    def late(event: EventObject) -> None:
+        go.wait(30)
+
+    bus.subscribe(late, flush_s=0.2)
+    bus.publish(LAST)
+    bus.flush()
+    began = time.monotonic()
+    bus.flush()
+    assert time.monotonic() - began < 0.15
+    go.set()

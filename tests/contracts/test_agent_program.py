@@ -16,7 +16,7 @@ from untildone.domain.agents.agent import AgentText, AgentTool, Intent, Reading
 from untildone.domain.agents.promise import Promise
 from untildone.domain.errors import AgentMissing
 from untildone.ports import AgentProgram
-from untildone.settings.settings import PROGRAMS
+from untildone.settings.choices import PROGRAMS
 from untildone.wiring.agents import known_program
 
 Make = Callable[[Path, str], AgentProgram]

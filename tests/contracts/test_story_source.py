@@ -14,7 +14,7 @@ from untildone.adapters.stories.source_kind import Options
 from untildone.domain.errors import StoriesError, StoryLost
 from untildone.domain.stories.story import StoryBook, checked
 from untildone.ports import StorySource
-from untildone.settings.settings import SOURCES
+from untildone.settings.choices import SOURCES
 from untildone.wiring.sources import kind
 
 OPEN = (Row("Log in"), Row("Log out"), Row("Pay by card"))

@@ -23,7 +23,8 @@ from untildone.domain.agents.agent import Intent, Invocation, Permissions, Sessi
 from untildone.interfaces.cli.command_table import COMMANDS
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.plan.init import meaning
-from untildone.settings.settings import PROGRAMS, SETTINGS
+from untildone.settings.choices import PROGRAMS
+from untildone.settings.settings import SETTINGS
 from untildone.wiring.agents import known_program
 
 ROOT = Path(__file__).parents[2]

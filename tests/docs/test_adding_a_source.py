@@ -14,7 +14,7 @@ from tests.docs.test_adding_an_agent import _BLOCK, _REFERENCE, call, edited
 from untildone.adapters.stories.checklists.checklist import Rules
 from untildone.adapters.stories.source_kind import Found, Kind, Options
 from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
-from untildone.settings.settings import SOURCES
+from untildone.settings.choices import SOURCES
 
 PAGE = (DOCS / "adding-a-story-source.md").read_text(encoding="utf-8")
 TESTS = (

@@ -17,7 +17,8 @@ from untildone.adapters.stories.checklists import checklist
 from untildone.domain.agents.agent import Kind, Trouble
 from untildone.interfaces.cli.command_table import COMMANDS
 from untildone.interfaces.cli.plan.init import configuration
-from untildone.settings.settings import PROGRAMS, SETTINGS
+from untildone.settings.choices import PROGRAMS
+from untildone.settings.settings import SETTINGS
 
 README = ROOT / "README.md"
 PICTURE = DOCS / "images" / "run.svg"

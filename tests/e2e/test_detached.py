@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.agent_calls import Actions
     from tests.e2e.bench import Bench
-    from tests.e2e.command import Json, Result
+    from tests.e2e.command import Json, Result, Terminal
 
 pytestmark = pytest.mark.e2e
 
@@ -349,3 +349,49 @@ def test_the_view_shows_how_to_answer(detached: Bench) -> None:
     until(lambda: "untildone finish demo cleanup|keep" in live.stdout)
     bench.run("finish", "demo", "keep").ok()
     live.wait().ok()
+
+
+# -- a terminal that is closed -----------------------------------------------------------------
+
+
+def hung_up(bench: Bench, *flags: str, answer: str = "") -> Terminal:
+    """A run at a terminal that is closed in its first call."""
+    bench.plan({1: gated(bench)})
+    terminal = bench.terminal("run", "demo", "--agent-cmd", bench.agent, *flags)
+    if answer:
+        terminal.wait_text("If this terminal is closed")
+        terminal.type(f"{answer}\n")
+    bench.wait_call(1)
+    terminal.hang_up()
+    return terminal
+
+
+@pytest.mark.parametrize("how", ["continue", "ask"])
+def test_a_run_can_outlive_its_terminal(bench: Bench, how: str) -> None:
+    flags = ("--on-hangup", how, "--on-complete", "keep")
+    terminal = hung_up(bench, *flags, answer="y" if how == "ask" else "")
+    log = until(lambda: next(bench.path(".git/untildone/runs").glob("*/loop.log"), None))
+    attached = bench.start("attach", "--json")
+    attached.wait_event("iteration_started", n=1)
+    bench.open_gate("go")
+    assert terminal.wait() == 0
+    result = attached.wait().ok()
+    assert bench.state()["status"] == "done"
+    texts = [event["message"] for event in result.named("warning")]
+    assert any(text.startswith("The terminal is gone, the run goes on") for text in texts)
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert "● finished: done, keep" in log.read_text()
+
+
+def test_without_a_yes_it_stops(bench: Bench) -> None:
+    assert hung_up(bench, "--on-hangup", "ask", answer="n").wait() == 129
+    assert bench.state()["status"] == "stopped"
+
+
+def test_the_choice_can_be_made_without_the_terminal(bench: Bench) -> None:
+    terminal = hung_up(bench, "--on-hangup", "continue")
+    bench.open_gate("go")
+    until(lambda: bench.state()["phase"] == "awaiting_choice")
+    assert news(bench.run("wait", "--next", "--json").ok())["phase"] == "awaiting_choice"
+    bench.run("finish", "demo", "cleanup").ok()
+    assert terminal.wait() == 0

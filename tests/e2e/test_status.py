@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.agent_calls import DONE, fails
+from tests.e2e.agent_calls import COMPLETE, DONE, fails
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
     from tests.e2e.bench import Bench
@@ -170,3 +172,22 @@ def test_status_after_the_cleanup_of_a_stuck_run_names_undo(bench: Bench) -> Non
     bench.loop("--max-retries", "0").ok(3)
     bench.run("finish", "demo", "cleanup").ok()
     assert "next: untildone undo" in bench.run("status").ok().stdout
+
+
+def test_status_is_watched(bench: Bench) -> None:
+    bench.plan({1: [["wait", bench.gate("go")], ["say", COMPLETE]]})
+    live = bench.begin()
+    bench.wait_call(1)
+    terminal = bench.terminal("status", "--watch")
+    script = bench.start("status", "--watch", "--json")
+    terminal.wait_text("demo: running, the agent is at work")
+    bench.open_gate("go")
+    live.wait().ok()
+    terminal.wait_text("demo: done, kept (not running)")
+    terminal.type("\x03")
+    assert terminal.wait() == 130
+    until(lambda: '"phase": "ended"' in script.stdout)
+    script.signal(signal.SIGINT)
+    rows = [json.loads(line) for line in script.wait().ok(130).stdout.splitlines()]
+    states = [row["loops"][0]["status"] for row in rows]
+    assert (states[0], states[-1]) == ("running", "done")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from untildone.commands import agents as wiring
 from untildone.interfaces.cli.main import cli
-from untildone.settings.settings import PROGRAMS
+from untildone.settings.choices import PROGRAMS
 from untildone.wiring.agents import known_program
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.torture.seeds import PLACES
-from untildone.settings.settings import SOURCES
+from untildone.settings.choices import SOURCES
 
 
 def test_every_source_is_tried() -> None:

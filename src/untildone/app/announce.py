@@ -203,6 +203,7 @@ def _run_started(run: Run, *, resumed: bool) -> Event:
         }
         | ({"agent_args": plan.agent_args} if plan.agent_args else {})
         | ({"agent_env": plan.agent_env} if plan.agent_env else {})
+        | ({"notify": plan.notify} if plan.notify else {})
         | ({"permissions_hold": plan.permissions_hold} if plan.permissions_hold else {}),
     )
 
@@ -260,7 +261,8 @@ def _judged(before: Run, after: Run, lane: int) -> Iterator[Event]:
                 "reason": iteration.reason,
                 "tokens_used": iteration.usage.total if iteration.usage else None,
                 "commits": iteration.commits,
-            },
+            }
+            | ({"budgets": standing(after)} if after.plan.budgets else {}),
         )
 
 

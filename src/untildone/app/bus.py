@@ -21,12 +21,17 @@ class Bus:
     def __init__(self) -> None:
         self._windows: list[_Window] = []
 
-    def subscribe(self, observer: Observer, heartbeat: Heartbeat | None = None) -> None:
-        """Add a window; `heartbeat` is called whenever nothing happened for a while."""
+    def subscribe(
+        self, observer: Observer, heartbeat: Heartbeat | None = None, flush_s: float = FLUSH_S
+    ) -> None:
+        """Add a window; `heartbeat` is called whenever nothing happened for a while.
+
+        At the end it has `flush_s` to show what it was given.
+        """
         if not self._windows:
             # However the command ends: Python dies of a thread that still writes at its end.
             atexit.register(self.flush)
-        self._windows.append(_Window(observer, heartbeat))
+        self._windows.append(_Window(observer, heartbeat, flush_s))
 
     def publish(self, event: EventObject) -> None:
         for window in self._windows:
@@ -34,12 +39,14 @@ class Bus:
 
     def flush(self) -> None:
         """Wait, for a bounded time, until every window has shown what it was given."""
-        for window in self._windows:
-            window.flush()
+        marks = [(window, window.mark()) for window in self._windows]  # they work side by side
+        for window, mark in marks:
+            window.flush(mark)
 
 
 class _Window:
-    def __init__(self, observer: Observer, heartbeat: Heartbeat | None) -> None:
+    def __init__(self, observer: Observer, heartbeat: Heartbeat | None, flush_s: float) -> None:
+        self._flush_s = flush_s
         self._observer = observer
         self._heartbeat = heartbeat
         self._patience = HEARTBEAT_S if heartbeat else None
@@ -52,10 +59,14 @@ class _Window:
         if not self._dead and not (crowded and event["event"] in NOTICES):
             self._queue.put(event)
 
-    def flush(self) -> None:
+    def mark(self) -> threading.Event:
         shown = threading.Event()
         self._queue.put(shown)
-        shown.wait(FLUSH_S)
+        return shown
+
+    def flush(self, mark: threading.Event) -> None:
+        if not mark.wait(self._flush_s):
+            self._flush_s = 0.0  # it had its time
 
     def _show(self) -> None:
         while True:

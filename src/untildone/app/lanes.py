@@ -114,8 +114,8 @@ def failed(step: s.Work, error: UntildoneError) -> f.StepFailed:
 
 
 def hear_lanes(driver: RunDriver) -> None:
-    """Fold in what lanes report, and end the programs of those that are to stop."""
-    for report in driver.ports.mail.reports() if driver.ports.lanes else ():
+    """Fold in what lanes and messengers report, and end the programs of those that are to stop."""
+    for report in driver.ports.mail.reports():
         if report.told:
             driver.tell(report.told)
         else:

@@ -14,7 +14,8 @@ from untildone.domain.agents.agent import Ending, Intent, Permissions
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain
 from untildone.domain.secrets import shown
-from untildone.settings.settings import PROGRAMS, Settings
+from untildone.settings.choices import PROGRAMS
+from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_options_of, known_program
 
 if TYPE_CHECKING:

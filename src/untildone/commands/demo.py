@@ -16,7 +16,8 @@ from untildone.adapters.git.git import Git
 from untildone.adapters.process.process import Processes
 from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.app.wording import outcome_words
-from untildone.commands.run import Ended, LoopProcess, start
+from untildone.commands.run import LoopProcess, start
+from untildone.commands.run_ending import Ended
 from untildone.commands.start.plan import Wanted
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import plain

@@ -39,8 +39,9 @@ from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, count_of
 from untildone.domain.reporting import views
 from untildone.domain.run.run import Run, Status
+from untildone.settings.choices import PROGRAMS, SOURCES
 from untildone.settings.load import configuration_files, load
-from untildone.settings.settings import PROGRAMS, SOURCES, Settings
+from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_options_of, agent_program, installed, known_program
 from untildone.wiring.repository import Repository, here, read_state
 from untildone.wiring.sandbox import INSTALL

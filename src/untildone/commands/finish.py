@@ -4,7 +4,8 @@ from functools import partial
 
 from untildone.adapters.git.own_worktree import user_of
 from untildone.app.wording import restored_hint
-from untildone.commands.run import Ended, LoopProcess
+from untildone.commands.run import LoopProcess
+from untildone.commands.run_ending import Ended
 from untildone.commands.undo import tell
 from untildone.domain.errors import UserError
 from untildone.domain.run import fact as f

@@ -9,7 +9,7 @@ from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.run_folder import RunFolder
-from untildone.commands.run import exit_code
+from untildone.commands.run_ending import exit_code
 from untildone.domain.errors import UserError
 from untildone.domain.reporting import views
 from untildone.domain.run.run import Run

@@ -4,9 +4,10 @@ The process holds the worktree, repairs what a dead loop left, and steps until t
 """
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
+from typing import TextIO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,6 +30,8 @@ from untildone.app.keep_or_revert import looked_at
 from untildone.app.orchestrator import drive
 from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
+from untildone.commands import background
+from untildone.commands.run_ending import Ended, exit_code
 from untildone.commands.start.plan import (
     Prepared,
     Wanted,
@@ -61,7 +64,6 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Choice, Origin, Run, Status
-from untildone.plain_files import tail
 from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_options_of, leftover_files
 from untildone.wiring.build import build_checkpoint, build_lanes, build_ports
@@ -75,57 +77,30 @@ from untildone.wiring.worktrees import (
     worktree_running,
 )
 
-EXIT_CODES = {Status.DONE: 0, Status.STUCK: 3, Status.STALLED: 4, Status.STOPPED: 6}
+MESSAGE_S = 10.5  # a messenger takes 10 s at most
 PULL_REQUEST = "pr"
 Flags = dict[str, object]
-
-
-class Ended(Struct, frozen=True):
-    """How a command that drove a loop ended; `run` is None when there was nothing to do."""
-
-    exit_code: int
-    run: Run | None = None
-    message: str = ""
-
-
-def exit_code(run: Run) -> int:
-    """What the command that drove this run to its end has returned."""
-    if run.stop and run.stop.signal:
-        return 128 + run.stop.signal
-    if run.cannot_start and not run.iterations and not run.refused:
-        return 2
-    return 5 if run.refused else EXIT_CODES.get(run.status, 1)
-
-
-class Detached(Exception):
-    """In the process that was typed: the loop lives on in one of its own.
-
-    `exit_code` and `said` are those of a start that failed.
-    """
-
-    def __init__(self, plan: Plan, pid: int, log: Path, exit_code: int, said: str) -> None:
-        super().__init__(plan.run_id)
-        self.run_id, self.change_id = plan.run_id, plan.change_id
-        self.pid, self.log = pid, log
-        self.exit_code, self.said = exit_code, said
 
 
 class LoopProcess(Struct):
     """One process driving one run.
 
     `windows` makes what shows the run, once it is known whether the completion choice is asked for.
-    `log_windows` make what is written to the log of a loop that leaves the terminal; with them it
-    does so before its first call, and `Detached` is raised in the process that stays behind.
-    `agent_env` is what the configuration sets for agents: it may hold secrets and is in no plan.
+    With `detach` the loop leaves the terminal before its first call, and `Detached` is raised in
+    the process that stays behind. `log_window` makes what is then written to its log.
+    `agent_env` is what the configuration sets for agents, and `settings` say who is told what
+    happens: both may hold secrets and are in no plan.
     """
 
     repository: Repository
     windows: Callable[[bool], Sequence[Observer]] | None = None
-    log_windows: Callable[[bool], Sequence[Observer]] | None = None
+    log_window: Callable[[TextIO, bool], Observer] = lambda out, asks: lambda event: None
+    detach: bool = False
     at_terminal: bool = False
     warn: Callable[[str], None] = lambda text: None
     caught_up: str = ""
     agent_env: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
     _bus: Bus = field(default_factory=Bus)
     _watchdog: Watchdog | None = None
 
@@ -154,6 +129,22 @@ class LoopProcess(Struct):
             from untildone.commands.undo import finish_begun
 
             finish_begun(self.repository, self.warn)
+
+    def messengers(self, run_id: str) -> Sequence[Observer]:
+        """Who is told what happens, far away."""
+        if not self.settings.notify:
+            return ()
+        from untildone.wiring.notifications import messengers
+
+        return messengers(self.repository, self.settings, run_id)
+
+    def use(self, settings: Settings) -> None:
+        """What the settings say beside the plan; an address that cannot be used is refused."""
+        self.agent_env, self.settings = agent_options_of(settings).env, settings
+        if settings.notify:
+            from untildone.wiring.notifications import deliveries
+
+            deliveries(self.repository, settings)
 
     def taken_over(self, run: Run) -> Run:
         """The same for a run that is known: as it is once nobody else can change it."""
@@ -229,28 +220,29 @@ class LoopProcess(Struct):
         Before `loop`, whose windows have threads: a watchdog is forked. A sandbox needs none, it
         ends with this process.
         """
-        if self.log_windows:
-            self._leave_terminal(plan, self.log_windows)
+        if self.detach:
+            self._leave_terminal(plan)
+        elif self._outlives_terminal():
+            self._outlive_terminal(plan)
         if not plan.contained:
             self._watchdog = self.repository.start_watchdog()
 
-    def _leave_terminal(self, plan: Plan, windows: Callable[[bool], Sequence[Observer]]) -> None:
-        """All that could be asked was asked, all that could be refused was refused."""
-        from untildone.adapters.process.background import Left, go_to_background
-
-        repo, folder = self.repository, self.repository.folder(plan.run_id)
-        folder.make()
+    def _leave_terminal(self, plan: Plan) -> None:
         self._bus.flush()
-        before = folder.output.stat().st_size if folder.output.exists() else 0
-        start = go_to_background(folder.output)
-        if isinstance(start, Left):
-            said = tail(folder.output, before) if start.exit_code else ""
-            raise Detached(plan, start.pid, folder.output, start.exit_code or 0, said)
-        this_process.cache_clear()
-        repo.lock.sign(plan.change_id)
-        repo.inbox.survive_hang_up()
-        self._bus, self.at_terminal = Bus(), False
-        self.windows, self.log_windows = lambda asks: [*windows(asks), start], None
+        start = background.leave(self.repository, plan)
+        self._bus, self.at_terminal, self.detach = Bus(), False, False
+        self.windows = lambda asks: [self.log_window(sys.stdout, asks), start]
+
+    def _outlives_terminal(self) -> bool:
+        if self.settings.on_hangup != "ask":
+            return self.settings.on_hangup == "continue"
+        person = Person(self.repository.inbox, "ask", at_terminal=self.at_terminal)
+        return self.at_terminal and person.agrees(background.OUTLIVES)
+
+    def _outlive_terminal(self, plan: Plan) -> None:
+        log, shown = background.outlive(self.repository, plan), self.windows
+        if shown:
+            self.windows = lambda asks: [*shown(asks), self.log_window(log, asks)]
 
     def loop(
         self,
@@ -267,6 +259,8 @@ class LoopProcess(Struct):
         answer = "keep" if answer == PULL_REQUEST else answer  # what remains is not for the loop
         for window in self.windows(answer == "ask") if self.windows else ():
             self._bus.subscribe(window, getattr(window, "heartbeat", None))
+        for messenger in self.messengers(plan.run_id) if self.windows else ():
+            self._bus.subscribe(messenger, flush_s=MESSAGE_S)
         self.windows = None
         person = Person(self.repository.inbox, answer, at_terminal=self.at_terminal)
         ports = build_ports(
@@ -292,6 +286,7 @@ class LoopProcess(Struct):
             run = self._cut_short(loop)
         finally:
             self._bus.flush()
+            self._tell_undelivered(loop)
             if self._watchdog:
                 self._watchdog.stop()
                 self._watchdog = None
@@ -300,6 +295,14 @@ class LoopProcess(Struct):
         self.remove_worktree(run)
         code = exit_code(run)
         return Ended(code, run, "Nothing was changed." if code == 2 else "")
+
+    def _tell_undelivered(self, loop: RunDriver) -> None:
+        """The last messages may fail after the last step."""
+        told = [report.told for report in self.repository.inbox.reports() if report.told]
+        for event in told:
+            loop.tell(event)
+        if told:
+            self._bus.flush()
 
     def _let_go_of_objects(self, run: Run) -> None:
         git = self.repository.git()
@@ -334,7 +337,7 @@ class LoopProcess(Struct):
 
 def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted) -> Ended:
     """Start a run, or go on with the one of this branch."""
-    process.agent_env = agent_options_of(settings).env
+    process.use(settings)
     change = pick_change(process.repository, wanted)
     process.repository = repo = worktree_running(process.repository, change)
     process.take_over(change)
@@ -412,7 +415,7 @@ def _own_output(path: str) -> str:
 
 def resume(process: LoopProcess, settings: Settings, flags: Flags, change: str) -> Ended:
     """Go on with a stopped, stuck, stalled or crashed run."""
-    process.agent_env = agent_options_of(settings).env
+    process.use(settings)
     repo = process.repository
     newest = repo.newest(change)
     if newest:  # locked first, so that the journal is read once

@@ -2,33 +2,28 @@
 
 import re
 
-from untildone.domain.costs.budget import read
 from untildone.domain.run.commit_message import PLACEHOLDERS, unknown_placeholders
+from untildone.settings.choices import AGENTS
 from untildone.settings.setting import near
 
 Texts = tuple[str, ...]
 
 
-def known_budgets(texts: Texts) -> Texts:
-    read(texts)
-    return texts
-
-
-def rungs(agents: Texts, texts: Texts) -> Texts:
+def rungs(texts: Texts) -> Texts:
     """The agents of a ladder; several may stand in one text, with commas between them."""
     found = tuple(rung.strip() for text in texts for rung in text.split(","))
     for rung in found:
         name = rung.partition(":")[0]
-        if name not in agents:
-            raise ValueError(f"`agents` has no agent called {name!r}{near(name, agents)}")
+        if name not in AGENTS:
+            raise ValueError(f"`agents` has no agent called {name!r}{near(name, AGENTS)}")
     return found
 
 
-def known_options(agents: Texts, texts: Texts) -> Texts:
+def known_options(texts: Texts) -> Texts:
     for text in texts:
         name, kind, _ = option(text)
-        if name not in agents:
-            raise ValueError(f"`agent` has no agent called {name!r}{near(name, agents)}")
+        if name not in AGENTS:
+            raise ValueError(f"`agent` has no agent called {name!r}{near(name, AGENTS)}")
         if kind not in ("args", "env"):
             raise ValueError(f"[agent.{name}] has `args` and `env`, not {kind!r}")
     return texts

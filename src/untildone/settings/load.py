@@ -16,6 +16,7 @@ from untildone.settings.settings import COMMANDS, FILE_NAME, SETTINGS, STRICT, S
 # Set by the loop for its agents; a loop started inside an agent must not trip over them.
 RESERVED = {
     "UNTILDONE_RUN_ID",
+    "UNTILDONE_EVENT",
     "UNTILDONE_STORY_ID",
     "UNTILDONE_ATTEMPT",
     "UNTILDONE_STATE_FILE",

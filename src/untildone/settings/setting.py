@@ -70,3 +70,15 @@ def near(word: object, known: Sequence[str]) -> str:
 
     close = get_close_matches(str(word), known, n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def described(settings: type) -> dict[str, Setting]:
+    """Every setting by its key, with its default."""
+    defaults = settings()
+    found = {}
+    for key, hint in settings.__annotations__.items():
+        told: Setting = hint.__metadata__[0]
+        same = "" if told.limit else key
+        plan = same if told.plan == SAME else told.plan
+        found[key] = told._replace(key=key, default=getattr(defaults, key), plan=plan)
+    return found

@@ -5,66 +5,21 @@ the variable, the file of `init`, its JSON Schema, the table of docs/configurati
 of the plan are made of it. `load.py` reads the values.
 """
 
-from functools import partial
 from typing import Annotated
 
 from msgspec import Struct
 
 from untildone.domain.agents.agent import Permissions
+from untildone.domain.costs.budget import known
+from untildone.domain.reporting import notification
 from untildone.domain.run.commit_message import DEFAULT as COMMIT_MESSAGE
-from untildone.settings.checked_values import (
-    commit_template,
-    known_budgets,
-    known_options,
-    rungs,
-)
-from untildone.settings.setting import SAME, Setting
+from untildone.settings.checked_values import commit_template, known_options, rungs
+from untildone.settings.choices import AGENTS, SOURCES
+from untildone.settings.setting import Setting, described
 
 FILE_NAME = "untildone.toml"
 AGENTS_HINT = "`untildone agents` lists what is installed here"
 BUDGETS_HINT = 'Budgets are written like --budget tokens=2M or budget = ["cost=10", "time=8h"]'
-
-# The agents that are programs: the spec of each is in the module of the same name.
-PROGRAMS = (
-    "claude",
-    "codex",
-    "gemini",
-    "qwen",
-    "goose",
-    "pi",
-    "opencode",
-    "aider",
-    "copilot",
-    "droid",
-    "kimi",
-    "cline",
-    "vibe",
-    "cursor-agent",
-)
-AGENTS = (*PROGRAMS, "command", "scripted")
-
-# The story sources in the order in which they are asked, each with the paths that hint at it: its
-# ways are in the module called like it, which is only loaded where one of the paths exists.
-SOURCES: dict[str, tuple[str, ...]] = {
-    "openspec": ("openspec/changes",),
-    "tasks-md": ("tasks.md",),
-    "speckit": ("specs",),
-    "kiro": (".kiro/specs",),
-    "prd-json": (
-        *("prd.json", "scripts/ralph/prd.json", ".ralph/prd.json", "ralph/prd.json"),
-        *("tasks", "feature_list.json", ".agents/tasks"),
-    ),
-    "taskmaster": (".taskmaster/tasks/tasks.json", "tasks/tasks.json"),
-    "backlog-md": ("backlog/tasks", ".backlog/tasks"),
-    "beads": (".beads",),
-    "ralphy": ("tasks.yaml", "tasks.yml", ".ralphy/tasks.yaml", "prd.yaml"),
-    "bmad": ("_bmad-output/implementation-artifacts", "docs/sprint-artifacts", "docs/stories"),
-    "markdown": (
-        *("PRD.md", "TODO.md", "IMPLEMENTATION_PLAN.md"),
-        *("fix_plan.md", "@fix_plan.md", ".ralph"),
-    ),
-    "github": (),
-}
 
 # What passing trouble may cost a story if nothing else is said.
 TROUBLE_BUDGET = ("calls=5", "time=2h", "cost=10")
@@ -119,7 +74,7 @@ class Settings(Struct, frozen=True):
             metavar="NAME.args=ARG or NAME.env.VARIABLE=VALUE",
             flag=False,
             adds=True,
-            checked=partial(known_options, AGENTS),
+            checked=known_options,
             hint=AGENTS_HINT,
             plan="",
         ),
@@ -129,7 +84,7 @@ class Settings(Struct, frozen=True):
         Setting(
             "Ladder that a story climbs when it fails the same way again and again.",
             metavar="NAME[:MODEL]",
-            checked=partial(rungs, AGENTS),
+            checked=rungs,
             hint=AGENTS_HINT,
             plan="ladder",
         ),
@@ -312,7 +267,7 @@ class Settings(Struct, frozen=True):
             "story-tokens=200k and so on for each story.",
             metavar="NAME=AMOUNT",
             adds=True,
-            checked=known_budgets,
+            checked=known,
             hint=BUDGETS_HINT,
             plan="",
         ),
@@ -325,7 +280,7 @@ class Settings(Struct, frozen=True):
             unset=", ".join(TROUBLE_BUDGET),
             metavar="NAME=AMOUNT",
             adds=True,
-            checked=known_budgets,
+            checked=known,
             hint=BUDGETS_HINT,
             plan="",
         ),
@@ -410,6 +365,34 @@ class Settings(Struct, frozen=True):
             hint='Write it like "{title} ({id})"',
         ),
     ] = COMMIT_MESSAGE
+    notify: Annotated[
+        tuple[str, ...],
+        Setting(
+            "Who is told what happens: a webhook's URL, cmd:COMMAND, ntfy:URL, terminal or more.",
+            metavar="ADDRESS",
+            adds=True,
+            checked=notification.addresses,
+            in_plan=notification.shown,
+        ),
+    ] = ()
+    notify_on: Annotated[
+        tuple[str, ...],
+        Setting(
+            "What they are told of.",
+            unset=" ".join(notification.EVENTS),
+            metavar="EVENT",
+            checked=notification.events,
+            plan="",
+        ),
+    ] = ()
+    on_hangup: Annotated[
+        str,
+        Setting(
+            "The terminal is closed: stop, go on without it, or ask at the start.",
+            choices=("stop", "continue", "ask"),
+            plan="",
+        ),
+    ] = "stop"
     sandbox: Annotated[
         str,
         Setting(
@@ -479,16 +462,4 @@ STRICT: dict[str, object] = {
 COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup", "regenerate")
 
 
-def described(settings: type = Settings) -> dict[str, Setting]:
-    """Every setting by its key, with its default."""
-    defaults = settings()
-    found = {}
-    for key, hint in settings.__annotations__.items():
-        told: Setting = hint.__metadata__[0]
-        same = "" if told.limit else key
-        plan = same if told.plan == SAME else told.plan
-        found[key] = told._replace(key=key, default=getattr(defaults, key), plan=plan)
-    return found
-
-
-SETTINGS = described()
+SETTINGS = described(Settings)

@@ -16,7 +16,8 @@ from untildone.domain.run.run import Run
 from untildone.domain.stories.story import StoryKey
 from untildone.ports import AgentProgram
 from untildone.settings.checked_values import option
-from untildone.settings.settings import AGENTS, PROGRAMS, Settings
+from untildone.settings.choices import AGENTS, PROGRAMS
+from untildone.settings.settings import Settings
 
 if TYPE_CHECKING:
     from untildone.adapters.agents.program import KnownProgram

@@ -12,7 +12,8 @@ from untildone.adapters.stories.source_kind import NO_OPTIONS, Found, Kind, Opti
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run.plan import Plan
 from untildone.ports import StorySource
-from untildone.settings.settings import SOURCES, Settings
+from untildone.settings.choices import SOURCES
+from untildone.settings.settings import Settings
 
 HINTS = tuple(path for paths in SOURCES.values() for path in paths)
 

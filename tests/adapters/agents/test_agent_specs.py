@@ -10,7 +10,7 @@ from untildone.adapters.agents.program import KnownProgram
 from untildone.adapters.agents.reading.event_reader import EventReader
 from untildone.domain.agents.agent import Permissions
 from untildone.domain.errors import UserError
-from untildone.settings.settings import PROGRAMS
+from untildone.settings.choices import PROGRAMS
 from untildone.wiring.agents import known_program
 
 

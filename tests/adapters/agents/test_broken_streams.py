@@ -8,7 +8,7 @@ import pytest
 from tests.adapters.agents.events import EVENTS
 from tests.adapters.agents.streams import DONE, INTENT, Reader, lines, read, recorded, stream
 from untildone.domain.agents.agent import Reading
-from untildone.settings.settings import PROGRAMS
+from untildone.settings.choices import PROGRAMS
 from untildone.wiring.agents import known_program
 
 # The last event of goose is the same after an error, and that of copilot after an abort, of which

@@ -11,7 +11,7 @@ from tests.fakes.trackers import BD, GH, Tracker, bead, issue
 from untildone.adapters.stories.source_kind import Options
 from untildone.domain.checks import checks
 from untildone.domain.stories.story import Story
-from untildone.settings.settings import SOURCES
+from untildone.settings.choices import SOURCES
 from untildone.wiring.sources import kind
 
 LINES = (

@@ -33,6 +33,7 @@ ADDED: dict[str, dict[str, object]] = {
         "origins": {},
         "commit_message": "checkpoint: {id}",
         "regenerate": [],
+        "notify": [],
     },
     "AttemptStarted": {"base": "", "reserved": {"tokens": 0, "cost_usd": 0.0}},
     "StepFailed": {"lane": 0},

@@ -19,7 +19,8 @@ from untildone.domain.run.plan import Plan
 from untildone.domain.stories.lint import Finding, Level, Surroundings, counted, lint
 from untildone.domain.stories.story import StoryBook
 from untildone.plain_files import read_text
-from untildone.settings.settings import AGENTS, Settings
+from untildone.settings.choices import AGENTS
+from untildone.settings.settings import Settings
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import open_changes, options_of, story_source
 

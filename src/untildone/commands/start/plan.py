@@ -21,14 +21,15 @@ from untildone.domain.checks.checks import AUTO, Level, in_force, parse
 from untildone.domain.checks.runner_settings import RunnerSetting, settings_of
 from untildone.domain.costs.budget import Budget, merged, read
 from untildone.domain.errors import UserError
+from untildone.domain.reporting.notification import shown
 from untildone.domain.run.plan import Done, Limits, Plan
 from untildone.domain.stories.story import StoryBook, checked
 from untildone.ports import StorySource
+from untildone.settings.choices import SOURCES
 from untildone.settings.settings import (
     COMMANDS,
     FILE_NAME,
     SETTINGS,
-    SOURCES,
     STRICT,
     TROUBLE_BUDGET,
     Settings,
@@ -235,7 +236,7 @@ def renewed(
         over["trouble_budgets"] = merged(plan.trouble_budgets, read(settings.trouble_budget))
     if "agent_arg" in given:
         over["agent_args"] = agent_options_of(settings, over.get("agent", plan.agent)).args
-    over["agent_env"] = names_of(agent_options_of(settings))
+    over |= {"agent_env": names_of(agent_options_of(settings)), "notify": shown(settings.notify)}
     return replace(plan, **over, limits=replace(plan.limits, **limits), configured_max=configured)
 
 

@@ -96,6 +96,12 @@ def parsed(text: str) -> tuple[Budget, ...]:
     return tuple(_one(part.strip()) for part in text.split(","))
 
 
+def known(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The same texts, if all are budgets."""
+    read(texts)
+    return texts
+
+
 def read(texts: Iterable[str]) -> tuple[Budget, ...]:
     return tuple(budget for text in texts for budget in parsed(text))
 

@@ -59,7 +59,8 @@ class Plan(Struct, frozen=True):
     each `NAME=VARIABLE`: the values may be secrets and are read at every start. `permissions_hold`
     says of each agent what its permissions really keep it from. `lanes`: stories at once;
     `optimistic` ones may share files that nobody predicts; `slots`, `lane_setup`, `check_slots` are
-    of their checkouts, `regenerate` are `GLOB=CMD`. `origins`: where commands were written.
+    of their checkouts, `regenerate` are `GLOB=CMD`. `origins`: where commands were
+    written. `notify`: who is told, without secrets.
     """
 
     change_id: str
@@ -119,6 +120,7 @@ class Plan(Struct, frozen=True):
     origins: dict[str, str] = field(default_factory=dict)
     commit_message: str = COMMIT_MESSAGE
     regenerate: tuple[str, ...] = ()
+    notify: tuple[str, ...] = ()
 
     @property
     def stand_in(self) -> tuple[str, str]:

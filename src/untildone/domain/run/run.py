@@ -328,6 +328,5 @@ class Run(Struct, frozen=True):
     def conversation(self, key: StoryKey, agent: str, rung: int = 0) -> Session | None:
         """The conversation of this agent's last call for a story, unless it broke down."""
         asked, calls = (key, agent, rung), reversed(self.iterations)
-        known = (it for it in calls if (it.story_key, it.agent, it.rung) == asked)
-        last = next(known, None)
+        last = next((it for it in calls if (it.story_key, it.agent, it.rung) == asked), None)
         return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None

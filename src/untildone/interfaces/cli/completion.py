@@ -6,8 +6,8 @@ import click
 
 from untildone.domain.errors import UntildoneError
 from untildone.interfaces.output import echo
+from untildone.settings.choices import AGENTS, SOURCES
 from untildone.settings.load import load
-from untildone.settings.settings import AGENTS, SOURCES
 from untildone.wiring.repository import here
 
 

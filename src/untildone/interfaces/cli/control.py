@@ -7,7 +7,8 @@ import click
 
 from untildone.commands import control
 from untildone.commands import finish as finishing
-from untildone.commands.run import PULL_REQUEST, Ended
+from untildone.commands.run import PULL_REQUEST
+from untildone.commands.run_ending import Ended
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Choice
 from untildone.interfaces.cli.completion import change_names

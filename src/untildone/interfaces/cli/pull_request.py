@@ -3,7 +3,7 @@
 import os
 
 from untildone.commands.pull_request import HandedOver, Handover, NotHandedOver, Request
-from untildone.commands.run import Ended
+from untildone.commands.run_ending import Ended
 from untildone.domain.errors import UntildoneError
 from untildone.domain.run.run import Choice, Run
 from untildone.interfaces.cli.view import View, say_ended

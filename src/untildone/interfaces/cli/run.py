@@ -9,7 +9,9 @@ import click
 from msgspec.structs import replace
 
 from untildone.commands import run as loop
+from untildone.commands.background import Detached
 from untildone.commands.control import raise_budget
+from untildone.commands.run_ending import Ended
 from untildone.commands.start.plan import SeveralChanges, Wanted
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
@@ -117,17 +119,17 @@ def resume(change: str, detach: bool, **typed: Any) -> int:  # noqa: ANN401, FBT
     settings = load(repository.place.top, os.environ, flags)
     raised = raise_budget(repository, change, flags)
     if raised:
-        return say_ended(loop.Ended(0, None, raised), view)
+        return say_ended(Ended(0, None, raised), view)
     process = process_for(repository, view, detach=detach)
     return _driven(process, view, lambda: loop.resume(process, settings, flags, change))
 
 
-def _driven(process: loop.LoopProcess, view: View, drive: Callable[[], loop.Ended]) -> int:
+def _driven(process: loop.LoopProcess, view: View, drive: Callable[[], Ended]) -> int:
     """The loop to its end, or until it is up without this terminal."""
     try:
         with process.corrects_error_state():
             ended = drive()
-    except loop.Detached as left:
+    except Detached as left:
         return say_detached(left, view)
     if not ended.run or ended.run.plan.on_complete != loop.PULL_REQUEST:
         return say_ended(ended, view)

@@ -4,14 +4,16 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 from msgspec import Struct
 
 from untildone.app.bus import Observer
 from untildone.app.wording import how_to_go_on
-from untildone.commands.run import Detached, Ended, LoopProcess
+from untildone.commands.background import Detached
+from untildone.commands.run import LoopProcess
+from untildone.commands.run_ending import Ended
 from untildone.domain.run.run import Run
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
@@ -61,7 +63,8 @@ def process_for(
     return LoopProcess(
         repository,
         windows=lambda asks: list(_windows(view, asks=asks and may_ask, at_terminal=at_terminal)),
-        log_windows=_log if detach else None,
+        log_window=_log,
+        detach=detach,
         at_terminal=at_terminal,
         warn=_warn,
     )
@@ -85,9 +88,9 @@ def colored(view: View) -> bool:
     return not view.no_color and not os.environ.get("NO_COLOR")
 
 
-def _log(asks: bool) -> list[Observer]:  # noqa: FBT001 - as `windows` of a process
+def _log(out: TextIO, asks: bool) -> Observer:  # noqa: FBT001 - as `log_window` of a process
     # What the agent says is in the journal already: a log of it all would grow without end.
-    return [PlainLines(sys.stdout, sys.stderr, asks=asks, notices=False)]
+    return PlainLines(out, out, asks=asks, notices=False)
 
 
 def _warn(text: str) -> None:

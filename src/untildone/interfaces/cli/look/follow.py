@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from untildone.commands import follow
-from untildone.commands.run import Ended, exit_code
+from untildone.commands.run_ending import Ended, exit_code
 from untildone.domain.costs.budget import minutes
 from untildone.interfaces import render
 from untildone.interfaces.cli.completion import change_names

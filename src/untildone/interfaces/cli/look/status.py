@@ -10,33 +10,53 @@ from untildone.interfaces import render, status_page
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import WholeNumber
 from untildone.interfaces.output import echo, echo_json
-from untildone.wiring.repository import here
+from untildone.wiring.repository import Repository, here
 from untildone.wiring.worktrees import here_for
+
+WATCH_S = 1.0
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help='{"loops": [...]}: every state file.')
 @click.option("--weigh", is_flag=True, help="With --json: also what the saved attempts weigh.")
+@click.option("--watch", "-w", is_flag=True, help="Again and again, until Ctrl-C.")
 @click.option("--schema", is_flag=True, help="The JSON Schema of the state file.")
-def status(as_json: bool, weigh: bool, schema: bool) -> int:  # noqa: FBT001 - click
+def status(as_json: bool, weigh: bool, watch: bool, schema: bool) -> int:  # noqa: FBT001 - click
     """Where every loop of this repository stands, in all worktrees."""
     if schema:
         echo(loop_status.schema())
         return 0
     repository = here()
-    loops = loop_status.loops(repository)
+    if not watch:
+        _show(repository, loop_status.loops(repository), as_json=as_json, weigh=weigh)
+        return 0
+    shown = None
+    while True:
+        loops = loop_status.loops(repository)
+        if sys.stdout.isatty() and not as_json:
+            click.clear()
+            _show(repository, loops, as_json=as_json, weigh=weigh)
+        elif loops != shown:  # for a script only what is new
+            _show(repository, loops, as_json=as_json, weigh=weigh)
+            sys.stdout.flush()
+        shown = loops
+        repository.inbox.wake.wait(WATCH_S)
+
+
+def _show(
+    repository: Repository, loops: list[dict[str, object]], *, as_json: bool, weigh: bool
+) -> None:
+    loops = [dict(loop) for loop in loops]
     if weigh or not as_json:
         loop_status.weigh(repository, loops)
     if as_json:
         echo_json({"loops": loops})
-        return 0
-    if not loops:
+    elif not loops:
         echo("No loop has run in this repository yet. Start one: `untildone run`", wrap=True)
-        return 0
-    now = repository.clock.now()
-    pages = (status_page.page(loop, loop_status.told(loop), now) for loop in loops)
-    echo("\n\n".join(pages), wrap=True)
-    return 0
+    else:
+        now = repository.clock.now()
+        pages = (status_page.page(loop, loop_status.told(loop), now) for loop in loops)
+        echo("\n\n".join(pages), wrap=True)
 
 
 @click.command()
