@@ -335,8 +335,11 @@ class Lanes(Protocol):
     def checks_at_once(self) -> int:
         """How many lanes may run checks at the same time."""
 
-    def ready(self, lane: int, base: str) -> LanePorts:
-        """The lane's slot, at this commit and set up."""
+    def ready(self, lane: int, base: str, *, may_be_cut: bool = False) -> LanePorts:
+        """The lane's slot, at this commit and set up.
+
+        A stop cuts git short where nothing is to be saved yet: `may_be_cut`, then Interrupted.
+        """
 
     def as_left(self, lane: int, base: str) -> LanePorts | None:
         """The slot as an earlier step left it; None if nothing was begun there from this base."""

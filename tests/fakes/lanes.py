@@ -154,7 +154,7 @@ class FakeLanes:
         self.sources = [FakeSource(self.branch.source.text) for _ in range(self.count)]
         self.rooms = FakeCleanCheckout()
 
-    def ready(self, lane: int, base: str) -> LanePorts:
+    def ready(self, lane: int, base: str, *, may_be_cut: bool = False) -> LanePorts:
         if self.errors:
             raise self.errors.pop(0)
         self.bases[lane] = base

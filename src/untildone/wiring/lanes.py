@@ -21,6 +21,7 @@ from untildone.adapters.slots.setup import SetUp, set_up_of
 from untildone.adapters.slots.slot import slots_folder
 from untildone.adapters.slots.slots import Prepared, Slots
 from untildone.adapters.stories.story_file import PlanFiles
+from untildone.domain.errors import Interrupted
 from untildone.domain.run.run import Plan, Run
 from untildone.ports import LanePorts, RunBranch
 from untildone.wiring.agents import agent_programs
@@ -55,9 +56,9 @@ class RunLanes:
         ]
         self.checks_at_once = run.plan.check_slots or max(1, (os.cpu_count() or 1) // 2)
 
-    def ready(self, lane: int, base: str) -> LanePorts:
+    def ready(self, lane: int, base: str, *, may_be_cut: bool = False) -> LanePorts:
         """The slot at this commit, set up."""
-        return self._lanes[lane].ready(base)
+        return self._lanes[lane].ready(base, may_be_cut=may_be_cut)
 
     def as_left(self, lane: int, base: str) -> LanePorts | None:
         """The slot as it is, if work from this base is in it."""
@@ -115,7 +116,19 @@ class _Lane:
     def release(self) -> None:
         self._slots.release(self._number)
 
-    def ready(self, base: str) -> LanePorts:
+    def ready(self, base: str, *, may_be_cut: bool) -> LanePorts:
+        self._slots.may_be_cut = may_be_cut
+        try:
+            return self._ready(base)
+        except Interrupted:
+            # What is known of the files is not true any more: as after a crash.
+            self._slots.release(self._number)
+            self._ports = None
+            raise
+        finally:
+            self._slots.may_be_cut = False
+
+    def _ready(self, base: str) -> LanePorts:
         plan = self._run.plan
         if self._setup is None:
             asked = "" if plan.lane_setup == OFF else plan.lane_setup
