@@ -291,6 +291,24 @@ def test_commits_of_a_person_on_the_run_branch_stay(bench: Bench) -> None:
     assert (lanes.shown("mine.txt"), lanes.shown("loose.txt")) == ("mine", "loose")
 
 
+def test_a_landing_that_git_refuses_keeps_the_work_and_is_done_later(bench: Bench) -> None:
+    gate = f"while [ ! -f {bench.gate('go')} ]; do sleep 0.02; done"
+    lanes = Lanes(bench, 2, {"any": f"{gate}; {WORK}"})
+    live = lanes.begin(2)
+    lanes.until_calls(2)
+    lock = bench.repo / ".git/refs/heads/ralph/demo.lock"
+    lock.touch()
+    bench.open_gate("go")
+    said = live.wait().ok(3).named("error")[-1]
+    assert "demo.lock" in said["message"]
+    assert lanes.landed() == []
+    assert {f"refs/ralph/attempts/demo/{n}/1" for n in (1, 2)} & {*bench.refs("refs/ralph/")}
+    lock.unlink()
+    bench.run("resume", "demo", "--json").ok()
+    lanes.assert_whole(2)
+    assert len(lanes.calls()) == 2
+
+
 VANDAL = """\
 git stash clear; git gc -q --prune=now; git checkout -q -b elsewhere; git reset -q --hard
 git branch -D ralph/demo; git config core.bare true; rm -rf .git

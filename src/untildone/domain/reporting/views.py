@@ -298,7 +298,8 @@ def left_behind(run: Run, at: datetime) -> Run:
                 reason=lane.iteration.reason or "the loop ended during this iteration",
             )
             run = replace(run, iterations=(*run.iterations, closed))
-    run = replace(run, lanes=tuple(replace(lane, iteration=None) for lane in run.lanes))
+    idle = {"iteration": None, "ticket": 0, "landing": None}
+    run = replace(run, lanes=tuple(replace(lane, **idle) for lane in run.lanes))
     if run.ended:
         return run
     asked = run.undone or (run.stop and run.stop.signal)
