@@ -339,8 +339,11 @@ class Lanes(Protocol):
     def prepare(self, lane: int, base: str) -> LanePorts:
         """The lane's slot, at this commit and set up, for whoever asks for it next."""
 
-    def ready(self, lane: int, base: str) -> LanePorts:
-        """The same, for programs to be run in it at once."""
+    def ready(self, lane: int, base: str, *, may_be_cut: bool = False) -> LanePorts:
+        """The same, for programs to be run in it at once.
+
+        A stop cuts git short where nothing is to be saved yet: `may_be_cut`, then Interrupted.
+        """
 
     def as_left(self, lane: int, base: str) -> LanePorts | None:
         """The slot as an earlier step left it; None if nothing was begun there from this base."""

@@ -408,7 +408,8 @@ def test_a_set_up_that_is_cut_short_is_no_attempt() -> None:
     made: set[int] = set()
     ready = lanes.ready
 
-    def once(lane: int, base: str) -> object:
+    def once(lane: int, base: str, *, may_be_cut: bool) -> object:
+        assert may_be_cut
         if lane in made:  # the slot stands: now it is made ready for a call
             loop.mail.drop(f.StopRequested(Stop(StopHow.NOW)))
             raise Interrupted("cut short")
@@ -505,7 +506,7 @@ def test_the_whole_is_checked_when_no_lane_is_at_work() -> None:
     loop = LaneLoop(lanes, replace(CHECKED, verify_start=False))
     ready, begun, waited = lanes.ready, Signal(), Signal()
 
-    def slowly(lane: int, base: str) -> object:
+    def slowly(lane: int, base: str, **_: bool) -> object:
         if lane == 1:
             begun.set()
         assert (begun if lane == 0 else waited).wait(10)

@@ -12,6 +12,7 @@ from tests.fakes.plans import LIMITS, ORIGIN, PLAN, at, book, story
 from untildone.app.announce import announce
 from untildone.domain.agents.agent import Kind, Trouble, Usage
 from untildone.domain.costs.budget import Budget, Reserved
+from untildone.domain.reporting import views
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
 from untildone.domain.run.lanes import LANE_MEMORY, lanes_that_pay
@@ -440,6 +441,13 @@ def test_a_lane_where_a_step_failed_is_left_for_resume() -> None:
     assert next_steps(fewer)[0] == s.Land(1)
     more = told(*lost[:0], f.Resumed(replace(TWO_LANES, lanes=3)))
     assert len(more.lanes) == 3
+
+
+def test_a_dead_loop_is_shown_without_the_work_that_waited_to_land() -> None:
+    dead = told(looked(A, B), *SLOTS, *finished(0, 1, A), *finished(1, 2, B))
+    assert [lane.ticket for lane in dead.lanes] == [1, 2]
+    landing = views.state(views.left_behind(dead, at(99)), 0, None)["landing"]
+    assert landing == {"queue": [], "candidate": None, "base": None, "checking": None}
 
 
 def test_the_checks_are_tried_once_before_all_lanes() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.change import TASKS
 from tests.e2e.users_tree import finish, linked, users_own
+from tests.e2e.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -302,6 +303,24 @@ def test_commits_of_a_person_on_the_run_branch_stay(bench: Bench) -> None:
     assert (lanes.shown("mine.txt"), lanes.shown("loose.txt")) == ("mine", "loose")
 
 
+def test_a_landing_that_git_refuses_keeps_the_work_and_is_done_later(bench: Bench) -> None:
+    gate = f"while [ ! -f {bench.gate('go')} ]; do sleep 0.02; done"
+    lanes = Lanes(bench, 2, {"any": f"{gate}; {WORK}"})
+    live = lanes.begin(2)
+    lanes.until_calls(2)
+    lock = bench.repo / ".git/refs/heads/ralph/demo.lock"
+    lock.touch()
+    bench.open_gate("go")
+    said = live.wait().ok(3).named("error")[-1]
+    assert "demo.lock" in said["message"]
+    assert lanes.landed() == []
+    assert {f"refs/ralph/attempts/demo/{n}/1" for n in (1, 2)} & {*bench.refs("refs/ralph/")}
+    lock.unlink()
+    bench.run("resume", "demo", "--json").ok()
+    lanes.assert_whole(2)
+    assert len(lanes.calls()) == 2
+
+
 VANDAL = """\
 git stash clear; git gc -q --prune=now; git checkout -q -b elsewhere; git reset -q --hard
 git branch -D ralph/demo; git config core.bare true; rm -rf .git
@@ -364,6 +383,41 @@ def test_a_signal_ends_all_lanes_and_the_run_can_go_on(bench: Bench, signum: int
     bench.open_gate("go")
     bench.run("resume", "demo", "--json").ok()
     lanes.assert_whole(3)
+
+
+SLOW_GIT = """\
+#!/bin/sh
+case "$PWD $*" in
+*/slots/*read-tree*) [ -f "{root}/fast" ] || {{ touch "{root}/slow"; sleep 60; }} ;;
+esac
+exec {git} "$@"
+"""
+
+
+@pytest.mark.parametrize("used_before", [False, True])
+@pytest.mark.parametrize("how", ["signal", "stop"])
+def test_a_stop_does_not_wait_for_a_checkout(bench: Bench, how: str, *, used_before: bool) -> None:
+    lanes = Lanes(bench, 4)
+    fast = bench.root / "fast"
+    bench.program("git", SLOW_GIT.format(root=bench.root, git=shutil.which("git")))
+    fast.touch()
+    if used_before:
+        lanes.run(2, "--max-iterations", "2").ok(3)
+    fast.unlink()
+    again = ("resume", "demo", "--json", "--max-iterations", "9")
+    live = bench.start(*again) if used_before else lanes.begin(2)
+    until((bench.root / "slow").exists, what="a checkout in a slot")
+    began = time.monotonic()
+    if how == "signal":
+        live.signal(signal.SIGTERM)
+    else:
+        bench.run("stop", "demo", "--now").ok()
+    live.wait().ok(143 if how == "signal" else 6)
+    assert time.monotonic() - began < 5
+    fast.touch()
+    bench.run(*again).ok()
+    lanes.assert_whole(4)
+    assert bench.git("fsck", "--no-dangling") == ""
 
 
 def test_a_stop_after_the_story_lets_the_others_finish(bench: Bench) -> None:
@@ -526,11 +580,11 @@ def test_four_lanes_do_not_race_past_a_cap_of_money(bench: Bench) -> None:
 
 def test_the_first_call_that_a_budget_pays_runs_alone(bench: Bench) -> None:
     lanes = Lanes(bench, 4)
-    bench.program("claude", PAID.format(root=bench.root))
-    done = bench.loop("--agent", "claude", "--lanes", "4", "--budget", "cost=1").ok(6)
+    dear = PAID.format(root=bench.root).replace("0.0884", "3.8687")
+    bench.program("claude", dear)
+    bench.loop("--agent", "claude", "--lanes", "4", "--budget", "cost=5").ok(6)
     assert len(lanes.calls()) == 1  # as dear as that, no second one fits
-    bench.run("resume", "demo", "--json", "--budget", "cost=9").ok()
-    assert len(done.named("iteration_started")) == 1
+    bench.run("resume", "demo", "--json", "--budget", "cost=20").ok()
     lanes.assert_whole(4)
 
 

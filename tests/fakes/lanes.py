@@ -157,7 +157,7 @@ class FakeLanes:
     def prepare(self, lane: int, base: str) -> LanePorts:
         return self.ready(lane, base)
 
-    def ready(self, lane: int, base: str) -> LanePorts:
+    def ready(self, lane: int, base: str, *, may_be_cut: bool = False) -> LanePorts:
         if self.errors:
             raise self.errors.pop(0)
         self.bases[lane] = base

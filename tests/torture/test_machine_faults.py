@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.bench import Bench
+from tests.e2e.test_lanes import WORK, Lanes
+from tests.e2e.users_tree import users_own
 from tests.torture import checks
 from tests.torture.checks import Start
 from tests.torture.kill_points import PLAN, STORIES, final_state
@@ -91,6 +93,39 @@ def test_disk_full_in_mid_run(small_disk: Scene, story: str) -> None:
     assert scene.command("status", "--json") == 0
     (scene.repo / "build" / "filler").unlink()
     goes_on(scene, start)
+
+
+@pytest.fixture
+def small_cache(bench: Bench) -> Iterator[Path]:
+    """A cache folder, where slots are, on a file system of 4 MiB."""
+    folder = bench.home / ".cache"
+    folder.mkdir()
+    if not mounted("-t", "tmpfs", "-o", "size=4m", "tmpfs", folder):
+        no_mounts("a small file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def test_disk_of_the_slots_full_in_mid_run(bench: Bench, small_cache: Path) -> None:
+    filler = small_cache / "filler"
+    fill = f"mkdir {bench.root}/filled 2> /dev/null && head -c 9M /dev/zero > {filler}"
+    lanes = Lanes(bench, 4, {"2": f"{WORK}; {fill}", "any": f"sleep 0.3; {WORK}"})
+    before = users_own(bench)
+    ended = lanes.run(2, "--max-retries", "0")
+    said = ended.stdout + ended.stderr
+    assert ended.code in (1, 2, 3), said
+    assert "o space left" in said
+    assert "Traceback" not in said
+    assert users_own(bench) == before
+    bench.run("status", "--json").ok()
+    filler.unlink()
+    bench.run("resume", "demo", "--json").ok()
+    lanes.assert_whole(4)
+    assert [lanes.shown(f"work-{n}.txt") for n in (1, 2, 3, 4)] == ["1", "2", "3", "4"]
+    assert users_own(bench) == before
+    assert bench.git("fsck", "--no-dangling") == ""
 
 
 @pytest.mark.parametrize("blocks", [6, 10, 16])

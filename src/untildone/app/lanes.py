@@ -228,9 +228,9 @@ def _act(driver: RunDriver, step: InLane) -> Act:
             assert_never(step)
 
 
-def _make_ready(driver: RunDriver, lane: int, base: str) -> None:
+def _make_ready(driver: RunDriver, lane: int, base: str, *, may_be_cut: bool = True) -> None:
     assert driver.ports.lanes is not None
-    driver.use(driver.ports.lanes.ready(lane, base))
+    driver.use(driver.ports.lanes.ready(lane, base, may_be_cut=may_be_cut))
 
 
 def _prepare(driver: RunDriver, lane: int, base: str) -> f.SlotReady:
@@ -270,7 +270,7 @@ def _land_from_store(driver: RunDriver, lane: int) -> object:
     """A slot that is at the sum by now, or another story: the work itself was stored before."""
     if not _is_stored(driver, lane):
         return _unverified(driver, lane)
-    _make_ready(driver, lane, driver.run.lanes[lane].checkpoint)
+    _make_ready(driver, lane, driver.run.lanes[lane].checkpoint, may_be_cut=False)
     return land(driver, lane)
 
 

@@ -27,6 +27,7 @@ from untildone.adapters.slots.setup import SetUp, set_up_of
 from untildone.adapters.slots.slot import slots_folder
 from untildone.adapters.slots.slots import Prepared, Slots
 from untildone.adapters.stories.story_file import PlanFiles
+from untildone.domain.errors import Interrupted
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Run
 from untildone.ports import LanePorts, RunBranch
@@ -74,9 +75,9 @@ class RunLanes:
         """The slot at this commit, set up; nothing is run in it yet."""
         return self._lanes[lane].prepare(base)
 
-    def ready(self, lane: int, base: str) -> LanePorts:
+    def ready(self, lane: int, base: str, *, may_be_cut: bool = False) -> LanePorts:
         """The same; what was prepared a moment ago need not be looked at again."""
-        return self._lanes[lane].ready(base)
+        return self._lanes[lane].ready(base, may_be_cut=may_be_cut)
 
     def as_left(self, lane: int, base: str) -> LanePorts | None:
         """The slot as it is, if work from this base is in it."""
@@ -149,18 +150,30 @@ class _Lane:
         self._slots.release(self._number)
 
     def prepare(self, base: str) -> LanePorts:
-        ports = self._brought_to(base)
+        ports = self._brought_to(base, may_be_cut=True)
         self._prepared = base, monotonic()
         return ports
 
-    def ready(self, base: str) -> LanePorts:
+    def ready(self, base: str, *, may_be_cut: bool) -> LanePorts:
         prepared, self._prepared = self._prepared, None
         if prepared and prepared[0] == base and monotonic() - prepared[1] < FRESH_S:
             assert self._ports is not None
             return self._ports[1]
-        return self._brought_to(base)
+        return self._brought_to(base, may_be_cut=may_be_cut)
 
-    def _brought_to(self, base: str) -> LanePorts:
+    def _brought_to(self, base: str, *, may_be_cut: bool) -> LanePorts:
+        self._slots.may_be_cut = may_be_cut
+        try:
+            return self._set_up(base)
+        except Interrupted:
+            # What is known of the files is not true any more: as after a crash.
+            self._slots.release(self._number)
+            self._ports = None
+            raise
+        finally:
+            self._slots.may_be_cut = False
+
+    def _set_up(self, base: str) -> LanePorts:
         plan = self._run.plan
         if self._setup is None:
             asked = "" if plan.lane_setup == OFF else plan.lane_setup

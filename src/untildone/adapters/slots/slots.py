@@ -86,9 +86,9 @@ class Deletion(Struct, frozen=True):
 class Slots:
     """Slots of the user's worktree `place`, below `root`; one process uses a slot at a time.
 
-    A stop cuts set-ups short, but no git command. What a slot borrows is held by a ref for each
-    base in use: else `git gc` in the user's repository could remove objects that only the slot
-    needs.
+    A stop cuts set-ups short, and git commands in a slot while they `may_be_cut`. What a slot
+    borrows is held by a ref for each base in use: else `git gc` in the user's repository could
+    remove objects that only the slot needs.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Slots:
         self._kind = kind
         self._interrupted = interrupted
         self._settings = clone.UsersSettings(users)
+        self.may_be_cut = False
         self._runs = home(place)
         self._locks = dict[int, WorktreeLock]()
         # As long as this process has them, they know what nobody has touched since.
@@ -455,7 +456,7 @@ class Slots:
         return Place(slot.top, slot.git_dir, slot.git_dir)
 
     def _git(self, place: Place) -> Git:
-        git = Git(self._processes, place.top)
+        git = Git(self._processes, place.top, lambda: self.may_be_cut and self._interrupted())
         git.use_common_dir(place.common_dir, self._user.common_dir / "objects")
         git.use_git_dir(place.git_dir)
         return git
