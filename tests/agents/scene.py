@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 from pathlib import Path
@@ -28,7 +29,7 @@ class Scene:
     """A change and a program whose model is scripted to write one file for each story.
 
     A fine day has two stories. A bad one has a single story and lasts for ever, or
-    (those of WAITED_OUT) until the program gives up.
+    (those of WAITED_OUT) until the program gives up; if it lasts for a time, it has two as well.
     With a `command` the model runs that instead of writing, with a `folder` it writes there.
     """
 
@@ -40,16 +41,18 @@ class Scene:
         reset_s: float | None = None,
         command: str = "",
         folder: Path | None = None,
+        lasts_s: float = math.inf,
     ) -> None:
         self.bench = bench
         self.program = program
         self.mark = secrets.token_hex(8)
         self._command = command
         self._folder = folder or bench.repo
-        times = self.tries(day) if day in WAITED_OUT else None
-        bad_day = BadDay(day, times, reset_s) if day else None
+        endless = lasts_s == math.inf
+        times = self.tries(day) if endless and day in WAITED_OUT else None
+        bad_day = BadDay(day, times, reset_s, lasts_s) if day else None
         self.server = ModelServer(Script([self._story(title) for title in TITLES], bad_day))
-        bench.only_stories(*((1,) if day else (1, 2)))
+        bench.only_stories(*((1,) if day and endless else (1, 2)))
         self._put_on_path()
 
     def _story(self, title: str) -> Story:

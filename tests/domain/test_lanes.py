@@ -76,7 +76,7 @@ class World:
         assert set(chosen.depends_on) <= set(self.landed), "a dependency that has not landed"
         entries = (*run.iterations, *run.open_iterations)
         assert step.n not in {one.n for one in entries}
-        assert step.n <= run.plan.limits.max_iterations
+        assert run.iterations_used < run.plan.limits.max_iterations
         assert run.lanes[step.lane].slot
         assert step.base == run.tip
         kept = sum(one.reserved.cost_usd for one in run.open_iterations) + step.reserved.cost_usd
@@ -386,6 +386,26 @@ def test_one_limit_stops_all_lanes_of_the_account_and_one_call_tries_again() -> 
     works = told(*probe, f.AttemptEnded(0, Outcome.COMPLETE), f.UsageMeasured(0, None))
     assert called(works) == ["2"]
     assert not works.gates
+
+
+def test_no_lane_calls_while_one_has_met_the_limit_and_is_not_put_back_yet() -> None:
+    facts = (looked(A, B, C), *SLOTS, began(0, 1, A))
+    for met in range(1, 3):
+        assert called(told(*facts, *at_limit(0)[:met])) == []
+    over = (*facts, *at_limit(0), looked(A, B, C), f.WaitStarted(0, at(9), "x"), f.WaitOver(0))
+    probe = (*over, began(0, 2, A))
+    for met in range(1, 3):
+        assert called(told(*probe, *at_limit(0)[:met])) == []
+
+
+def test_a_call_at_a_limit_does_not_count_against_the_cap() -> None:
+    plan = replace(TWO_LANES, limits=replace(LIMITS, max_iterations=2))
+    facts = (looked(A, B), *SLOTS, began(0, 1, A), began(1, 2, B), *at_limit(0))
+    waits = (*facts, f.WaitStarted(0, at(9), "x"), *finished(1, 2, B)[1:], f.Landed(1, "c1"))
+    run = told(*waits, looked(A), f.WaitOver(0), plan=plan)
+    assert (run.status, called(run)) == (Status.RUNNING, ["1"])
+    more = told(*waits, looked(A), f.WaitOver(0), began(0, 3, A), plan=plan)
+    assert more.iterations_used == 2
 
 
 def test_one_more_lane_with_each_call_that_works() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -110,11 +112,15 @@ class Day(StrEnum):
 
 @dataclass(frozen=True)
 class BadDay:
-    """A trouble for the first `times` main requests, or for all; `reset_s` if a reset is stated."""
+    """A trouble for the first `times` main requests, or for all; `reset_s` if a reset is stated.
+
+    With `lasts_s` it is over so long after the first of them.
+    """
 
     day: Day
     times: int | None = None
     reset_s: float | None = None
+    lasts_s: float = math.inf
 
 
 @dataclass
@@ -124,6 +130,7 @@ class Script:
     stories: Sequence[Story] = ()
     bad_day: BadDay | None = None
     _left: int | None = field(init=False, default=None)
+    _over: float | None = field(init=False, default=None)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -136,7 +143,9 @@ class Script:
     def trouble(self) -> BadDay | None:
         """The trouble of the next main request."""
         with self._lock:
-            if self._left == 0:
+            if self.bad_day and self._over is None:
+                self._over = time.monotonic() + self.bad_day.lasts_s
+            if self._left == 0 or (self._over and time.monotonic() > self._over):
                 return None
             if self._left is not None:
                 self._left -= 1

@@ -247,7 +247,7 @@ def plan_to_go_on(
     book = source.load() if source and not run.archived else None
     if book and not run.plan.plain and not repo.inbox.waiting():
         _refuse_waiting(run, book)
-    plan = renewed(run.plan, settings, flags, run.current_iteration, book, detected)
+    plan = renewed(run.plan, settings, flags, run.iterations_used, book, detected)
     if flags.get("learnings") is not None:
         place = user_place(repo.place) or repo.place
         store = store_of(settings.learnings, place, plan.change_id)

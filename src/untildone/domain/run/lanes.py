@@ -130,17 +130,21 @@ def _may_call(run: Run, lane: Lane, story: Story) -> bool:
     """Within the cap, the budgets and what the agent's account takes."""
     if not run.open_iterations:
         return _gate_is_open(run, lane, story)  # what is used up then is found before the call
-    if run.current_iteration >= run.plan.limits.max_iterations or is_guesswork(run):
+    if run.iterations_used >= run.plan.limits.max_iterations or is_guesswork(run):
         return False
     return affordable(run, expected_cost(run)) and _gate_is_open(run, lane, story)
 
 
 def _gate_is_open(run: Run, lane: Lane, story: Story) -> bool:
     account = run.plan.rungs_of(story.key)[attempt(run, lane.id, story).rung][0]
+    if any(one.stand_in for one in run.lanes):
+        return True
+    calls = [one for one in run.open_iterations if account_of(run, one) == account]
+    if any(one.limit for one in calls):
+        return False  # it will wait for all, as soon as its files are put back
     gate = run.gates.get(account)
-    if gate is None or any(one.stand_in for one in run.lanes):
+    if gate is None:
         return True
     if run.lanes[gate.lane].limit or run.lanes[gate.lane].waiting:
         return False
-    calls = (one for one in run.open_iterations if one.stage is Stage.RUNNING)
-    return sum(account_of(run, one) == account for one in calls) < gate.allowed
+    return sum(one.stage is Stage.RUNNING for one in calls) < gate.allowed
