@@ -147,6 +147,10 @@ class StoryAccount(Struct, frozen=True):
     state: str
     calls: tuple[Call, ...] = ()
 
+    @property
+    def last_call(self) -> Call | None:
+        return self.calls[-1] if self.calls else None
+
 
 class Totals(Struct, frozen=True):
     """The sum of some calls; `priced` and `counted` are those whose cost and tokens are known."""

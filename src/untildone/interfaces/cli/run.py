@@ -23,6 +23,7 @@ from untildone.interfaces.cli.view import (
     process_for,
     say_detached,
     say_ended,
+    say_summary,
     view_flags,
 )
 from untildone.interfaces.output import echo, echo_json
@@ -127,7 +128,9 @@ def _driven(process: loop.LoopProcess, view: View, drive: Callable[[], Ended]) -
     """The loop to its end, or until it is up without this terminal."""
     try:
         with process.corrects_error_state():
-            return say_ended(drive(), view)
+            ended = drive()
+        say_summary(ended.run, view)
+        return say_ended(ended, view)
     except Detached as left:
         return say_detached(left, view)
 
