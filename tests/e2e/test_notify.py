@@ -264,3 +264,16 @@ def test_the_terminal_shows_it(bench: Bench, env: dict[str, str], wanted: bytes)
     assert terminal.wait() == 0
     titles = re.sub(rb"\x1b\]0;[^\x07]*\x07", b"", terminal.raw)
     assert wanted in titles
+
+
+def test_doctor_sends_a_test(bench: Bench, receiver: Receiver) -> None:
+    bench.write("untildone.toml", f'notify = ["{receiver.url}", "slack:{refused()}"]\n')
+    said = bench.run("doctor").stdout
+    assert receiver.got == []
+    assert "Told what happens: slack:http://127.0.0.1:" in said
+    rows = bench.run("doctor", "--notify", "--json").json()["rows"]
+    (one, two) = (row for row in rows if row["check"] == "notify")
+    assert receiver.events == ["test"]
+    assert (one["level"], two["level"]) == ("ok", "warn")
+    assert "Connection refused" in two["text"]
+    assert "s3cr3t" not in f"{said}{rows}"
