@@ -11,6 +11,7 @@ CALL: EventObject = {"event": "iteration_started"}
 DONE: EventObject = {"event": "complete", "reason": "success", "stories": {"verified": 2}}
 LIMIT: EventObject = {
     "event": "waiting",
+    "at": "2026-01-02T01:00:00+00:00",
     "why": "usage limit",
     "until": "2026-01-02T03:04:05+00:00",
     "class": "quota_exhausted",
@@ -73,6 +74,18 @@ def test_limits_and_questions() -> None:
     assert "waits until Jan 02" in told(LIMIT)[0].title
     (asked,) = told(ASKS, SKIPPED)
     assert asked.body == 'Story 2 asks: Red?\nAnswer: untildone guide demo --story 2 "your answer"'
+
+
+def test_short_waits_are_told_once_until_a_call_gets_through() -> None:
+    def short(second: int, kind: str) -> EventObject:
+        return {**LIMIT, "until": f"2026-01-02T01:00:0{second}+00:00", "class": kind}
+
+    limits = [short(second, "rate_limited") for second in (1, 2, 3)]
+    through: EventObject = {"event": "iteration_ended"}
+    assert names(*limits) == ["limit"]
+    assert names(*limits[:2], through, limits[2]) == ["limit", "limit"]
+    assert names(short(1, "overloaded"), {**LIMIT, "class": "overloaded"}) == ["limit"]
+    assert names(limits[0], LIMIT) == ["limit", "limit"]
 
 
 def test_budgets_at_their_steps() -> None:

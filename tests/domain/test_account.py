@@ -29,6 +29,7 @@ from untildone.domain.reporting.account import (
     Bought,
     Call,
     Pause,
+    StoryAccount,
     Told,
     account,
     bought,
@@ -308,3 +309,9 @@ def test_the_wait_of_one_lane_is_not_that_of_another() -> None:
         plan=replace(PLAN, lanes=2),
     )
     assert [(p.why, p.seconds) for p in found.pauses] == [("full", 2.0), ("full too", 1.0)]
+
+
+def test_the_last_call_of_a_story() -> None:
+    assert StoryAccount("1", "Alpha", "not started").last_call is None
+    calls = tuple(Call(n, ("1", "Alpha"), "claude", NOW) for n in (1, 2))
+    assert StoryAccount("1", "Alpha", "verified", calls).last_call is calls[-1]

@@ -2,7 +2,16 @@
 
 import pytest
 
-from untildone.domain.costs.budget import EXAMPLES, Budget, Reached, merged, parsed, read, said
+from untildone.domain.costs.budget import (
+    EXAMPLES,
+    Budget,
+    Reached,
+    known,
+    merged,
+    parsed,
+    read,
+    said,
+)
 
 READ = {
     "tokens=350": Budget("tokens", 350),
@@ -132,3 +141,9 @@ def test_a_used_up_budget_says_what_would_do() -> None:
     assert of_story.enough == "story-cost=2.3"
     assert Reached("iterations", 3, 3).enough == "iterations=6"
     assert Reached("iterations", 3, 3).said == "The budget is used up: 3 of 3 iterations"
+
+
+def test_texts_that_are_budgets_are_left_as_they_are() -> None:
+    assert known(("cost=5", "time=8h")) == ("cost=5", "time=8h")
+    with pytest.raises(ValueError, match="soon"):
+        known(("time=soon",))

@@ -155,6 +155,12 @@ def test_it_works_in_a_worktree_of_its_own(detached: Bench) -> None:
     assert news(live.wait().ok())["status"] == "done"
 
 
+@pytest.mark.parametrize("flags", [("--lanes", "2"), ("--checkpoint", "stash")])
+def test_it_works_with_lanes_and_stashes(detached: Bench, flags: tuple[str, ...]) -> None:
+    begin(detached, *flags)
+    assert news(detached.run("wait", "demo", "--json").ok())["status"] == "done"
+
+
 # -- wait --------------------------------------------------------------------------------------
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import threading
 import time
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +133,27 @@ def test_a_budget_is_told_at_its_steps(bench: Bench, receiver: Receiver) -> None
     titles = [message["title"] for message in receiver.messages]
     assert [re.findall(r"(\d+) %", title) for title in titles] == [["50"], ["80"], ["100"]]
     assert set(receiver.events) == {"budget"}
+
+
+def test_a_limit_is_told_with_its_reset_and_not_again_by_a_resume(
+    bench: Bench, receiver: Receiver
+) -> None:
+    bench.install_claude()
+    reset = int(time.time()) + 7200
+    bench.plan({1: [["api_error", "", None, f"Claude AI usage limit reached|{reset}"]]})
+    live = bench.begin("--agent", "claude", "--notify", receiver.url)
+    live.wait_event("waiting")
+    live.signal(signal.SIGTERM)
+    live.wait().ok(143)
+    again = bench.start("resume", "demo", "--json", "--notify", receiver.url)
+    again.wait_event("waiting")
+    bench.run("stop", "demo").ok()
+    again.wait().ok(6)
+    (message,) = receiver.messages
+    assert (message["event"], message["status"]) == ("limit", "running")
+    at = datetime.fromtimestamp(reset).astimezone()
+    near = {f"{at + timedelta(minutes=more):%H:%M}" for more in (0, 1)}
+    assert message["title"][-5:] in near
 
 
 def test_nothing_is_told_twice_by_a_resume(bench: Bench, receiver: Receiver) -> None:
@@ -264,3 +287,16 @@ def test_the_terminal_shows_it(bench: Bench, env: dict[str, str], wanted: bytes)
     assert terminal.wait() == 0
     titles = re.sub(rb"\x1b\]0;[^\x07]*\x07", b"", terminal.raw)
     assert wanted in titles
+
+
+def test_doctor_sends_a_test(bench: Bench, receiver: Receiver) -> None:
+    bench.write("untildone.toml", f'notify = ["{receiver.url}", "slack:{refused()}"]\n')
+    said = bench.run("doctor").stdout
+    assert receiver.got == []
+    assert "Told what happens: slack:http://127.0.0.1:" in said
+    rows = bench.run("doctor", "--notify", "--json").json()["rows"]
+    (one, two) = (row for row in rows if row["check"] == "notify")
+    assert receiver.events == ["test"]
+    assert (one["level"], two["level"]) == ("ok", "warn")
+    assert "Connection refused" in two["text"]
+    assert "s3cr3t" not in f"{said}{rows}"

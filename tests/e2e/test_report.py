@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,3 +105,30 @@ def test_a_plain_loop_a_stuck_run_and_no_run(bench: Bench) -> None:
     assert "There is no run of this change" in bench.run("report", "nope").ok(2).stderr
     taken = bench.run("report", "--html", "/nowhere/x.html").ok(2)
     assert "cannot be written" in taken.stderr
+
+
+def test_the_page_has_the_agents_last_words_and_the_diffs(bench: Bench) -> None:
+    token = "ghp_" + "a1B2" * 9
+    said = ["say", f"<b>Ready</b> with {token}.\n```\nx\n```\n{COMPLETE}"]
+    bench.plan({1: [["write", "new.txt", "\tindented <i>\n"], said], 2: fails("no database")})
+    bench.loop("--max-retries", "0").ok(3)
+    text = bench.run("report", "demo").ok().stdout
+    assert "2 Bravo greeting: the agent's last words:\n\n```text\n<promise>FAILED" in text
+    assert "````text\n<b>Ready</b> with" in text
+    shown = bench.run("report", "--html", "--open", env={"BROWSER": "echo %s"}).ok()
+    path = Path(shown.stdout.strip().removeprefix("file://"))
+    page = path.read_text()
+    assert path.parent.parent == bench.path(".git/untildone/runs")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "<pre>&lt;b&gt;Ready&lt;/b&gt; with" in page
+    assert "+\tindented &lt;i&gt;\n" in page
+    assert "2 Bravo greeting: what was put back" in page
+    assert token not in text + page
+
+
+def test_a_page_without_a_browser(bench: Bench) -> None:
+    bench.loop().ok()
+    out = bench.root / "night.html"
+    result = bench.run("report", "--html", str(out), "--open", env={"BROWSER": "/nowhere/firefox"})
+    assert str(out) in result.ok().stderr
+    assert out.exists()

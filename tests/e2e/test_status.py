@@ -191,3 +191,13 @@ def test_status_is_watched(bench: Bench) -> None:
     rows = [json.loads(line) for line in script.wait().ok(130).stdout.splitlines()]
     states = [row["loops"][0]["status"] for row in rows]
     assert (states[0], states[-1]) == ("running", "done")
+
+
+def test_the_end_and_the_status_name_what_is_not_done(bench: Bench) -> None:
+    bench.plan({2: fails("no database")})
+    flags = ("--agent-cmd", bench.agent, "--max-retries", "0", "--verify", "test -e work-1.txt")
+    ended = bench.run("run", "demo", *flags).ok(3).stdout
+    assert "Done: 1 of 3 stories, 1 verified by a check; 2 calls, cost unknown\n" in ended
+    assert "  not done: 2 Bravo greeting\n  not done: 3 Charlie greeting\n" in ended
+    page = bench.run("status").ok().stdout
+    assert "not done: 2 Bravo greeting (failed), 3 Charlie greeting (not started)\n" in page

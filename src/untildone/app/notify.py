@@ -5,12 +5,15 @@ from datetime import datetime
 
 from untildone.app.bus import EventObject
 from untildone.app.wording import reason_words
+from untildone.domain.agents.agent import Kind
 from untildone.domain.costs.budget import said
 from untildone.domain.plain_text import count_of, plain
 from untildone.domain.reporting.notification import Notification
 
 STEPS = (50, 80, 100)  # of a budget, in percent
 LONGEST = 500
+LONG_S = 600
+LIMITS = (Kind.RATE_LIMITED, Kind.QUOTA_EXHAUSTED)
 Send = Callable[[Notification, EventObject], None]
 
 
@@ -26,6 +29,7 @@ class Messages:
         self._stories: Mapping[str, object] = {}
         self._error: EventObject = {}
         self._ended = False
+        self._limited = False  # since the last call that got through
         self._waits: set[tuple[object, ...]] = set()
         self._spent: dict[tuple[object, object], int] = {}
         for event in earlier:
@@ -39,6 +43,7 @@ class Messages:
             case "iteration_started":
                 self._ended = False  # what ends after this is another end
             case "iteration_ended":
+                self._limited = False
                 yield from self._budgets(event.get("budgets"))
             case "story_parked" if event.get("question"):
                 yield self._question(f"Story {event['story_id']} asks: {event['question']}", event)
@@ -74,13 +79,22 @@ class Messages:
             yield from self._budget(event, 100)
         elif (wait := (kind, until, event["why"])) in self._waits:
             return
-        elif until:
+        elif not until:
+            self._waits.add(wait)
+            yield self._question(f"It waits for {event['why']}", event)
+        elif self._is_worth_it(event):
             self._waits.add(wait)
             at = f"{datetime.fromisoformat(str(until)).astimezone():%b %d %H:%M}"
             yield self._told("limit", f"{self._change} waits until {at}", str(event["why"]))
-        else:
-            self._waits.add(wait)
-            yield self._question(f"It waits for {event['why']}", event)
+
+    def _is_worth_it(self, event: EventObject) -> bool:
+        """A long wait is; of short ones, which may be many, the first at a limit."""
+        until, at = (datetime.fromisoformat(str(event[key])) for key in ("until", "at"))
+        short = (until - at).total_seconds() < LONG_S
+        if short and (self._limited or event.get("class") not in LIMITS):
+            return False
+        self._limited = True
+        return True
 
     def _question(self, text: str, event: EventObject) -> Notification:
         story = event.get("story_id")

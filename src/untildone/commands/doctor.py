@@ -38,6 +38,7 @@ from untildone.commands.undo import finish_begun
 from untildone.domain.errors import StoriesError, UntildoneError, UserError
 from untildone.domain.plain_text import amount, count_of
 from untildone.domain.reporting import views
+from untildone.domain.reporting.notification import Notification
 from untildone.domain.run.run import Run, Status
 from untildone.settings.choices import PROGRAMS, SOURCES
 from untildone.settings.load import configuration_files, load
@@ -62,8 +63,13 @@ class Row(Struct, frozen=True):
     fix: str = ""
 
 
-def examine(folder: Path, tell: Callable[[str], None] = lambda text: None) -> list[Row]:
-    """Everything worth knowing, changing nothing; `tell` hears what takes its time."""
+def examine(
+    folder: Path, tell: Callable[[str], None] = lambda text: None, *, send_test: bool = False
+) -> list[Row]:
+    """Everything worth knowing, changing nothing; `tell` hears what takes its time.
+
+    With `send_test` whoever is told what happens gets a message.
+    """
     processes = Processes(WakePipe().fd)
     git = Git(processes, folder)
     rows = [_git_version(git), _identity(git)]
@@ -87,7 +93,33 @@ def examine(folder: Path, tell: Callable[[str], None] = lambda text: None) -> li
     if repository:
         rows += [*_stories(repository.place.top), *_leftovers(repository)]
         rows += [*_stored(repository, settings.keep_days), *_slots(repository)]
+        rows += _told(repository, settings, send_test=send_test)
     return rows
+
+
+def _told(repository: Repository, settings: Settings, *, send_test: bool) -> Iterator[Row]:
+    """Who is told what happens, and whether a message arrives there."""
+    if not settings.notify:
+        return
+    from untildone.app.notify import Undelivered
+    from untildone.wiring.notifications import deliveries
+
+    try:
+        found = deliveries(repository, settings)
+    except UserError as error:
+        yield _complaint("notify", error)
+        return
+    about = "This is a test: messages of untildone arrive here."
+    message = Notification("untildone: a test", about, "test", "", "")
+    for to, send in found:
+        try:
+            if send_test:
+                send(message, {"event": "test"})
+            said = "A test message was sent" if send_test else "Told what happens"
+            yield Row("notify", OK, f"{said}: {to.shown}")
+        except Undelivered as error:
+            fix = "Mend the address in `notify`, then `untildone doctor --notify`"
+            yield Row("notify", WARN, f"No message arrives at {to.shown}: {error}", fix)
 
 
 def fix_leftovers(repository: Repository, abandon: str) -> list[str]:

@@ -293,6 +293,7 @@ class LoopProcess(Struct):
         make_private(repo.home, run.plan.run_id)
         self._let_go_of_objects(run)
         self.remove_worktree(run)
+        run = replace(run, book=run.book or loop.book)  # for whoever tells how it ended
         code = exit_code(run)
         return Ended(code, run, "Nothing was changed." if code == 2 else "")
 

@@ -1,6 +1,7 @@
 """Everything the report tells of a run: its journal, and what git still has of it."""
 
 import os
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from untildone.wiring.repository import Repository, here, no_run, read_state
 from untildone.wiring.worktrees import worktree_running
 
 EVENTS = ("stories_loaded", "verify_started", "verify_ended")
+LAST_TEXTS, WORDS, DIFF, MOST_DIFFS = 5, 1000, 20_000, 200  # what a page can bear
 Pair = tuple[str, str]
 _STAT = regex(r" (\d+) files? changed(?:, (\d+) insert\w+\(\+\))?(?:, (\d+) delet\w+\(-\))?")
 
@@ -60,6 +62,12 @@ class RunAccount(Struct, frozen=True):
     saved: dict[str, str]
     sizes: dict[Pair, Size]
     stored: tuple[Stored, ...]
+    words: dict[int, str] = {}  # the agent's last, by the number of the call
+    diffs: dict[Pair, str] = {}
+
+    def diff(self, call: Call) -> str:
+        """What the call changed, as a patch; empty if that is not known."""
+        return self.diffs.get(_pair(call, self.saved), "")
 
     def size(self, call: Call) -> Size | None:
         """How much the call changed; None if git does not have it any more."""
@@ -83,14 +91,47 @@ def newest(change: str) -> tuple[Repository, str]:
     raise no_run(repository, change)
 
 
-def run_account(repository: Repository, run_id: str) -> RunAccount:
+def run_account(repository: Repository, run_id: str, *, with_diffs: bool = False) -> RunAccount:
     """The account of a run, with what git still has of it."""
     run, found, live = told_account(repository, run_id)
     git = repository.git()
     saved = _saved(git, run, found.calls)
     sizes = diff_sizes(git, (_pair(call, saved) for call in found.calls))
     stored = _stored(repository, git, run, found, len(saved))
-    return RunAccount(run, found, live, saved, sizes, stored)
+    words = _last_words(journal.events(repository.folder(run_id).journal))
+    diffs: dict[Pair, str] = {}
+    if with_diffs:
+        last = (call for story in found.stories[:MOST_DIFFS] if (call := story.last_call))
+        diffs = _diffs(git, (pair for call in last if (pair := _pair(call, saved)) in sizes))
+    return RunAccount(run, found, live, saved, sizes, stored, words, diffs)
+
+
+def _last_words(events: Iterable[Mapping[str, object]]) -> dict[int, str]:
+    """What the agent said last in each call, secrets redacted."""
+    current: dict[object, deque[str]] = {}
+    calls: dict[int, deque[str]] = {}
+    for event in events:
+        lane, text = event.get("lane", 0), str(event.get("text", "")).strip()
+        if event["event"] == "iteration_started":
+            calls[int(str(event["n"]))] = current[lane] = deque(maxlen=LAST_TEXTS)
+        elif event["event"] == "agent_text" and text and lane in current:
+            current[lane].append(text)
+    hide = redactor(os.environ)
+    said = ((n, "\n".join(texts).encode("utf-8", "replace")) for n, texts in calls.items())
+    shown = ((n, hide(text).decode(errors="replace")) for n, text in said if text)
+    return {n: text if len(text) <= WORDS else f"… {text[-WORDS:]}" for n, text in shown}
+
+
+def _diffs(git: Git, pairs: Iterable[Pair]) -> dict[Pair, str]:
+    hide = redactor(os.environ)
+    found = {}
+    for old, new in dict.fromkeys(pairs):
+        form = ("-p", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+        patch = hide(git.do("diff-tree", *form, old, new)).decode(errors="replace")
+        left = len(patch) - DIFF
+        more = f"\n… {left} more characters: git diff {old[:12]} {new[:12]}" if left > 0 else ""
+        found[old, new] = patch[:DIFF] + more
+    return found
 
 
 def told_account(repository: Repository, run_id: str) -> tuple[Run, Account, bool]:

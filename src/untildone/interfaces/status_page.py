@@ -44,6 +44,8 @@ LANE_PHASES = {
 }
 ENDINGS = {"cleanup": "cleaned up, the changes are on your branch", "keep": "kept"}
 UNDO_CLEANUP = "undo (takes the cleanup back)"
+NOT_DONE = {"not done": "failed", "interrupted": "cut short", "not started": "not started"}
+MOST_NAMED = 5
 AT_WORK = ("agent", "measuring", "verifying", "settling")
 
 
@@ -53,6 +55,7 @@ def page(loop: Loop, told: Told, now: datetime) -> str:
         *(_lanes(loop, now) or _story(loop, told)),
         *_why(loop, told),
         *_done(loop, told),
+        *_not_done(loop, told),
         *_times(loop, now),
         *_figures(loop, told),
         *_asked(loop, told),
@@ -141,6 +144,18 @@ def _done(loop: Loop, told: Told) -> Iterator[str]:
     yield text
 
 
+def _not_done(loop: Loop, told: Told) -> Iterator[str]:
+    """The stories of a run that does not go on by itself; parked ones have rows of their own."""
+    if not told or loop["alive"] or loop.get("status") == "done":
+        return
+    rest = [story for story in told[1].stories if story.state in NOT_DONE]
+    shown = [f"{story.id} {story.title} ({NOT_DONE[story.state]})" for story in rest[:MOST_NAMED]]
+    if len(rest) > MOST_NAMED:
+        shown.append(f"and {len(rest) - MOST_NAMED} more")
+    if shown:
+        yield f"not done: {', '.join(shown)}"
+
+
 def _times(loop: Loop, now: datetime) -> Iterator[str]:
     yield f"started: {render.when(loop['started_at'], now)}"
     if loop.get("last_sign"):
@@ -225,7 +240,7 @@ def _commands(loop: Loop, told: Told) -> Iterator[str]:
     elif phase == "awaiting_choice" and choice:
         yield f"finish {change} {choice} (carries out the rest)"
     elif loop["status"] in ("stopped", "stuck", "stalled", "running", "starting"):
-        yield from _not_done(loop, told, more)
+        yield from _to_go_on(loop, told, more)
     elif phase == "awaiting_choice":
         yield f"finish {change} cleanup|keep|pr"
     elif choice == "keep":
@@ -235,7 +250,7 @@ def _commands(loop: Loop, told: Told) -> Iterator[str]:
         yield UNDO_CLEANUP
 
 
-def _not_done(loop: Loop, told: Told, more: str) -> Iterator[str]:
+def _to_go_on(loop: Loop, told: Told, more: str) -> Iterator[str]:
     change = loop["change_id"]
     # A start that was cut short, or a run that was cleaned up, has nothing to go on from.
     over = loop.get("choice") == "cleanup" or (told and told[0].abandoned)

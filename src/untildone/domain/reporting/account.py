@@ -152,6 +152,10 @@ class StoryAccount(Struct, frozen=True):
         """The last call whose work is part of the result."""
         return next((call for call in reversed(self.calls) if call.kept), None)
 
+    @property
+    def last_call(self) -> Call | None:
+        return self.calls[-1] if self.calls else None
+
 
 class Totals(Struct, frozen=True):
     """The sum of some calls; `priced` and `counted` are those whose cost and tokens are known."""

@@ -24,6 +24,7 @@ from untildone.interfaces.cli.view import (
     process_for,
     say_detached,
     say_ended,
+    say_summary,
     view_flags,
 )
 from untildone.interfaces.output import echo, echo_json
@@ -129,6 +130,7 @@ def _driven(process: loop.LoopProcess, view: View, drive: Callable[[], Ended]) -
     try:
         with process.corrects_error_state():
             ended = drive()
+        say_summary(ended.run, view)
     except Detached as left:
         return say_detached(left, view)
     if not ended.run or ended.run.plan.on_complete != loop.PULL_REQUEST:

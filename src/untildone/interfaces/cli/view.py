@@ -10,15 +10,19 @@ import click
 from msgspec import Struct
 
 from untildone.app.bus import Observer
-from untildone.app.wording import how_to_go_on
+from untildone.app.wording import how_to_go_on, parked_words
 from untildone.commands.background import Detached
 from untildone.commands.run import LoopProcess
 from untildone.commands.run_ending import Ended
+from untildone.domain.costs.budget import said
+from untildone.domain.plain_text import count_of
+from untildone.domain.reporting import views
 from untildone.domain.run.run import Run
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.windows import JsonLines, PlainLines, Title, terminal
 from untildone.wiring.repository import Repository
 
+MOST_NAMED = 5
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -95,6 +99,29 @@ def _log(out: TextIO, asks: bool) -> Observer:  # noqa: FBT001 - as `log_window`
 
 def _warn(text: str) -> None:
     echo(f"warning: {text}", err=True, wrap=True)
+
+
+def say_summary(run: Run | None, view: View) -> None:
+    """After a night: what is done and verified, what is not and why, what it cost."""
+    if run and run.iterations and views.stories(run) and not (view.as_json or view.quiet):
+        with contextlib.suppress(OSError):
+            for row in _summary(run):
+                echo(row, wrap=True)
+
+
+def _summary(run: Run) -> Iterator[str]:
+    counts, spent = views.stories(run) or {}, run.ledger.total
+    cost = "unknown" if spent.cost_usd is None else said("cost", spent.cost_usd)
+    proof = f", {counts['verified']} verified by a check" if "verified" in counts else ""
+    text = f"Done: {counts['finished']} of {count_of(counts['total'], 'story', 'stories')}{proof}"
+    yield f"{text}; {count_of(len(run.iterations), 'call')}, cost {cost}"
+    rest = run.book.open_stories(run.finished) if run.book else ()
+    for story in rest[:MOST_NAMED]:
+        parked = run.parked.get(story.key)
+        why = f": {parked_words(parked.why)}" if parked else ""
+        yield f"  not done: {story.id} {story.title}{why}"
+    if len(rest) > MOST_NAMED:
+        yield f"  and {len(rest) - MOST_NAMED} more: `untildone status`"
 
 
 def say_ended(ended: Ended, view: View) -> int:

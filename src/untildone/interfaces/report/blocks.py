@@ -102,7 +102,18 @@ class Legend(Struct, frozen=True):
     names: tuple[tuple[str, str], ...]
 
 
-Block = Heading | Text | Table | Bars | Lanes | Legend
+class Detail(Struct, frozen=True):
+    """A text as it is, line by line, folded away under its title where that is possible.
+
+    `as_text`: short enough for Markdown, where all of it is seen.
+    """
+
+    title: str
+    text: str
+    as_text: bool = True
+
+
+Block = Heading | Detail | Text | Table | Bars | Lanes | Legend
 
 
 class Page(Struct, frozen=True):

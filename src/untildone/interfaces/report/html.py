@@ -1,13 +1,16 @@
 """A page as one self-contained HTML file: no script, no network, dark or light, fit to print."""
 
+from html import escape
 from typing import assert_never
 
+from untildone.domain.plain_text import plain
 from untildone.interfaces.report import svg
 from untildone.interfaces.report.blocks import (
     Bars,
     Block,
     Cell,
     Code,
+    Detail,
     Heading,
     Lanes,
     Legend,
@@ -28,7 +31,9 @@ body { margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: var(--text);
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 code { font: 13px/1.4 ui-monospace, monospace; background: var(--head); padding: 0 .25em;
   border-radius: 3px; overflow-wrap: break-word; }
-.wide { overflow-x: auto; }
+.wide, pre { overflow-x: auto; }
+pre { font: 13px/1.4 ui-monospace, monospace; background: var(--head); padding: .6rem;
+  border-radius: 3px; tab-size: 4; } summary { cursor: pointer; padding: .25rem 0; }
 p { overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: 14px; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left;
@@ -69,6 +74,9 @@ def _block(block: Block) -> str:
     match block:
         case Heading():
             return f"<h{block.level}>{svg.text(block.text)}</h{block.level}>"
+        case Detail():
+            title, text = svg.text(block.title), _lines(block.text)
+            return f"<details><summary>{title}</summary>\n<pre>{text}</pre></details>"
         case Text():
             return f"<p>{' '.join(_cell(cell) for cell in block.cells)}</p>"
         case Table():
@@ -81,6 +89,10 @@ def _block(block: Block) -> str:
             return f'<p class="legend">{" ".join(_named(*pair) for pair in block.names)}</p>'
         case _:
             assert_never(block)
+
+
+def _lines(text: str) -> str:
+    return "\n".join(escape(plain(row)) for row in text.split("\n"))
 
 
 def _named(kind: str, name: str) -> str:

@@ -11,6 +11,7 @@ from untildone.interfaces.report.blocks import (
     Block,
     Cell,
     Code,
+    Detail,
     Heading,
     Lanes,
     Legend,
@@ -57,6 +58,8 @@ def _block(block: Block) -> str:
     match block:
         case Heading():
             return f"{'#' * block.level} {inline(block.text)}"
+        case Detail():
+            return _detail(block) if block.as_text else ""
         case Text():
             return " ".join(inline(cell) for cell in block.cells)
         case Table():
@@ -69,6 +72,13 @@ def _block(block: Block) -> str:
             return _lanes(block) if block.as_text else ""
         case _:
             assert_never(block)
+
+
+def _detail(block: Detail) -> str:
+    rows = [plain(row).rstrip() for row in block.text.split("\n")]
+    longest = max((len(run) for row in rows for run in re.findall("`+", row)), default=0)
+    fence = "`" * max(len(FENCE), longest + 1)
+    return "\n".join([f"{inline(block.title)}:", "", f"{fence}text", *rows, fence])
 
 
 def _table(table: Table) -> str:

@@ -18,9 +18,11 @@ from untildone.interfaces import render
 from untildone.interfaces.plan_rows import plan_rows
 from untildone.interfaces.report import formatting, plots
 from untildone.interfaces.report.blocks import (
+    MOST_ROWS,
     Block,
     Cell,
     Code,
+    Detail,
     Heading,
     Legend,
     Page,
@@ -38,7 +40,12 @@ def page(summary: RunAccount) -> Page:
         blocks += [Heading("Time, tokens and cost"), Legend(plots.LEGEND), *drawn]
     blocks += _lanes(summary)
     blocks += [Heading("Iterations" if summary.run.plan.plain else "Stories"), _stories(summary)]
-    blocks += [*parked_stories(summary), Heading("Attempts"), _attempts(summary)]
+    blocks += [
+        *parked_stories(summary),
+        *_details(summary),
+        Heading("Attempts"),
+        _attempts(summary),
+    ]
     blocks += [*checks(summary), *_pauses(summary), *_remarks(summary)]
     blocks += [Heading("What was saved where"), _stored(summary)]
     blocks += [Heading("Settings of the run"), _settings(summary)]
@@ -192,6 +199,21 @@ def parked_stories(summary: RunAccount) -> Iterator[Block]:
             for key, found in parked.items()
         ]
         yield bounded(("story", "state", "question or reason", "next"), rows)
+
+
+def _details(summary: RunAccount) -> Iterator[Block]:
+    """What the agent said last about each story, and what it changed."""
+    called = [(story, call) for story in summary.account.stories if (call := story.last_call)]
+    shown = [pair for pair in called if summary.words.get(pair[1].n) or summary.diff(pair[1])]
+    if shown:
+        yield Heading("Last words and changes")
+    for story, call in shown[:MOST_ROWS]:
+        name = f"{story.id} {story.title}".strip()
+        if words := summary.words.get(call.n):
+            yield Detail(f"{name}: the agent's last words", words)
+        if diff := summary.diff(call):
+            how = "what it changed" if call.kept else "what was put back"
+            yield Detail(f"{name}: {how}", diff, as_text=False)
 
 
 def _attempts(summary: RunAccount) -> Table:

@@ -22,6 +22,7 @@ COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@click.option("--notify", is_flag=True, help="Send a test message to whoever is told.")
 @click.option("--fix", is_flag=True, help="Remove what a dead loop left behind.")
 @click.option(
     "--abandon",
@@ -29,7 +30,7 @@ COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
     shell_complete=change_names,
     help="With --fix: also end the unfinished run of this change; your files stay.",
 )
-def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT001 - click
+def doctor(as_json: bool, notify: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT001 - click
     """Check git, agents, story sources, configuration and leftovers.
 
     Exits 1 when something is bad. `--fix` removes only files and stash entries of this tool that
@@ -39,7 +40,7 @@ def doctor(as_json: bool, fix: bool, abandon: str | None) -> int:  # noqa: FBT00
     if abandon and not fix:
         raise click.UsageError(f"`--abandon` needs `--fix`: doctor --fix --abandon {abandon}")
     done = checkup.fix_leftovers(here(), abandon or "") if fix else []
-    rows = checkup.examine(Path.cwd(), progress)
+    rows = checkup.examine(Path.cwd(), progress, send_test=notify)
     healthy = all(row.level != "bad" for row in rows)
     if as_json:
         data = {"ok": healthy, "rows": to_builtins(rows), "fixed": done}

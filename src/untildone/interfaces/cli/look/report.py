@@ -17,18 +17,29 @@ from untildone.interfaces.report.data import data
 from untildone.interfaces.report.html import html as as_html
 from untildone.interfaces.report.markdown import markdown
 from untildone.interfaces.report.page import page
+from untildone.plain_files import opened
 
+IN_RUN, IN_RUN_NAME = "(in the run's folder)", "report-of-run.html"
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(
     epilog="Examples:\n\n  untildone report add-login\n\n"
     "  untildone report add-login --html report.html\n\n"
+    "  untildone report --html --open\n\n"
     "  untildone report --bundle report.tar.gz"
 )
 @click.argument("change", required=False, default="", shell_complete=change_names)
 @click.option("--md", type=FILE, help="Write the page as Markdown into this file.")
-@click.option("--html", type=FILE, help="Write the page as one HTML file with plots.")
+@click.option(
+    "--html",
+    type=FILE,
+    is_flag=False,
+    flag_value=IN_RUN,
+    metavar="[FILE]",
+    help="Write the page as one HTML file with plots and diffs; without FILE to the run's folder.",
+)
+@click.option("--open", "opens", is_flag=True, help="Show the HTML page in a browser.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with everything.")
 @click.option(
     "--bundle",
@@ -39,6 +50,7 @@ def report(
     change: str,
     md: Path | None,
     html: Path | None,
+    opens: bool,  # noqa: FBT001 - click
     as_json: bool,  # noqa: FBT001 - click
     bundle: Path | None,
 ) -> int:
@@ -49,13 +61,26 @@ def report(
     """
     if bundle:
         _bundle(change, bundle)
+    html = html or (Path(IN_RUN) if opens else None)
     if not bundle or md or html or as_json:
-        _page(change, md, html, as_json=as_json)
+        html = _page(change, md, html, as_json=as_json)
+    if opens and html:
+        _open(html)
     return 0
 
 
-def _page(change: str, md: Path | None, html: Path | None, *, as_json: bool) -> None:
-    found = run_account(*newest(change))
+def _open(path: Path) -> None:
+    import webbrowser
+
+    if not webbrowser.open(path.absolute().as_uri()):
+        echo(f"No browser was found; open it yourself: {path.absolute()}", err=True)
+
+
+def _page(change: str, md: Path | None, html: Path | None, *, as_json: bool) -> Path | None:
+    repository, run_id = newest(change)
+    if html == Path(IN_RUN):
+        html = repository.folder(run_id).path / IN_RUN_NAME
+    found = run_account(repository, run_id, with_diffs=html is not None)
     made = page(found)
     if as_json:
         echo_json(data(found))
@@ -65,11 +90,13 @@ def _page(change: str, md: Path | None, html: Path | None, *, as_json: bool) -> 
         if path:
             _write(path, text(made))
             echo(f"The report is in: {path}", err=True)
+    return html
 
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        with opened(path, "wb", private=path.name == IN_RUN_NAME) as file:
+            file.write(text.encode("utf-8", "replace"))
     except OSError as error:
         raise UserError(
             f"The report cannot be written: {path}: {error.strerror}",
