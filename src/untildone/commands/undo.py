@@ -148,7 +148,7 @@ def _opened(
             return {}
         now = source.load()
         wanted = files.read(now.files)
-        for path, data in branch.read(base, now.files).items():
+        for path, data in branch.read(branch.tree_of(base), now.files).items():
             files.write(path, data)
         began = open_tasks(source.load())
         for path, data in wanted.items():
