@@ -155,7 +155,7 @@ class FakeLanes:
         self.rooms = FakeCleanCheckout()
 
     def prepare(self, lane: int, base: str) -> LanePorts:
-        return self.ready(lane, base)
+        return self.ready(lane, base, may_be_cut=True)
 
     def ready(self, lane: int, base: str, *, may_be_cut: bool = False) -> LanePorts:
         if self.errors:
