@@ -298,8 +298,8 @@ def left_behind(run: Run, at: datetime) -> Run:
                 reason=lane.iteration.reason or "the loop ended during this iteration",
             )
             run = replace(run, iterations=(*run.iterations, closed))
-    idle = {"iteration": None, "ticket": 0, "landing": None}
-    run = replace(run, lanes=tuple(replace(lane, **idle) for lane in run.lanes))
+    idle = (replace(lane, iteration=None, ticket=0, landing=None) for lane in run.lanes)
+    run = replace(run, lanes=tuple(idle))
     if run.ended:
         return run
     asked = run.undone or (run.stop and run.stop.signal)
