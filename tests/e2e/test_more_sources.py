@@ -98,6 +98,28 @@ def test_github_issues_with_a_label(bench: Bench) -> None:
     assert (closed, [call[2] for call in gh.calls("issue", "reopen")]) == (["3", "4"], ["4"])
 
 
+@pytest.mark.parametrize("works", [True, False])
+def test_an_issue_whose_work_is_taken_out_is_open_again(bench: Bench, *, works: bool) -> None:
+    issues = [issue(4, "Second", "night"), issue(3, "First", "night")]
+    gh = Tracker(bench.bin, "gh", GH, {str(each["number"]): each for each in issues})
+    args = ("--source", "github", "--json", "--agent-cmd", bench.agent)
+    bench.run("run", "night", *args).ok()
+    if not works:
+        real = bench.bin / "gh"
+        real.rename(bench.bin / "real-gh")
+        refuse = '[ "$2" != reopen ] || exit 1\nexec "$(dirname "$0")/real-gh" "$@"'
+        bench.program("gh", f"#!/bin/sh\n{refuse}\n")
+    undone = bench.run("undo", "night", "--story", "3").ok()
+    assert not bench.path("work-1.txt").exists()
+    assert bench.path("work-2.txt").exists()
+    states = {number: each["state"] for number, each in gh.state["issues"].items()}
+    assert states == {"3": "OPEN" if works else "CLOSED", "4": "CLOSED"}
+    assert ("still marked as done in github: open it by hand" in undone.stderr) is not works
+    if works:
+        bench.run("resume", "night", "--json").ok()
+        assert [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()] == ["3", "4", "3"]
+
+
 def test_a_source_without_its_program_says_so(bench: Bench) -> None:
     bench.path(".beads").mkdir()
     refused = bench.run("run", "beads", "--agent-cmd", bench.agent)

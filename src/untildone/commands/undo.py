@@ -58,7 +58,9 @@ def _undo(repository: Repository, change: str) -> Operation:
     return operation
 
 
-def undo_story(repository: Repository, change: str, story_id: str) -> Operation:
+def undo_story(
+    repository: Repository, change: str, story_id: str, warn: Callable[[str], None]
+) -> Operation:
     """Take the work of one finished story out again; what came after it stays."""
     repository.lock.take("undo")
     try:
@@ -66,7 +68,11 @@ def undo_story(repository: Repository, change: str, story_id: str) -> Operation:
         begun = cut_short.operation if cut_short else None
         if begun and (begun.name, begun.story) == (UNDO_STORY, story_id):
             return begun
-        return _undo_story(repository, repository.needed(change), story_id)
+        run = repository.needed(change)
+        taken = _undo_story(repository, run, story_id)
+        if _is_done(source_of(run.plan, repository.place.top), story_id):
+            warn(f"Story {story_id} is still marked as done in {run.plan.source}: open it by hand")
+        return taken
     finally:
         repository.lock.release()
 
@@ -222,6 +228,15 @@ def _open_in_place(source: StorySource | None, key: StoryKey) -> None:
     if source and book and story and story.done:
         began = [[*key, *(task.text for task in story.tasks)]]
         source.take_back(as_before(book, began, frozenset()))
+
+
+def _is_done(source: StorySource | None, story_id: str) -> bool:
+    """Whether a story is still called done where it stands, or nobody can tell."""
+    try:
+        stories = source.load().stories if source else ()
+    except StoriesError:
+        return True
+    return any(story.done for story in stories if story.id == story_id)
 
 
 def _tell_restore(repository: Repository, run: Run, operation: Operation) -> None:

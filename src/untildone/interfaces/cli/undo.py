@@ -1,5 +1,7 @@
 """`undo` and `restore`: back to before the last change, or before the run."""
 
+from functools import partial
+
 import click
 from msgspec import to_builtins
 
@@ -57,7 +59,8 @@ def undo(change: str, story: str, listed: bool, as_json: bool) -> int:  # noqa: 
     if listed:
         _list(repository, as_json=as_json)
         return 0
-    taken = undo_story(repository, change, story) if story else take_back(repository, change)
+    warn = partial(echo, err=True)
+    taken = undo_story(repository, change, story, warn) if story else take_back(repository, change)
     if as_json:
         echo_json({"undone": to_builtins(taken)})
     elif story:
