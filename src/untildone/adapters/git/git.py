@@ -284,7 +284,7 @@ class Git:
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
-        body = self._loose_commit(commit)
+        body = self.loose_commit(commit)
         if body:
             return body[len("tree ") : body.index(b"\n")].decode()
         return self.line("rev-parse", "--verify", f"{commit}^{{tree}}")
@@ -319,12 +319,12 @@ class Git:
 
     def message(self, commit: str) -> str:
         """A commit's whole message."""
-        head, _, message = self._loose_commit(commit).partition(b"\n\n")
+        head, _, message = self.loose_commit(commit).partition(b"\n\n")
         if head and b"\nencoding " not in head:
             return os.fsdecode(message)
         return os.fsdecode(self.do("log", "-1", "--format=%B", commit))
 
-    def _loose_commit(self, name: str) -> bytes:
+    def loose_commit(self, name: str) -> bytes:
         """A commit that is a file of its own and is given by its full name; else nothing."""
         if not _FULL_NAME.fullmatch(name):
             return b""

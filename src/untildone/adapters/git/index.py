@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from threading import local
 
 from untildone.adapters.git.git import STEP_TIMEOUT_S, Change, Git, git_failed, paths_in
 from untildone.adapters.git.place import Place
@@ -12,7 +13,8 @@ from untildone.adapters.process.process import Captured
 from untildone.plain_files import read_bytes
 
 MOST_SPECS = 500
-_last_listing = (b"", b"")
+# Each thread has its own: the slots of lanes are looked at all at once.
+_last = local()
 
 
 def entries(git: Git, index: Path) -> bytes:
@@ -21,16 +23,16 @@ def entries(git: Git, index: Path) -> bytes:
     A start asks five things of the user's index and one of its copy: git is asked once for the
     same bytes.
     """
-    global _last_listing
     try:
         key = hashlib.sha1(read_bytes(index), usedforsecurity=False).digest()
     except FileNotFoundError:
         return b""
     except OSError:
         key = b""  # no file: git says what is wrong
-    if not key or _last_listing[0] != key:
-        _last_listing = (key, git.do("ls-files", "-v", "-s", "-z", index=index))
-    return _last_listing[1]
+    if not key or getattr(_last, "key", b"") != key:
+        _last.listing, _last.key = git.do("ls-files", "-v", "-s", "-z", index=index), key
+    listing: bytes = _last.listing
+    return listing
 
 
 def copy_index(git: Git, place: Place, source: Path, target: Path) -> None:
@@ -81,6 +83,11 @@ def written_since(git: Git, index: Path) -> tuple[str, ...]:
     """Files that were written or removed since this index was made, whatever they hold now."""
     words = ("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all")
     return paths_in(git.do(*words, index=index))
+
+
+def is_refreshed(git: Git) -> bool:
+    """Whether all files hold what the index has; it knows them by their new times then."""
+    return git.ask("update-index", "--really-refresh").ok
 
 
 def untracked_files(git: Git) -> tuple[str, ...]:

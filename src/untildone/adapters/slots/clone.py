@@ -17,6 +17,7 @@ from untildone.adapters.git.environment import disk_settings
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
+from untildone.adapters.git.trees import Trees
 from untildone.adapters.records.durable import free_name, replace_file, sync_folder
 from untildone.domain.errors import UserError
 
@@ -43,7 +44,7 @@ def refuse_what_needs_more(users: Git, base: str) -> None:
     """What cannot be had without the user's own git folder."""
     if users.config("extensions.partialclone"):
         raise _refusal("This is a partial clone: git fetches missing files from its remote")
-    if users.files_among(base, [".gitmodules"]):
+    if Trees(users).entry(users.tree_of(base), b".gitmodules"):
         raise _refusal("The repository has submodules")
     if users.config("filter.lfs.clean") and _uses_lfs(users, base):
         raise _refusal("The repository has files in Git LFS")

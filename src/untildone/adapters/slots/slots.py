@@ -13,7 +13,7 @@ from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checks.clean_checkout import remove_folder
 from untildone.adapters.git import own_worktree
 from untildone.adapters.git.environment import clean_environment
-from untildone.adapters.git.git import Git, RefUpdate
+from untildone.adapters.git.git import Git
 from untildone.adapters.git.object_files import content
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import home
@@ -48,7 +48,7 @@ from untildone.adapters.slots.slot import (
     slots_in,
 )
 from untildone.adapters.slots.workspace import (
-    PINS,
+    Pins,
     SlotSnapshots,
     SlotWorkspace,
     UsersRepository,
@@ -108,6 +108,7 @@ class Slots:
         self._interrupted = interrupted
         self._settings = clone.UsersSettings(users)
         self.may_be_cut = False
+        self._pins = Pins(users, key_of(place))
         self._runs = home(place)
         self._locks = dict[int, WorktreeLock]()
         # As long as this process has them, they know what nobody has touched since.
@@ -141,7 +142,7 @@ class Slots:
         if note and note.ready and note.kind != self._kind:
             self._give_up(slot)
             note = None
-        self._pin(lane, base)
+        self._pins.add(lane, base)
         rescued, none_ignored = tuple[str, ...](), False
         if note and note.ready:
             rescued, none_ignored = self._reuse(slot, note, base, guard)
@@ -150,7 +151,7 @@ class Slots:
         note = replace(note, change=change, run_id=run_id, base=base, ready=True)
         workspace = self._begin(slot, note, guard, none_ignored=none_ignored)
         slot.write(note)
-        self._unpin(lane, but=base)
+        self._pins.remove(lane, but=base)
         _fresh_folder(slot.temporary)
         return Prepared(slot, self._place(slot, note), workspace, rescued)
 
@@ -417,7 +418,7 @@ class Slots:
         # Out of the way as a whole: a kill in mid deletion leaves no half of a slot.
         slot.folder.rename(free_name(slot.folder.parent, f"{DELETED}{slot.folder.name}"))
         self.release(slot.lane)
-        self._unpin(slot.lane)
+        self._pins.remove(slot.lane)
         for gone in deleted_in(slot.folder.parent):
             self.finish(gone)
         with contextlib.suppress(OSError):
@@ -435,20 +436,6 @@ class Slots:
         remove_folder(gone.folder)
 
     # -----------------------------------------------------------------------------------------
-
-    def _pin(self, lane: int, base: str) -> None:
-        ref = f"{self._pins(lane)}{base[:16]}"
-        if self._users.resolve(ref) != base:
-            self._users.update_refs([(ref, base, None)], "untildone: a lane's base")
-
-    def _unpin(self, lane: int, but: str = "") -> None:
-        pins = self._users.refs(self._pins(lane))
-        old: list[RefUpdate] = [(r, "", pin.commit) for r, pin in pins.items() if pin.commit != but]
-        if old:
-            self._users.update_refs(old, "untildone: a lane's base is used no more")
-
-    def _pins(self, lane: int) -> str:
-        return f"{PINS}{key_of(self._user)}/{lane}/"
 
     def _place(self, slot: Slot, note: Note) -> Place:
         if note.kind == WORKTREE:

@@ -18,7 +18,12 @@ from untildone.adapters.checkpoints.snapshot.snapshot import Snapshot, Snapshots
 from untildone.adapters.checkpoints.snapshot.unconverted_bytes import NAMES
 from untildone.adapters.checkpoints.snapshot.withheld_files import kept_folder
 from untildone.adapters.git.git import Git, Ref, git_failed
-from untildone.adapters.git.index import has_only_tracked, untracked_entries, written_since
+from untildone.adapters.git.index import (
+    entries,
+    has_only_tracked,
+    is_refreshed,
+    untracked_entries,
+)
 from untildone.adapters.git.object_files import content, ref_in_file
 from untildone.adapters.git.place import Place
 from untildone.adapters.records.durable import free_name, move_file
@@ -29,6 +34,35 @@ from untildone.domain.run.fact import Saved
 
 PINS = "refs/ralph/slots/"  # what slots borrow; they go with the slot
 PASSES = 3
+
+
+class Pins:
+    """Refs that hold what slots borrow: one for each base in use."""
+
+    def __init__(self, git: Git, key: str) -> None:
+        self._git = git
+        self._prefix = f"{PINS}{key}/"
+
+    def add(self, lane: int, base: str) -> None:
+        ref = f"{self._prefix}{lane}/{base[:16]}"
+        if self._git.resolve(ref) != base:
+            self._git.update_refs([(ref, base, None)], "untildone: a lane's base")
+
+    def remove(self, lane: int, but: str = "") -> None:
+        for ref, commit in self._of(f"{self._prefix}{lane}").items():
+            if commit != but:
+                self._git.update_refs(
+                    [(ref, "", commit)], "untildone: a lane's base is used no more"
+                )
+
+    def _of(self, folder: str) -> dict[str, str]:
+        """They are young, so mostly files of their own."""
+        names = [path.name for path in (self._git.common_dir / folder).glob("*")]
+        found = {n: ref_in_file(self._git.common_dir, f"{folder}/{n}") for n in names}
+        packed = os.fsencode(folder) in content(self._git.common_dir / "packed-refs")
+        if packed or not names or not all(found.values()):
+            return {name: ref.commit for name, ref in self._git.refs(f"{folder}/").items()}
+        return {f"{folder}/{name}": commit for name, commit in found.items() if commit}
 
 
 class UsersRepository:
@@ -104,16 +138,27 @@ class SlotSnapshots(Snapshots):
     git wrote no second one, and a `git gc` of the user has removed it. The file still has it.
     """
 
-    def as_saved(self, commit: str) -> Snapshot | None:
-        """The snapshot of files that nobody has written to since this commit was saved, or None.
+    def are_at(self, commit: str) -> bool:
+        """Whether index and files are surely those of a commit, byte for byte.
 
-        New files are not looked for. It costs a third of `take`.
+        New files are not looked for. It costs a fraction of `take`, and leaves an index that knows
+        the files: one that was written anew with the same bytes is no obstacle to a checkout.
         """
-        if self.unconverted.knows(commit) or not self._draft.is_index_of(commit):
-            return None
-        if written_since(self._git, self._git.index_of(self._place)):
-            return None
-        return Snapshot(self._git.tree_of(commit), ())
+        index = self._git.index_of(self._place)
+        if self.unconverted.knows(commit) or self.unconverted.may_convert():
+            return False
+        if self.staged.has_any():
+            return False
+        if b"attributes\0" in content(index):  # in whatever folder: git may write other bytes
+            return False
+        ours = self._draft.is_index_of(commit) or self._is_plain_index_of(commit, index)
+        return ours and is_refreshed(self._git)
+
+    def _is_plain_index_of(self, commit: str, index: Path) -> bool:
+        """Whether an index, of whomever, has what a commit has, and hides no file from git."""
+        rows = entries(self._git, index).split(b"\0")
+        plain = all(row.startswith(b"H ") for row in rows if row)
+        return plain and self._git.ask("diff-index", "--cached", "--quiet", commit).ok
 
     def take(
         self, base: str, *, with_hidden: bool = False, listed: bool = True, look: bool = False
@@ -290,8 +335,8 @@ class SlotWorkspace(BranchCheckpoint):
         tip = self._git.resolve(self._ref) or commit
         stored = self._store_strays(tip, moved)
         self.has_only_tracked = has_only_tracked(self._git)
-        saved = self._saved_files.as_saved(tip) if self.has_only_tracked else None
-        if saved and self._lane.checked_out(commit):
+        clean = self.has_only_tracked and self._saved_files.are_at(tip)
+        if clean and self._lane.checked_out(commit):
             return tuple(stored)
         for _ in range(PASSES):
             ref = f"{moved}-files-{tip[:12]}"
@@ -336,12 +381,22 @@ class SlotWorkspace(BranchCheckpoint):
     def _store_strays(self, base: str, prefix: str) -> list[str]:
         """Store the commits that only this slot has; where they are now, if there were any."""
         tips = self.tips() - self._stored
-        stray = self._users.unstored(self._git, tips)
+        stray = self._users.unstored(self._git, tips - set(self._held(tips)))
         stored = (
             [self._store_tips(stray, base, f"{prefix}-commits-{min(stray)[:12]}")] if stray else []
         )
         self._stored |= tips
         return stored
+
+    def _held(self, tips: Iterable[str]) -> Iterator[str]:
+        """What an earlier process has stored of these, as `_store_work` does, and its parents."""
+        for tip in tips:
+            ref, *_ = self._outside.store(tip)
+            if ref_in_file(self._users.place.common_dir, ref) == tip:
+                yield tip
+                head = self._git.loose_commit(tip).partition(b"\n\n")[0]
+                lines = (line.partition(b" ") for line in head.split(b"\n"))
+                yield from (name.decode() for word, _, name in lines if word == b"parent")
 
     def _store_tips(self, tips: set[str], base: str, ref: str) -> str:
         """Commits that nothing else holds, as parents of one that is stored under a ref."""

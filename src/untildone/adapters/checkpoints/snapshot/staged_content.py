@@ -90,6 +90,10 @@ class ReplacedIndexes:
         if self._noted:
             self.forget()
 
+    def has_any(self) -> bool:
+        """Whether some are left, be it of a process that was killed."""
+        return bool(self._found())
+
     def _found(self) -> list[Path]:
         return sorted(self._folder.glob("index.found.*[0-9]"))
 

@@ -185,16 +185,19 @@ class UnconvertedBytes:
         target.write_bytes(data)
         target.chmod(mode & 0o7777)
 
-    def _converts(self, index: Path | None) -> bool:
+    def may_convert(self) -> bool:
+        """Whether git converts files by what is set outside of the files themselves."""
         git = self._git
         config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
         own = git.config("core.attributesfile") or f"{config}/git/attributes"
         files = (Path(own).expanduser(), self._place.common_dir / "info" / "attributes")
         if any(file.exists() for file in files) or git.config("core.autocrlf") in CONVERTS:
             return True
-        if git.config("attr.tree"):  # attributes of a commit, whatever is on disk
-            return True
-        return bool(ATTRIBUTES.search(entries(git, index or git.index_of(self._place))))
+        return bool(git.config("attr.tree"))  # attributes of a commit, whatever is on disk
+
+    def _converts(self, index: Path | None) -> bool:
+        found = index or self._git.index_of(self._place)
+        return self.may_convert() or bool(ATTRIBUTES.search(entries(self._git, found)))
 
     def _as_tree(self, disk_blobs: DiskBlobs) -> str:
         index = self._file.with_suffix(".index")
