@@ -13,7 +13,7 @@ from bench.outcomes import plan, table
 from bench.outcomes.arena import Arena
 from bench.outcomes.loops import ralph_loop, ralph_starter, ralph_tui, ralphify, ralphy, shell
 from bench.outcomes.loops.base import CannotRun, Loop
-from bench.outcomes.loops.untildone import Untildone
+from bench.outcomes.loops.untildone import Untildone, UntildoneInLanes
 from bench.outcomes.score import Score, score
 from bench.scene import cache_folder, tools_folder
 
@@ -21,9 +21,12 @@ LOOPS: dict[str, Loop] = {
     loop.name: loop
     for loop in (
         Untildone(),
+        UntildoneInLanes(),
         shell.Shell(),
         ralphy.Ralphy(),
+        ralphy.RalphyInParallel(),
         ralph_tui.RalphTui(),
+        ralph_tui.RalphTuiInParallel(),
         ralph_starter.RalphStarter(),
         ralph_loop.RalphLoop(),
         ralph_loop.RalphLoopNpm(),
@@ -32,6 +35,8 @@ LOOPS: dict[str, Loop] = {
 }
 PAGE = Path("docs") / "benchmarks.md"
 QUICK = 8
+OURS = [Untildone.name, UntildoneInLanes.name]
+WIDTHS = sorted({loop.lanes for loop in LOOPS.values()})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # An end from outside must not leave the loops and their agents behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     count = QUICK if asked.quick else len(plan.FUNCTIONS)
-    names = asked.loop or (["untildone"] if asked.quick else list(LOOPS))
-    loops = {name: LOOPS[name] for name in names}
+    names = asked.loop or (OURS if asked.quick else list(LOOPS))
+    loops = {name: LOOPS[name] for name in names if LOOPS[name].lanes in (asked.lanes or WIDTHS)}
     rows: list[table.Row] = []
     for name, loop in loops.items():
         for seed in range(asked.seed, asked.seed + asked.seeds):
@@ -59,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.write_docs:
         body = table.markdown(rows, loops, count)
         report.write_between(PAGE, table.BEGIN, table.END, body)
-    ours = [row for row in rows if isinstance(row, Score) and row.loop == Untildone.name]
+    ours = [row for row in rows if isinstance(row, Score) and row.loop in OURS]
     return 0 if all(row.holds for row in ours) else 1
 
 
@@ -96,6 +101,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench outcomes", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} stories, untildone only")
     parser.add_argument("--loop", action="append", choices=LOOPS, help="only this loop; repeatable")
+    parser.add_argument(
+        "--lanes",
+        type=int,
+        action="append",
+        choices=WIDTHS,
+        help="only loops with so many stories at once; repeatable",
+    )
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default: 1)")
     parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many seeds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON")

@@ -58,7 +58,7 @@ def score(loop: Loop, arena: Arena, seed: int, ending: Ending) -> Score:
     arena.end()
     records = arena.calls()
     calls = [record for record in records if "behaviour" in record]
-    true = truly_done(arena)
+    true = truly_done(arena, loop.tree(arena))
     last = {call["story"]: call["behaviour"] for call in calls}
     false = (loop.claimed(arena) & {story.key for story in arena.stories}) - true
     possible = [story for story in arena.stories if loop.answers or not story.asks]
@@ -80,16 +80,16 @@ def score(loop: Loop, arena: Arena, seed: int, ending: Ending) -> Score:
         ended=_words(ending),
         missing=tuple(story.key for story in possible if story.key not in true),
         seed=seed,
-        after=tuple(Counter(last[key] for key in sorted(false)).most_common()),
+        after=tuple(Counter(last.get(key, "no call") for key in sorted(false)).most_common()),
     )
 
 
-def truly_done(arena: Arena) -> set[str]:
+def truly_done(arena: Arena, tree: Path) -> set[str]:
     """The stories whose functions are in the tree and right, by tests that the agent never saw."""
     cases = {s.function.full_name: s.function.shown + s.function.hidden for s in arena.stories}
     path = arena.root / "cases.txt"
     path.write_text(repr(cases), encoding="utf-8")
-    line = [sys.executable, "-I", str(TRUTH), str(arena.work), str(path)]
+    line = [sys.executable, "-I", str(TRUTH), str(tree), str(path)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
     names = set(done.stdout.split())
     return {story.key for story in arena.stories if story.function.full_name in names}

@@ -22,6 +22,8 @@ class Loop:
     settings = ""
     # Whether a person can answer an agent's question while the run is under way.
     answers = False
+    # How many stories it works on at once.
+    lanes = 1
 
     def install(self, tools: Path) -> None:
         """Install the pinned version into a scratch folder, once."""
@@ -36,6 +38,10 @@ class Loop:
     def claimed(self, arena: Arena) -> set[str]:
         """The keys of the stories that the loop calls done."""
         raise NotImplementedError
+
+    def tree(self, arena: Arena) -> Path:
+        """The folder where the loop has left its work."""
+        return arena.work
 
 
 def ticked(arena: Arena, path: str) -> set[str]:

@@ -18,7 +18,7 @@ class Untildone(Loop):
     """The program of this repository."""
 
     name = "untildone"
-    flags = (
+    flags: tuple[str, ...] = (
         *("--verify", project.SUITE, "--protect", "tests/**"),
         *("--idle-timeout", "0.1", "--timeout", "1"),
         *("--on-complete", "keep", "--json"),
@@ -47,6 +47,19 @@ class Untildone(Loop):
         subjects = arena.git("log", "--format=%s", f"ralph/{project.CHANGE}").split("\n")
         numbers = {line.removeprefix("checkpoint: ") for line in subjects if "checkpoint: " in line}
         return {s.key for n, s in enumerate(arena.stories, 1) if str(n) in numbers}
+
+
+class UntildoneInLanes(Untildone):
+    """The same with four stories at once; its work is kept in a worktree of the run's own."""
+
+    lanes = 4
+    name = f"untildone --lanes {lanes}"
+    flags: tuple[str, ...] = (*Untildone.flags, "--lanes", str(lanes))
+    settings = f"as above with `--lanes {lanes}`"
+
+    def tree(self, arena: Arena) -> Path:
+        """The run's worktree beside the repository."""
+        return arena.work.with_name(f"{arena.work.name}-ralph-{project.CHANGE}")
 
 
 def _asked(arena: Arena, answered: set[str]) -> list[tuple[str, Story]]:
