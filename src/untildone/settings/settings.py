@@ -489,8 +489,8 @@ STRICT: dict[str, object] = {
     "clean_room": True,
     "verify": ("auto",),
 }
-# The settings that are command lines.
-COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup")
+# The settings that are command lines, or may hold one.
+COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup", "notify")
 
 
 SETTINGS = described(Settings)

@@ -43,6 +43,9 @@ def _all(plan: Plan) -> Iterator[RunCommand]:
     if plan.lanes > 1 and plan.lane_setup not in ("", "auto"):
         origin = _origin(plan, "lane_setup", plan.lane_setup)
         yield RunCommand(plan.lane_setup, "set-up of a lane", origin)
+    for entry in plan.notify:
+        if entry.startswith("cmd:"):
+            yield RunCommand(entry[4:], "notification", _origin(plan, "notify"))
     if plan.checks_count:
         yield from _checks(plan)
 
