@@ -57,6 +57,7 @@ def test_every_command_that_a_run_executes_and_where_it_is_written() -> None:
         terms=(Terms("2", "Two", checks=("f",), at="tasks.md:4"),),
         lanes=2,
         lane_setup="npm ci",
+        notify=("terminal", "cmd:g"),
         origins={"agent_cmd": "--agent-cmd", "verify": "--verify", "c": "verify auto"},
     )
     assert [to_builtins(command) for command in run_commands(plan)] == [
@@ -65,6 +66,7 @@ def test_every_command_that_a_run_executes_and_where_it_is_written() -> None:
             ("agent", "agent", "--agent-cmd", ""),
             ("usage", "usage", UNKNOWN, ""),
             ("npm ci", "set-up of a lane", UNKNOWN, ""),
+            ("g", "notification", UNKNOWN, ""),
             ("warn: a", "check", "--verify", ""),
             ("c", "check", "verify auto", ""),
             ("f", "check", "tasks.md:4", "2"),

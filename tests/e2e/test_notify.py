@@ -251,6 +251,17 @@ def test_a_command_gets_the_event(bench: Bench) -> None:
     assert {*FIELDS, "seq", "at"} <= data.keys()
 
 
+def test_a_command_is_named_with_its_place(bench: Bench) -> None:
+    bench.write("untildone.toml", 'notify = "cmd:true # here"\n')
+    flags = ("--agent-cmd", bench.agent, "--notify", "cmd:true # there", "--notify", "terminal")
+    for more in ((), ("--dry-run",)):
+        said = bench.run("run", "demo", *flags, *more).ok().stdout
+        for word in ("here", "there"):
+            assert f"true # {word} (from untildone.toml:1, --notify)" in said
+        bench.run("finish", "demo", "cleanup")
+        bench.git("checkout", "-q", "--", ".")
+
+
 @pytest.mark.parametrize(
     ("command", "why"), [("exit 3", "exit code 3"), ("sleep 60", "out of time|timeout")]
 )

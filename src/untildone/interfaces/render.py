@@ -155,7 +155,8 @@ def _run_started(event: EventObject) -> str:
     sandbox = f", sandbox: {event['sandbox']}" if event.get("sandbox") else ""
     granted = f", permissions: {event['permissions']}" if event.get("permissions") else ""
     kept = [f"budget: {text}" for text in budgets(event.get("budgets"))]
-    kept += [f"tells: {text}" for text in _texts(event.get("notify"))]
+    told = (text for text in _texts(event.get("notify")) if not text.startswith("cmd:"))
+    kept += [f"tells: {text}" for text in told]  # a command is among the commands
     rows = [f"▶ {how} {what}{granted}{sandbox}", *_agent_rows(event), *_checks(event), *kept]
     return "\n  ".join(rows)
 

@@ -62,17 +62,28 @@ def origins(
 
     For settings that were loaded, so nothing in them is wrong.
     """
-    found: dict[str, str] = {}
+    layers: list[dict[str, str]] = []
     for path, table in _files(top, environ):
         text, data = _read(path, table)
         name = path.name if path.parent == top else str(path)
-        found |= {key: f"{name}:{_line(text, key)}" for key in NAMED_ORIGINS if data.get(key)}
+        layers.append({key: f"{name}:{_line(text, key)}" for key in NAMED_ORIGINS if data.get(key)})
     variables = {key: SETTINGS[key].variable for key in NAMED_ORIGINS}
-    found |= {key: name for key, name in variables.items() if environ.get(name)}
+    layers.append({key: name for key, name in variables.items() if environ.get(name)})
     given = (key for key in NAMED_ORIGINS if flags.get(key))
-    found |= {key: SETTINGS[key].flags.partition("/")[0] for key in given}
+    layers.append({key: SETTINGS[key].flags.partition("/")[0] for key in given})
+    found = _laid(layers)
     if "strict" in found:
         found.setdefault("verify", found["strict"])
+    return found
+
+
+def _laid(layers: list[dict[str, str]]) -> dict[str, str]:
+    """The strongest place of each; all of them where the layers add up."""
+    found: dict[str, str] = {}
+    for layer in layers:
+        for key, where in layer.items():
+            both = key in found and SETTINGS[key].adds
+            found[key] = f"{found[key]}, {where}" if both else where
     return found
 
 

@@ -458,8 +458,16 @@ STRICT: dict[str, object] = {
     "clean_room": True,
     "verify": ("auto",),
 }
-# The settings that are command lines.
-COMMANDS = ("agent_cmd", "verify", "story_verify", "usage_cmd", "lane_setup", "regenerate")
+# The settings that are command lines, or may hold one.
+COMMANDS = (
+    "agent_cmd",
+    "verify",
+    "story_verify",
+    "usage_cmd",
+    "lane_setup",
+    "regenerate",
+    "notify",
+)
 
 
 SETTINGS = described(Settings)

@@ -51,6 +51,9 @@ def _all(plan: Plan) -> Iterator[RunCommand]:
         yield RunCommand(plan.lane_setup, "set-up of a lane", origin)
     for pattern, command in regenerators(plan).items() if plan.lanes > 1 else ():
         yield RunCommand(command, f"makes {pattern} anew", _origin(plan, "regenerate"))
+    for entry in plan.notify:
+        if entry.startswith("cmd:"):
+            yield RunCommand(entry[4:], "notification", _origin(plan, "notify"))
     if plan.checks_count:
         yield from _checks(plan)
 
