@@ -83,6 +83,8 @@ def _of_wish(before: Run, fact: f.Fact) -> Iterator[Event]:
         yield Event("guided", {"story_id": fact.key[0] if fact.key else "", "text": fact.text})
     if isinstance(fact, f.StoriesReordered):
         yield Event("reordered", {"story_ids": [key[0] for key in fact.keys]})
+    if isinstance(fact, f.StoryAdded):
+        yield Event("added", {"story_id": fact.key[0], "title": fact.key[1]})
 
 
 def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa: C901 - one arm each

@@ -219,6 +219,15 @@ class StoriesReordered(Struct, frozen=True):
     keys: tuple[StoryKey, ...]
 
 
+class StoryAdded(Struct, frozen=True):
+    """The person has added a story to the plan, so more calls than planned are needed.
+
+    What an attempt adds by itself gets none: it could go on for ever.
+    """
+
+    key: StoryKey
+
+
 class Guided(Struct, frozen=True):
     """The person has something to say to the agent: about one story, or about all."""
 
@@ -361,7 +370,9 @@ class GivenUp(Struct, frozen=True):
 
 
 # What the person may want of a run at any time, live or not.
-UserRequest = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared | GivenUp
+UserRequest = (
+    StoryParked | StoryRetried | StoriesReordered | StoryAdded | Guided | GuidanceCleared | GivenUp
+)
 
 # What happens in lanes that work beside each other.
 Beside = SlotReady | LandIntended | Landed | Requeued
