@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from difflib import get_close_matches
 
 from msgspec import Struct
 
@@ -12,6 +11,7 @@ from untildone.adapters.records.lock import plan_lock
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.commands.control import post, refuse_agent
 from untildone.commands.start.plan import known_change
+from untildone.commands.start.start_checks import story_of
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run.fact import StoryAdded
 from untildone.domain.run.plan_edits import refusal
@@ -109,20 +109,6 @@ def _with_keys(book: StoryBook, new: NewStory) -> NewStory:
         story_of(book, story_id)
     after = story_of(book, new.after[0]).key if new.after else None
     return NewStory(new.title, new.tasks, new.depends, after)
-
-
-def story_of(book: StoryBook, story_id: str) -> Story:
-    """The story with this id; an unknown one is an error that names near ones."""
-    found = next((story for story in book.stories if story.id == story_id), None)
-    if found:
-        return found
-    near = get_close_matches(story_id, [story.id for story in book.stories], n=3, cutoff=0.3)
-    meant = f"; did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""
-    raise UserError(
-        f"There is no story `{story_id}` in {book.path}{meant}",
-        state="Nothing was changed.",
-        hint=f"`untildone stories {book.change}` lists them",
-    )
 
 
 def _new_story(before: StoryBook, grown: Grown, new: NewStory) -> Story:

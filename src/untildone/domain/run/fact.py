@@ -34,7 +34,8 @@ class StoriesLoaded(Struct, frozen=True):
 
     `marked` are open stories with a question of the person, `settled` parked ones that are open no
     more; `held` says that every open story is parked or waits for one that is. `unfinished` says
-    what is left when all stories are done and the change is not.
+    what is left when all stories are done and the change is not. `unasked`: the stories that were
+    asked for are done, and so many others are open.
     """
 
     total: int
@@ -47,6 +48,7 @@ class StoriesLoaded(Struct, frozen=True):
     settled: tuple[StoryKey, ...] = ()
     held: bool = False
     unfinished: str = ""
+    unasked: int = 0
 
 
 class ChecksTried(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """A run and its iterations: everything that survives a restart of the process."""
 
+from collections.abc import Set
 from datetime import datetime
 from enum import StrEnum
 
@@ -22,7 +23,7 @@ from untildone.domain.checks.terms import Terms, named_agent
 from untildone.domain.costs.budget import Budget, Reached, Reserved
 from untildone.domain.costs.ledger import Ledger
 from untildone.domain.run.tally import Tally
-from untildone.domain.stories.parking import Guidance, Parked
+from untildone.domain.stories.parking import Guidance, Parked, unasked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
 
@@ -135,10 +136,9 @@ class Plan(Struct, frozen=True):
     run; None: the run was begun by a release that did not keep them. `agent_args` are the person's
     own arguments for agents, each `NAME=ARG`, and `agent_env` the variables that the configuration
     sets for them, each `NAME=VARIABLE`: the values may be secrets and are read at every start.
-    `permissions_hold` says of each agent what its permissions really keep it from. `lanes` is how
-    many stories may be worked on at once; `optimistic` ones may share files that nobody predicts;
-    `slots`, `lane_setup` and `check_slots` are of their checkouts. `origins`: where commands were
-    written, by the name of a setting or the command itself.
+    `permissions_hold`: what the permissions of each agent really keep it from. `lanes`: so many
+    stories at once; `optimistic` ones may share files that nobody predicts; `slots`, `lane_setup`,
+    `check_slots` are of their checkouts. `only` these (`with_deps`) are run. `origins` of commands.
     """
 
     change_id: str
@@ -189,6 +189,8 @@ class Plan(Struct, frozen=True):
     agent_env: tuple[str, ...] = ()
     permissions_hold: tuple[str, ...] = ()
     lanes: int = 1
+    only: tuple[str, ...] = ()
+    with_deps: bool = False
     optimistic: bool = False
     runner_settings: tuple[RunnerSetting, ...] = ()
     protect_tests: bool = False
@@ -469,7 +471,12 @@ class Run(Struct, frozen=True):
     @property
     def next_story(self) -> Story | None:
         """The story that comes next, by the last look at them."""
-        return self.book.next_story(self.finished, self.parked) if self.book else None
+        return self.book.next_story(self.finished, self.aside) if self.book else None
+
+    @property
+    def aside(self) -> Set[StoryKey]:
+        """Stories that no call is made for: parked ones, and those that nobody asked for."""
+        return self.parked.keys() | unasked(self.book, self.plan.only, deps=self.plan.with_deps)
 
     def open_iteration(self, lane: int) -> Iteration:
         """The open iteration of a lane that has one."""
@@ -491,10 +498,3 @@ class Run(Struct, frozen=True):
 
     def tally(self, key: StoryKey) -> Tally:
         return self.tallies.get(key, Tally())
-
-    def conversation(self, key: StoryKey, agent: str, rung: int = 0) -> Session | None:
-        """The conversation of this agent's last call for a story, unless it broke down."""
-        asked, calls = (key, agent, rung), reversed(self.iterations)
-        known = (it for it in calls if (it.story_key, it.agent, it.rung) == asked)
-        last = next(known, None)
-        return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from untildone.domain.run.run import (
+    Choice,
     Done,
     Iteration,
     Outcome,
@@ -29,6 +30,13 @@ def after_plain_iteration(run: Run, iteration: Iteration) -> Run:
     if run.current_iteration >= run.plan.limits.max_iterations:
         return end(run, Status.STUCK, Reason.MAX_ITERATIONS)
     return run
+
+
+def asked_for_is_done(run: Run) -> Run:
+    """Stopped, because others are open; what the flags choose for the end is carried out."""
+    chosen = run.plan.on_complete
+    choice = Choice(chosen) if chosen in tuple(Choice) else None
+    return replace(end(run, Status.STOPPED, Reason.STOPPED), choice=choice)
 
 
 def must_stop_now(run: Run) -> bool:
