@@ -1,9 +1,10 @@
 """Every seam between the loop and the world, on one page."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -24,7 +25,14 @@ from untildone.domain.run.fact import (
 )
 from untildone.domain.run.plan import Limits
 from untildone.domain.run.run import Choice, Iteration, Origin, Run
-from untildone.domain.stories.story import OpenTasks, Story, StoryBook, StoryContext, StoryKey
+from untildone.domain.stories.story import (
+    NewStory,
+    OpenTasks,
+    Story,
+    StoryBook,
+    StoryContext,
+    StoryKey,
+)
 
 Notify = Callable[[Notice], None]
 # The stories with the files that each will probably change, by the ids and refs of attempts too.
@@ -66,6 +74,25 @@ class PlanFiles(Protocol):
 
     def write(self, path: str, data: bytes | None) -> None:
         """Replace a file, make it, or (None) remove it."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Meanwhile no command of ours writes them."""
+
+
+class Grown(Struct, frozen=True):
+    """A story file with one story more: nothing is written yet, and `book` is what it would say."""
+
+    path: str
+    data: bytes
+    book: StoryBook
+
+
+@runtime_checkable
+class GrowingSource(Protocol):
+    """A source whose stories are text that a story can be added to."""
+
+    def grown(self, new: NewStory) -> Grown:
+        """The file with the new story; every other byte of it stays."""
 
 
 class OutputReader(Protocol):

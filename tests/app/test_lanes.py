@@ -323,6 +323,21 @@ def test_a_landing_that_git_refuses_ends_the_run() -> None:
     assert (run.reason, run.error) == (Reason.ERROR, "no space left")
 
 
+def test_edits_in_the_last_moment_come_before_a_landing_that_git_refused_for_them() -> None:
+    lanes = lanes_of()
+    loop = LaneLoop(lanes)
+    land = lanes.branch.land
+
+    def once(tip: str, candidate: str, why: str) -> bool:
+        lanes.branch.land = land  # type: ignore[method-assign]
+        loop.checkpoint.by_hand = lanes.branch.now = "by-hand"
+        raise StepError("not uptodate")
+
+    lanes.branch.land = once  # type: ignore[method-assign]
+    assert loop.drive().status is Status.DONE
+    assert len(lanes.branch.landed) == 2
+
+
 def test_a_landing_that_is_cut_short_ends_the_process() -> None:
     lanes = lanes_of()
     lanes.branch.error = Interrupted("cut short")

@@ -395,6 +395,8 @@ def test_events_of_guidance_and_order() -> None:
     assert events(run, guided())[0]["story_id"] == ""
     reordered = f.StoriesReordered((TWO.key, ONE.key))
     assert events(run, reordered) == [{"event": "reordered", "story_ids": ["2", "1"]}]
+    added = f.StoryAdded(("3", "C"))
+    assert events(run, added) == [{"event": "added", "story_id": "3", "title": "C"}]
     assert events(run, f.GuidanceCleared()) == []
 
 

@@ -55,6 +55,7 @@ FACTS: list[f.Fact] = [
     f.StoryParked(("1", "Log in"), Why.SKIPPED, "later", "refs/ralph/attempts/demo/1/1"),
     f.StoryRetried(("1", "Log in")),
     f.StoriesReordered((("2", "B"), ("1", "A"))),
+    f.StoryAdded(("3", "C")),
     f.Guided("Tabs.", ("1", "A"), "7"),
     f.Guided("Tabs."),
     f.GuidanceCleared(("1", "A")),

@@ -20,6 +20,7 @@ from untildone.app.announce import announce
 from untildone.domain.agents.same_failure import REMEMBERED, Tried, fingerprint, next_rung, repeats
 from untildone.domain.checks.terms import Terms
 from untildone.domain.run import fact as f
+from untildone.domain.run.brief import conversation
 from untildone.domain.run.machine import next_steps
 from untildone.domain.run.plan import Limits, Plan
 from untildone.domain.run.run import Outcome, Run
@@ -185,7 +186,7 @@ def test_a_conversation_belongs_to_its_rung() -> None:
     run = told(OPENED, loaded(), *lost(1))
     (entry,) = run.iterations
     assert entry.rung == 0
-    assert run.conversation(ONE.key, "", 1) is None
+    assert conversation(run, ONE.key, "", 1) is None
 
 
 PARKS = replace(PLAN, on_stuck="park", limits=Limits(max_retries=5, max_iterations=99))

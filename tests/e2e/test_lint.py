@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,14 @@ def test_every_open_change_and_those_that_cannot_be_read(bench: Bench) -> None:
     told = bench.run("lint", "--json").ok(2)
     assert told.json()["findings"] == found
     assert "UTF-16" in told.stderr
+
+
+def test_where_all_is_done_nothing_is_wrong(bench: Bench) -> None:
+    bench.only_stories()
+    assert bench.run("lint", "--json").ok().json() == {"findings": []}
+    assert "No change is open" in bench.run("lint").ok().stdout
+    shutil.rmtree(bench.path("openspec"))
+    assert "No open change was found" in bench.run("lint").ok(2).stderr
 
 
 def test_a_check_of_the_run_is_an_outcome_for_every_story(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """The one file of a source in memory, as bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from tests.fakes.source import PATH, FakeSource
 
@@ -18,3 +19,7 @@ class FakePlanFiles:
     def write(self, path: str, data: bytes | None) -> None:
         assert path == PATH
         self._source.text = None if data is None else data.decode()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        yield

@@ -126,6 +126,7 @@ FACTS: tuple[f.Fact, ...] = (
     f.Guided("Tabs.", TWO, "1-3"),
     f.StoryRetried(ONE),
     f.StoriesReordered((TWO, ONE)),
+    f.StoryAdded(TWO),
     _began(2),
     _ended(Outcome.AGENT_ERROR, Kind.RATE_LIMITED, Ending.IDLE_TIMEOUT, 1),
     f.UsageMeasured(0, USAGE, ("odd",)),

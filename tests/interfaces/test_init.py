@@ -71,3 +71,33 @@ def test_init_prints_the_schema_of_the_file(bench: Bench) -> None:
     schema = bench.run("init", "--schema", cwd=bench.root).ok().json()
     assert set(SETTINGS) <= set(schema["properties"])
     assert not bench.path("untildone.toml").exists()
+
+
+def test_init_shows_what_it_finds(bench: Bench) -> None:
+    bench.program("codex", "#!/bin/sh\n")
+    bench.program("gemini", "#!/bin/sh\n")
+    bench.write("Makefile", "test:\n\ttrue\n")
+    bench.write("spec/a_spec.rb", "")
+    bench.commit("a project")
+    shown = bench.run("init").ok().stdout
+    assert "Agents:  codex, gemini" in shown
+    assert "Checks:  `make test` (Makefile)" in shown
+    assert "Stories: demo (openspec)" in shown
+    assert "Tests:   1 file" in shown
+    assert tomllib.loads(bench.read("untildone.toml")) == {"strict": True, "agent": "codex"}
+    bench.install_claude()
+    bench.run("init", "--force").ok()
+    assert tomllib.loads(bench.read("untildone.toml")) == {"strict": True}
+
+
+def test_init_asks_at_a_terminal_which_agent_unless_it_is_told_not_to(bench: Bench) -> None:
+    bench.program("codex", "#!/bin/sh\n")
+    bench.program("gemini", "#!/bin/sh\n")
+    terminal = bench.terminal("init")
+    terminal.wait_text("Which agent")
+    terminal.type("gemini\r")
+    assert terminal.wait() == 0
+    assert tomllib.loads(bench.read("untildone.toml"))["agent"] == "gemini"
+    terminal = bench.terminal("init", "--force", "--yes")
+    assert terminal.wait() == 0
+    assert tomllib.loads(bench.read("untildone.toml"))["agent"] == "codex"

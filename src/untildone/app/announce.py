@@ -13,6 +13,7 @@ from untildone.app.wording import (
     check_hint,
     next_command,
     not_verified,
+    others_are_open,
     red_hint,
     unfinished_hint,
     unmeasured_budgets,
@@ -75,6 +76,8 @@ def _of_wish(before: Run, fact: f.Fact) -> Iterator[Event]:
         yield Event("guided", {"story_id": fact.key[0] if fact.key else "", "text": fact.text})
     if isinstance(fact, f.StoriesReordered):
         yield Event("reordered", {"story_ids": [key[0] for key in fact.keys]})
+    if isinstance(fact, f.StoryAdded):
+        yield Event("added", {"story_id": fact.key[0], "title": fact.key[1]})
 
 
 def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa: C901 - one arm each
@@ -95,9 +98,7 @@ def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa:
             yield _complete(after)
         case f.StoriesLoaded():
             yield _stories_loaded(before, after, fact)
-            if awaits_person(after):
-                why = f"all stories are finished; say `untildone done {after.plan.change_id}`"
-                yield Event("waiting", {"why": why, "until": None})
+            yield from _no_more_to_call(after, fact)
         case f.ChecksTried():
             yield from _checks_tried(fact, after)
         case f.AttemptStarted():
@@ -223,6 +224,14 @@ def _stories_loaded(before: Run, run: Run, fact: f.StoriesLoaded) -> Event:
         if rest:
             data["forecast"] = rest
     return Event("stories_loaded", data)
+
+
+def _no_more_to_call(run: Run, fact: f.StoriesLoaded) -> Iterator[Event]:
+    if fact.unasked:
+        yield warning(others_are_open(run.plan, fact.unasked))
+    if awaits_person(run):
+        why = f"all stories are finished; say `untildone done {run.plan.change_id}`"
+        yield Event("waiting", {"why": why, "until": None})
 
 
 def _iteration_started(run: Run, fact: f.AttemptStarted) -> Event:

@@ -19,6 +19,17 @@ from untildone.ports import StorySource
 
 
 def save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
+    with held_plan(driver):
+        return _save(driver, lane_id)
+
+
+def held_plan(driver: RunDriver) -> contextlib.AbstractContextManager[None]:
+    """What a person adds just now comes before all of this, or after it."""
+    files = driver.ports.plan_files
+    return files.held() if files else contextlib.nullcontext()
+
+
+def _save(driver: RunDriver, lane_id: int) -> f.Saved | f.Verified:
     ports, plan = driver.ports, driver.run.plan
     lane = driver.run.lanes[lane_id]
     iteration = driver.iteration(lane_id)
@@ -109,10 +120,11 @@ def revert(driver: RunDriver, lane_id: int) -> f.Reverted:
     attempt = it.n if it.limit else it.attempt
     if len(driver.run.lanes) > 1:  # what a person edits is not in a slot
         return driver.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
-    written = plan_as_written(driver, it)
-    reverted = driver.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
-    kept = keep_plan_edits(driver, it, written, reverted.saved_ref, _before(driver))
-    said = (*kept, *_taken_back(driver, it.story_id))
+    with held_plan(driver):
+        written = plan_as_written(driver, it)
+        reverted = driver.ports.checkpoint.revert(lane_id, lane.checkpoint, story, attempt)
+        kept = keep_plan_edits(driver, it, written, reverted.saved_ref, _before(driver))
+        said = (*kept, *_taken_back(driver, it.story_id))
     return replace(reverted, remarks=(*reverted.remarks, *said)) if said else reverted
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.app.keep_or_revert import looked_at, message_of
+from untildone.app.keep_or_revert import held_plan, looked_at, message_of
 from untildone.app.run_driver import FinishedWork, RunDriver
 from untildone.app.verify import first_failure, run_all
 from untildone.app.wording import whole_is_red
 from untildone.domain.checks.checks import Check, Checked, in_force
-from untildone.domain.errors import StepError, StoriesError, StoryLost, WorkDiverged
+from untildone.domain.errors import Interrupted, StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.run.run_commands import regenerators
@@ -79,14 +79,29 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
 
 def bring_in(driver: RunDriver, found: Landable) -> f.Landed | None:
     """Move the branch; None if somebody else has moved it: then all is looked at once more."""
+    with held_plan(driver):
+        driver.keep_edits(found.landed.lane)
+        return _brought_in(driver, found)
+
+
+def _brought_in(driver: RunDriver, found: Landable) -> f.Landed | None:
     lane, branch = found.landed.lane, _branch(driver)
-    driver.keep_edits(lane)
     if branch.tip() != found.tip:
         return None
     iteration = driver.iteration(lane)
     driver.record(f.LandIntended(lane, found.tip, found.landed.commit))
     why = _message(driver, lane).partition("\n")[0]
-    if not branch.land(found.tip, found.landed.commit, why):
+    try:
+        landed = branch.land(found.tip, found.landed.commit, why)
+    except Interrupted:
+        raise
+    except StepError:
+        driver.edited = True  # perhaps by hand, in the last moment: then the edits come first
+        driver.keep_edits(lane)
+        if branch.tip() == found.tip:
+            raise
+        landed = False
+    if not landed:
         return None
     branch.forget_work(iteration.story_id, iteration.attempt)
     return found.landed

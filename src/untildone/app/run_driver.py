@@ -127,6 +127,7 @@ class RunDriver:
         """Fold in what people and signals want; it is on disk before their messages go."""
         for request in self.ports.mail.take():
             self.record(request)
+            self.edited |= isinstance(request, f.StoryAdded)
         self.ports.mail.recorded()
 
     def adopt(self) -> tuple[str, tuple[str, ...]]:

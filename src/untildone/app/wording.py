@@ -8,7 +8,9 @@ from untildone.domain.agents.agent import Kind
 from untildone.domain.checks.baseline import listed
 from untildone.domain.checks.checks import Failing
 from untildone.domain.costs.budget import kind
+from untildone.domain.plain_text import count_of
 from untildone.domain.run.judging import ASKS
+from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Outcome, Reason, Run
 from untildone.domain.run.user_requests import waits_for_person
 from untildone.domain.stories.parking import Why
@@ -186,3 +188,12 @@ def unmeasured_budgets(before: Run, after: Run, lane: int) -> tuple[str, ...]:
             "the budget of tokens; `--budget iterations=…` and `time=…` always count"
         )
     return tuple(told)
+
+
+def others_are_open(plan: Plan, count: int) -> str:
+    """What is said at the end of a run that was asked for some stories only."""
+    change, others = plan.change_id, count_of(count, "other story is", "other stories are")
+    return (
+        f"Done as asked for: {', '.join(plan.only)}. {others} open, so the change is not done: "
+        f"`untildone resume {change} --story all` goes on, `untildone finish {change}` ends it"
+    )

@@ -342,6 +342,7 @@ _WORDS = {
     "retrying": _retrying,
     "story_parked": _story_parked,
     "guided": _guided,
+    "added": lambda e: f"  added: story {e['story_id']} ({e['title']})",
     "reordered": lambda e: f"  to come first: {_listed(e['story_ids'])}",
     "story_released": lambda e: f"▷ story {e['story_id']} is retried",
     "waiting": _waiting,

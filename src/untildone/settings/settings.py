@@ -304,6 +304,10 @@ class Settings(Struct, frozen=True):
             plan="",
         ),
     ] = 1
+    story: Annotated[
+        tuple[str, ...], Setting("Only this story; all: every one.", metavar="ID", plan="only")
+    ] = ()
+    with_deps: Annotated[bool, Setting("With --story: also what it depends on.")] = False
     optimistic: Annotated[
         bool,
         Setting("Lanes: stories may run together although nobody knows which files they change."),

@@ -25,7 +25,7 @@ from untildone.domain.run.run import Origin, Run
 from untildone.ports import Checkpoint, Lanes, Predicted, RunBranch
 from untildone.wiring.agents import agent_programs
 from untildone.wiring.learnings import learnings_file_of
-from untildone.wiring.repository import AGENT, Repository, at, this_process
+from untildone.wiring.repository import AGENT, PLAN_LOCK, Repository, at, this_process
 from untildone.wiring.sandbox import sandbox_of
 from untildone.wiring.sources import source_of
 from untildone.wiring.user_files import template_of
@@ -77,7 +77,7 @@ def build_ports(
         template=template_of(top, plan.prompt_template),
         learnings=learnings_file_of(plan, top),
         archive=_archiver(repo, plan) if plan.archive else None,
-        plan_files=PlanFiles(top),
+        plan_files=PlanFiles(top, repo.home / PLAN_LOCK),
         **build_lanes(repo, run, marks, agent_env),
         predicted=_predictions(repo, plan) if plan.lanes > 1 else None,
     )

@@ -37,6 +37,7 @@ from untildone.plain_files import read_text
 
 AGENT = "agent.json"  # the agent that runs now
 ENDED = "ended.json"  # what a watchdog has ended
+PLAN_LOCK = "plan.lock"  # held by whoever writes the plan
 
 
 class Repository(Struct, frozen=True):

@@ -13,7 +13,7 @@ T = TypeVar("T")
 # Fields that a release after 0.1.0 added, by class, with their defaults as plain data: they are
 # written only with another value, so that what an earlier release wrote is written the same again.
 ADDED: dict[str, dict[str, object]] = {
-    "StoriesLoaded": {"unfinished": ""},
+    "StoriesLoaded": {"unfinished": "", "unasked": 0},
     "ChecksTried": {"counted": [], "cannot_start": [], "changed": [], "made": []},
     "Verified": {"counted": [], "checked": False},
     "Saved": {"paths": [], "unchanged": False, "own_tests": []},
@@ -24,6 +24,8 @@ ADDED: dict[str, dict[str, object]] = {
         "agent_env": [],
         "permissions_hold": [],
         "lanes": 1,
+        "only": [],
+        "with_deps": False,
         "optimistic": False,
         "runner_settings": [],
         "protect_tests": False,

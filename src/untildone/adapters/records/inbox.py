@@ -23,6 +23,7 @@ from untildone.domain.run.fact import (
     PersonDone,
     StopRequested,
     StoriesReordered,
+    StoryAdded,
     StoryParked,
     StoryRetried,
 )
@@ -33,7 +34,9 @@ from untildone.ports import Report
 WISH = "wish"
 REQUESTS = {
     kind.__name__: kind
-    for kind in (Guided, GuidanceCleared, StoryParked, StoryRetried, StoriesReordered)
+    for kind in (
+        *(Guided, GuidanceCleared, StoryParked, StoryRetried, StoriesReordered, StoryAdded),
+    )
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 POLL_S = 1.0

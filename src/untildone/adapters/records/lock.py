@@ -3,7 +3,8 @@
 import fcntl
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from untildone.adapters.clock import pause
@@ -77,6 +78,25 @@ class WorktreeLock:
             os.close(folder)
             raise
         return file, folder
+
+
+@contextmanager
+def plan_lock(path: Path, seconds: float) -> Iterator[bool]:
+    """Held while the plan is read and written, by a loop or by `add`; False if somebody keeps it.
+
+    A loop that waited long enough goes on without: who is stopped in between must not stop it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+    try:
+        tries = max(1, round(seconds / PAUSE_S))
+        held = _locked(fd)
+        while not held and (tries := tries - 1):
+            pause(PAUSE_S)
+            held = _locked(fd)
+        yield held
+    finally:
+        os.close(fd)
 
 
 def _close(fds: Iterable[int]) -> None:

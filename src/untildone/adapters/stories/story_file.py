@@ -4,15 +4,17 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from untildone.adapters.records.durable import replace_file
+from untildone.adapters.records.lock import plan_lock
 from untildone.domain.errors import SourceAway, StoriesError
 from untildone.plain_files import read_bytes
 
+LONGEST_WAIT_S = 2.0
 _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -66,7 +68,7 @@ class StoryFile(Struct, frozen=True):
             _replace((self.root / self.path).resolve(strict=True), data)
         except OSError as error:
             raise SourceAway(
-                f"The boxes could not be ticked. {_reason(error)}: {self.path}",
+                f"The story file could not be written. {_reason(error)}: {self.path}",
                 state="The file was left as it is.",
                 hint=f"Look at it with `ls -l {self.path}`.",
             ) from error
@@ -112,8 +114,18 @@ def _replace(target: Path, data: bytes) -> None:
 class PlanFiles:
     """Story files as bytes, below the top folder `root`: for edits that outlive an attempt."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, lock: Path | None = None) -> None:
         self._root = root
+        self._lock = lock
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Meanwhile no command of ours writes them; one that stands still is not waited for."""
+        if self._lock is None:
+            yield
+            return
+        with plan_lock(self._lock, LONGEST_WAIT_S):
+            yield
 
     def read(self, paths: Iterable[str]) -> dict[str, bytes]:
         """Those that are ordinary files; a plan may also be a folder, or be kept elsewhere."""

@@ -22,7 +22,7 @@ from untildone.plain_files import read_text
 from untildone.settings.choices import AGENTS
 from untildone.settings.settings import Settings
 from untildone.wiring.repository import Repository
-from untildone.wiring.sources import open_changes, options_of, story_source
+from untildone.wiring.sources import all_changes, open_changes, options_of, story_source
 
 
 class Linted(Struct, frozen=True):
@@ -50,7 +50,7 @@ def changes_to_lint(repository: Repository, change: str, settings: Settings) -> 
     if change or settings.source_file:
         return [pick_change(repository, Wanted(change, source_file=settings.source_file))]
     rows = open_changes(repository.place.top, settings.source)
-    if not rows:
+    if not rows and not all_changes(repository.place.top):
         raise UserError(
             "No open change was found in this repository",
             state="Nothing was changed.",

@@ -36,8 +36,8 @@ from untildone.domain.run.run import Origin, Run, Status
 from untildone.domain.run.run_commands import CHECK, run_commands
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import waits_for_person
-from untildone.domain.stories.parking import NAMED
-from untildone.domain.stories.story import StoryBook, StoryKey
+from untildone.domain.stories.parking import ALL, NAMED, unasked
+from untildone.domain.stories.story import Story, StoryBook, StoryKey
 from untildone.ports import StorySource
 from untildone.settings.settings import Settings
 from untildone.wiring.agents import agent_options_of, check_agents, with_holds
@@ -81,6 +81,7 @@ def ready(
     idle = _nothing_to_do(prepared, repo.place.top)
     if idle:
         return Ready(prepared, origin, idle)
+    refuse_unknown_stories(prepared.plan, prepared.book)
     trusted, top = settings.trust_story_checks, repo.place.top
     terms = terms_of_stories(prepared.book, top, git, origin, trusted=trusted)
     plan = with_holds(replace(prepared.plan, terms=terms))
@@ -248,6 +249,7 @@ def plan_to_go_on(
     if book and not run.plan.plain and not repo.inbox.waiting():
         _refuse_waiting(run, book)
     plan = renewed(run.plan, settings, flags, run.iterations_used, book, detected)
+    refuse_unknown_stories(plan, book)
     if flags.get("learnings") is not None:
         place = user_place(repo.place) or repo.place
         store = store_of(settings.learnings, place, plan.change_id)
@@ -258,6 +260,56 @@ def plan_to_go_on(
         return with_holds(plan)
     refuse_missing_programs(plan)
     return with_files(with_holds(plan), repo.place.top)
+
+
+def story_of(book: StoryBook, story_id: str) -> Story:
+    """The story with this id; an unknown one is an error that names near ones."""
+    found = next((story for story in book.stories if story.id == story_id), None)
+    if found:
+        return found
+    from difflib import get_close_matches
+
+    near = get_close_matches(story_id, [story.id for story in book.stories], n=3, cutoff=0.3)
+    meant = f"; did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""
+    raise UserError(
+        f"There is no story `{story_id}` in {book.path}{meant}",
+        state="Nothing was changed.",
+        hint=f"`untildone stories {book.change}` lists them",
+    )
+
+
+def refuse_unknown_stories(plan: Plan, book: StoryBook | None) -> None:
+    """The stories of `--story` are there, and nothing else that is open keeps them waiting."""
+    if not plan.only or ALL in plan.only:
+        return
+    if book is None or plan.plain:
+        raise UserError(
+            "`--story` picks stories, and this run has none",
+            state="Nothing was changed.",
+            hint=f"untildone run {plan.change_id}",
+        )
+    for name in plan.only:
+        story_of(book, name)
+    _refuse_selection(plan, book)
+
+
+def _refuse_selection(plan: Plan, book: StoryBook) -> None:
+    others = unasked(book, plan.only, deps=plan.with_deps)
+    opened = book.open_stories(frozenset())
+    missing = {story.id for story in opened if story.key in others}
+    if opened and len(missing) == len(opened):
+        raise UserError(
+            f"Done already: {', '.join(plan.only)}; open: {', '.join(sorted(missing)[:NAMED])}",
+            state="Nothing was changed.",
+            hint=f"`untildone stories {plan.change_id}` lists them; `--story all` runs every one",
+        )
+    for story in (story for story in opened if story.id not in missing):
+        if needed := missing.intersection(story.depends_on):
+            raise UserError(
+                f"Story {story.id} depends on {', '.join(sorted(needed))}, which would not be run",
+                state="Nothing was changed.",
+                hint=f"untildone run {plan.change_id} --story {story.id} --with-deps",
+            )
 
 
 def _decides(plan: Plan) -> tuple[object, ...]:

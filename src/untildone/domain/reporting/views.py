@@ -168,13 +168,15 @@ def _oldest(run: Run) -> Lane:
 
 def _beside(run: Run) -> dict[str, object]:
     """What each lane does, and who waits to land; only where there are several."""
+    # A lane that was broken at its landing may keep the ticket of what is over.
     queue = sorted((lane for lane in run.lanes if lane.ticket), key=lambda lane: lane.ticket)
+    queued = [lane.iteration.story_id for lane in queue if lane.iteration]
     landing = next_landing(run)
     now = landing.landing if landing else None
     return {
         "lanes": [_lane(run, lane) for lane in run.lanes],
         "landing": {
-            "queue": [run.open_iteration(lane.id).story_id for lane in queue],
+            "queue": queued,
             "candidate": now.candidate if now else None,
             "base": now.tip if now else None,
             "checking": run.open_iteration(landing.id).story_id if landing and not now else None,

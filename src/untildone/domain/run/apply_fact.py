@@ -47,6 +47,8 @@ def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
         return run
     if fact.done or run_endings.person_may_end_run(run):
         return run_endings.end(run, Status.DONE, Reason.SUCCESS)
+    if fact.unasked and not run.open_iterations:
+        return run_endings.asked_for_is_done(run)
     if run_endings.stop_is_due(run):
         return run_endings.end(run, Status.STOPPED, Reason.STOPPED)
     if run.plan.plain and run.commitless >= run.plan.limits.stall_threshold:

@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.domain.agents.agent import Intent
+from untildone.domain.agents.agent import Intent, Session
 from untildone.domain.agents.learnings import Notes
 from untildone.domain.agents.prompt import NO_NOTES, Brief
 from untildone.domain.checks.checks import in_force
@@ -16,8 +16,8 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.plan import Done, label
 from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.run.step import RunAttempt
-from untildone.domain.stories.parking import Aside, ordered, words
-from untildone.domain.stories.story import Story, StoryBook, StoryContext, checked
+from untildone.domain.stories.parking import Aside, ordered, unasked, words
+from untildone.domain.stories.story import Story, StoryBook, StoryContext, StoryKey, checked
 
 
 class Place(Struct, frozen=True):
@@ -98,10 +98,18 @@ def intent_of(run: Run, step: RunAttempt, prompt: str, place: Place, now: dateti
         attempt=step.attempt,
         model=model,
         permissions=plan.permissions,
-        resume=run.conversation(step.key, agent, step.rung) if plan.resume_session else None,
+        resume=conversation(run, step.key, agent, step.rung) if plan.resume_session else None,
         asked=now,
         agent=agent,
     )
+
+
+def conversation(run: Run, key: StoryKey, agent: str, rung: int = 0) -> Session | None:
+    """The conversation of this agent's last call for a story, unless it broke down."""
+    asked, calls = (key, agent, rung), reversed(run.iterations)
+    known = (it for it in calls if (it.story_key, it.agent, it.rung) == asked)
+    last = next(known, None)
+    return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None
 
 
 def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
@@ -117,10 +125,14 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
     over = finished == count and run.plan.done is not Done.MANUAL
     unfinished = book.unfinished if over else ""
     aside = Aside.of(book, run.finished, run.parked, run.answered)
-    held = bool(open_stories) and book.next_story(run.finished, aside.keys) is None
+    others = unasked(book, run.plan.only, deps=run.plan.with_deps)
+    left = len(open_stories) - sum(story.key not in others for story in open_stories)
+    over_asked = 0 < left == len(open_stories)
+    held = bool(open_stories) and book.next_story(run.finished, aside.keys | others) is None
     return f.StoriesLoaded(
         *(book.total, book.complete, over and not unfinished, book, count, finished),
-        *(aside.marked, aside.settled, held, unfinished),
+        *(aside.marked, aside.settled, held and not over_asked, unfinished),
+        unasked=left if over_asked else 0,
     )
 
 

@@ -35,7 +35,8 @@ class StoriesLoaded(Struct, frozen=True):
 
     `marked` are open stories with a question of the person, `settled` parked ones that are open no
     more; `held` says that every open story is parked or waits for one that is. `unfinished` says
-    what is left when all stories are done and the change is not.
+    what is left when all stories are done and the change is not. `unasked`: the stories that were
+    asked for are done, and so many others are open.
     """
 
     total: int
@@ -48,6 +49,7 @@ class StoriesLoaded(Struct, frozen=True):
     settled: tuple[StoryKey, ...] = ()
     held: bool = False
     unfinished: str = ""
+    unasked: int = 0
 
 
 class ChecksTried(Struct, frozen=True):
@@ -220,6 +222,15 @@ class StoriesReordered(Struct, frozen=True):
     keys: tuple[StoryKey, ...]
 
 
+class StoryAdded(Struct, frozen=True):
+    """The person has added a story to the plan, so more calls than planned are needed.
+
+    What an attempt adds by itself gets none: it could go on for ever.
+    """
+
+    key: StoryKey
+
+
 class Guided(Struct, frozen=True):
     """The person has something to say to the agent: about one story, or about all."""
 
@@ -369,7 +380,9 @@ class GivenUp(Struct, frozen=True):
 
 
 # What the person may want of a run at any time, live or not.
-UserRequest = StoryParked | StoryRetried | StoriesReordered | Guided | GuidanceCleared | GivenUp
+UserRequest = (
+    StoryParked | StoryRetried | StoriesReordered | StoryAdded | Guided | GuidanceCleared | GivenUp
+)
 
 # What happens in lanes that work beside each other.
 Beside = SlotReady | LandIntended | Landed | Requeued

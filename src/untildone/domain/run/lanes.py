@@ -109,8 +109,8 @@ def _next_for(run: Run, taken: list[Story]) -> Story | None:
     """The first story that may run beside those; one that was requeued comes before all others."""
     assert run.book is not None
     busy = {story.key for story in taken}
-    open_ones = run.book.schedule.ready(run.finished)
-    ready = [s for s in open_ones if s.key not in run.parked and s.key not in busy]
+    open_ones, aside = run.book.schedule.ready(run.finished), run.aside
+    ready = [s for s in open_ones if s.key not in aside and s.key not in busy]
     again = sorted(ready, key=lambda story: -run.tally(story.key).requeues)
     for story in again:
         alone = run.tally(story.key).requeues >= MOST_REQUEUES

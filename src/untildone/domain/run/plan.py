@@ -60,7 +60,8 @@ class Plan(Struct, frozen=True):
     says of each agent what its permissions really keep it from. `lanes`: stories at once;
     `optimistic` ones may share files that nobody predicts; `slots`, `lane_setup`, `check_slots` are
     of their checkouts, `regenerate` are `GLOB=CMD`. `origins`: where commands were
-    written. `notify`: who is told, without secrets.
+    written. `notify`: who is told, without secrets. `only` these stories are run, `with_deps`
+    with those that they need.
     """
 
     change_id: str
@@ -111,6 +112,8 @@ class Plan(Struct, frozen=True):
     agent_env: tuple[str, ...] = ()
     permissions_hold: tuple[str, ...] = ()
     lanes: int = 1
+    only: tuple[str, ...] = ()
+    with_deps: bool = False
     optimistic: bool = False
     runner_settings: tuple[RunnerSetting, ...] = ()
     protect_tests: bool = False

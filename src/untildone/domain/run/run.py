@@ -1,5 +1,6 @@
 """A run and its iterations: everything that survives a restart of the process."""
 
+from collections.abc import Set
 from datetime import datetime
 from enum import StrEnum
 
@@ -20,7 +21,7 @@ from untildone.domain.costs.budget import Reached, Reserved
 from untildone.domain.costs.ledger import Ledger
 from untildone.domain.run.plan import MOST_LANES, Plan
 from untildone.domain.run.tally import Tally
-from untildone.domain.stories.parking import Guidance, Parked
+from untildone.domain.stories.parking import Guidance, Parked, unasked
 from untildone.domain.stories.story import Story, StoryBook, StoryKey
 
 
@@ -307,7 +308,12 @@ class Run(Struct, frozen=True):
     @property
     def next_story(self) -> Story | None:
         """The story that comes next, by the last look at them."""
-        return self.book.next_story(self.finished, self.parked) if self.book else None
+        return self.book.next_story(self.finished, self.aside) if self.book else None
+
+    @property
+    def aside(self) -> Set[StoryKey]:
+        """Stories that no call is made for: parked ones, and those that nobody asked for."""
+        return self.parked.keys() | unasked(self.book, self.plan.only, deps=self.plan.with_deps)
 
     def open_iteration(self, lane: int) -> Iteration:
         """The open iteration of a lane that has one."""
@@ -329,9 +335,3 @@ class Run(Struct, frozen=True):
 
     def tally(self, key: StoryKey) -> Tally:
         return self.tallies.get(key, Tally())
-
-    def conversation(self, key: StoryKey, agent: str, rung: int = 0) -> Session | None:
-        """The conversation of this agent's last call for a story, unless it broke down."""
-        asked, calls = (key, agent, rung), reversed(self.iterations)
-        last = next((it for it in calls if (it.story_key, it.agent, it.rung) == asked), None)
-        return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None

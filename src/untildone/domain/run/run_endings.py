@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from untildone.domain.run.plan import Done
-from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Status, StopHow
+from untildone.domain.run.run import Choice, Iteration, Outcome, Reason, Run, Status, StopHow
 
 
 def after_plain_iteration(run: Run, iteration: Iteration) -> Run:
@@ -22,6 +22,13 @@ def after_plain_iteration(run: Run, iteration: Iteration) -> Run:
     if run.iterations_used >= run.plan.limits.max_iterations:
         return end(run, Status.STUCK, Reason.MAX_ITERATIONS)
     return run
+
+
+def asked_for_is_done(run: Run) -> Run:
+    """Stopped, because others are open; what the flags choose for the end is carried out."""
+    chosen = run.plan.on_complete
+    choice = Choice(chosen) if chosen in tuple(Choice) else None
+    return replace(end(run, Status.STOPPED, Reason.STOPPED), choice=choice)
 
 
 def must_stop_now(run: Run) -> bool:

@@ -27,6 +27,8 @@ def _applied(run: Run, fact: f.UserRequest, at: datetime) -> Run:
             return release(run, fact.key)
         case f.StoriesReordered():
             return reordered(run, fact)
+        case f.StoryAdded():
+            return _to_look_again(_with_room(run))
         case f.Guided():
             return guided(run, fact, at)
         case f.GuidanceCleared():

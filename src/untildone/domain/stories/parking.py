@@ -56,6 +56,23 @@ def ordered(book: StoryBook, first: tuple[StoryKey, ...]) -> StoryBook:
     return replace(book, stories=tuple(stories))
 
 
+ALL = "all"
+
+
+def unasked(book: StoryBook | None, only: tuple[str, ...], *, deps: bool) -> frozenset[StoryKey]:
+    """The stories that a run of some leaves alone; none if it is to run all."""
+    if book is None or not only or ALL in only:
+        return frozenset()
+    needs = {story.id: story.depends_on for story in book.stories}
+    asked, more = set[str](), list(only)
+    while more:
+        name = more.pop()
+        if name not in asked:
+            asked.add(name)
+            more += needs.get(name, ()) if deps else ()
+    return frozenset(story.key for story in book.stories if story.id not in asked)
+
+
 class Aside(Struct, frozen=True):
     """Which stories a fresh look at them sets aside.
 

@@ -107,6 +107,15 @@ class Remark(Struct, frozen=True, gc=False):
     unfinished: bool = False
 
 
+class NewStory(Struct, frozen=True):
+    """A story that somebody wants to add: behind `after`, or at the end."""
+
+    title: str
+    tasks: tuple[str, ...] = ()
+    depends: tuple[str, ...] = ()
+    after: StoryKey | None = None
+
+
 class StoryContext(Struct, frozen=True):
     """What the agent should read beside the story: files, and scenarios that fit it."""
 

@@ -6,6 +6,7 @@ GROUPS = {
         "init": ("plan.init", "Write a commented configuration file."),
         "stories": ("plan.stories", "The stories of a change as the loop sees them."),
         "lint": ("plan.lint", "What is wrong with a plan, before it costs anything."),
+        "add": ("plan.add", "Add a story to a change, also while its loop runs."),
         "run": ("run", "Start the loop over a change, or go on with it after a crash."),
         "resume": ("run", "Go on with a stopped, stuck, stalled or crashed run."),
         "finish": ("control", "The completion choice: cleanup, keep or a pull request."),

@@ -11,11 +11,13 @@ from untildone.adapters.stories.checklists import (
     checklist,
     grouping,
     naming,
+    new_story,
     task_lines,
 )
 from untildone.adapters.stories.checklists.changed_tasks import BookChanges, ChangedTask
 from untildone.adapters.stories.story_file import StoryFile
-from untildone.domain.stories.story import Remark, Story, StoryBook, StoryContext, Task
+from untildone.domain.stories.story import NewStory, Remark, Story, StoryBook, StoryContext, Task
+from untildone.ports import Grown
 
 Box = tuple[Story, Task]
 
@@ -59,6 +61,17 @@ class ChecklistFile(Struct, frozen=True):
         taken = BookChanges(before, now).ticked()
         self._write(data, self._flipped(data, [], taken))
         return changed_tasks.taken_back_message(taken)
+
+    def grown(self, new: NewStory) -> Grown:
+        """The file with one story more; a story is a group here, however large one is for a run."""
+        groups = replace(self, granularity="group")
+        book, data = groups._now()
+        near = book.find(new.after) if new.after else next(reversed(book.stories), None)
+        path = (near.path if near else "") or next(reversed(data))
+        here = [story for story in book.stories if (story.path or path) == path]
+        text = new_story.with_story(data[path], here, near, new)
+        books = [groups._parse(p, text if p == path else read, "group") for p, read in data.items()]
+        return Grown(path, text, groups._joined(books) if self.files else books[0])
 
     def _flipped(
         self, data: dict[str, bytes], opened: list[Box], taken: Sequence[ChangedTask]
@@ -144,6 +157,10 @@ class ChecklistSource:
     def take_back(self, before: StoryBook) -> tuple[str, ...]:
         """Untick what was open in `before`."""
         return self._file().take_back(before)
+
+    def grown(self, new: NewStory) -> Grown:
+        """The file with one story more."""
+        return self._file().grown(new)
 
     def context(self, story: Story) -> StoryContext:
         """A plain list has no documents beside it."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from untildone.adapters.stories.checklists import naming
 from untildone.adapters.stories.documents import fields
 from untildone.adapters.stories.documents.json_text import Edit, JsonText, NotJson, Place
+from untildone.adapters.stories.documents.new_object import new_object
 from untildone.adapters.stories.documents.stateful_source import NewState, StatefulSource
 from untildone.adapters.stories.documents.story_objects import State, StoryObjects
 from untildone.adapters.stories.documents.yaml_text import YamlText
@@ -19,8 +20,9 @@ from untildone.adapters.stories.source_kind import Found, Kind, Options, counted
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.domain.errors import StoriesError
 from untildone.domain.regex import regex
-from untildone.domain.stories.story import Remark, Story, StoryBook
+from untildone.domain.stories.story import NewStory, Remark, Story, StoryBook
 from untildone.plain_files import read_bytes
+from untildone.ports import Grown
 
 _BRANCH = regex(
     r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
@@ -106,6 +108,11 @@ class ObjectFile(StatefulSource):
     def open(self) -> "ObjectDocument":
         return read(self._form, self._file, self._file.read())
 
+    def grown(self, new: NewStory) -> Grown:
+        """The file with one story more, which has the fields of the one before it."""
+        data = ObjectDocument(self._form, self._file, self._file.read()).grown(new)
+        return Grown(self._file.path, data, ObjectDocument(self._form, self._file, data).book)
+
 
 _last: "list[ObjectDocument]" = []
 
@@ -146,6 +153,15 @@ class ObjectDocument:
     def edited(self, states: Iterable[NewState]) -> bytes:
         """The file with these states and every other byte as it was."""
         return self._text.edited(self._objects.edits(list(states)))
+
+    def grown(self, new: NewStory) -> bytes:
+        """The file with one story more and every other byte as it was."""
+        objects = self._objects
+        if not objects.entries:
+            raise StoriesError("The file has no story that a new one could be written like")
+        keys = [story.key for story in self.book.stories]
+        at = keys.index(new.after) if new.after else len(keys) - 1
+        return self._text.edited([new_object(self._text, objects.entries, objects.states, at, new)])
 
     def write(self, states: Sequence[NewState]) -> None:
         forget()

@@ -38,6 +38,8 @@ _OPEN = {
     *("ready", "backlog", "planned", "queued", "next", "active", "started", "doing", "wip"),
     *("draft", "review", "in_review", "testing", "failed", "failing", "incomplete", "reopened"),
 }
+# Of these, a story that nobody has begun may be.
+_FRESH = {"open", "todo", "to_do", "pending", "not_started", "new", "ready", "backlog", "planned"}
 # Somebody has to say that these may start.
 _HELD = {"blocked", "deferred", "on_hold", "waiting", "needs_human"}
 _USED = {
@@ -181,6 +183,13 @@ class States(Struct, frozen=True):
             wanted[key] = before.get(key, word)
         return wanted
 
+    def fresh(self) -> dict[str, Json]:
+        """The fields of a story that is new."""
+        words = [str(w) for s in self.all for k, w in s.raw.items() if k not in FLAGS and w]
+        usual = next((word for word in words if _bare(word) in _FRESH), "")
+        word = usual or _written_like((words or [""])[0], "open")
+        return {key: False if key in FLAGS else word for key in self._usual()}
+
     def _usual(self) -> list[str]:
         """The fields in which this document's other stories have their state."""
         return next((list(state.raw) for state in self.all if state.raw), [self.flag])
@@ -210,8 +219,8 @@ class StoryObjects:
         self.ignored: list[Remark] = []
         self.problems: list[Remark] = []
         entries = list(self._entries(root))
-        self._items = entries
-        self._states = States([state_of(entry.value) for entry in entries], flag)
+        self.entries = entries
+        self.states = States([state_of(entry.value) for entry in entries], flag)
         self._index: dict[StoryKey, int] = {}
         # What was written since, in turn: where, and by how much the text behind it has moved.
         self._writes: tuple[tuple[tuple[int, int], ...], ...] = ()
@@ -226,8 +235,8 @@ class StoryObjects:
     def edits(self, states: Sequence[NewState]) -> Iterator[Edit]:
         for new in states:
             at = self._index[new.story.key]
-            state = self._states.all[at]
-            write = self._states.done if new.done else self._states.open
+            state = self.states.all[at]
+            write = self.states.done if new.done else self.states.open
             wanted = write(state, new.mark)
             place = self._place(at)
             here = self._tree.members(place)
@@ -249,7 +258,7 @@ class StoryObjects:
         other._tree = tree
         moves = tuple((e.start, len(e.text) - (e.end - e.start)) for e in edits)
         other._writes = (*self._writes, moves)
-        other._items, states = [*self._items], [*self._states.all]
+        other.entries, states = [*self.entries], [*self.states.all]
         changed: dict[int, State] = {}
         for at in {self._index[key] for key in keys}:
             was = states[at]
@@ -259,21 +268,21 @@ class StoryObjects:
             states[at] = changed[at] = state = state_of(found.value)
             if was.remarks or was.problems or state.remarks or state.problems:
                 return None
-            other._items[at] = replace(self._items[at], value=found.value)
-        other._states = States(states, self._states.flag)
+            other.entries[at] = replace(self.entries[at], value=found.value)
+        other.states = States(states, self.states.flag)
         return other, changed
 
     # -----------------------------------------------------------------------------------------
 
     def _start(self, at: int) -> int:
         """Where an entry begins now: behind everything that was written before it."""
-        start = self._items[at].place.start
+        start = self.entries[at].place.start
         for moves in self._writes:
             start += sum(more for position, more in moves if position < start)
         return start
 
     def _place(self, at: int) -> Place:
-        return replace(self._items[at].place, start=self._start(at))  # nobody asks for its end
+        return replace(self.entries[at].place, start=self._start(at))  # nobody asks for its end
 
     def _entries(self, root: Place) -> Iterator[Entry]:
         if isinstance(root.value, list):
@@ -352,7 +361,7 @@ class StoryObjects:
         known = Known(phases | aliases, aliases | phases)
         grouped = any(entry.value.get(GROUP) for entry in entries)
         found: list[Story] = []
-        for entry, names, state in zip(entries, named, self._states.all, strict=True):
+        for entry, names, state in zip(entries, named, self.states.all, strict=True):
             story = self._story(entry, names, state, known, grouped=grouped)
             self._index.setdefault(story.key, len(found))
             found.append(story)

@@ -118,11 +118,11 @@ class YamlText(PlacedText):
         """The edit that puts a scalar in the place of the other."""
         old = self.text[found.start : found.end]
         blank = " " if not old and self.text[found.start - 1 : found.start] == ":" else ""
-        return Edit(found.start, found.end, blank + _written(value, old))
+        return Edit(found.start, found.end, blank + written(value, old))
 
     def inserted(self, thing: Place, key: str, value: Json) -> Edit:
         """The edit that adds a member to an object, on a line of its own."""
-        pair = f"{key}: {_written(value)}"
+        pair = f"{key}: {written(value)}"
         members = self.members(thing)
         if self.text[thing.start] == "{":
             at = thing.end - 1
@@ -132,7 +132,7 @@ class YamlText(PlacedText):
         blanks = " " * self._columns[thing.start]
         for found in members.values():
             if "\n" not in self.text[found.start : found.end]:
-                at = self._line_end(found.end)
+                at = self.line_end(found.end)
                 return Edit(at, at, f"{self._newline(at)}{blanks}{pair}")
         return Edit(thing.start, thing.start, f"{pair}{self._newline(thing.start)}{blanks}")
 
@@ -242,7 +242,7 @@ class YamlText(PlacedText):
     def _wrong(self, event: _Event, why: str) -> NotJson:
         return NotJson(self.line(self._start + event.start_mark.index), why)
 
-    def _line_end(self, at: int) -> int:
+    def line_end(self, at: int) -> int:
         newline = self.text.find("\n", at, self._end)
         end = self._end if newline < 0 else newline
         return end - 1 if end > at and self.text[end - 1] == "\r" else end
@@ -263,7 +263,7 @@ def _resolved(word: str) -> Json:
     return float(word) if _FLOAT.fullmatch(word) else word
 
 
-def _written(value: Json, like: str = "") -> str:
+def written(value: Json, like: str = "") -> str:
     """The scalar as text, in the quotes of the one it is to replace."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)

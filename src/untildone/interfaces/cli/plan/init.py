@@ -2,12 +2,15 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from untildone.commands.start.look_around import Around, look_around
 from untildone.domain.errors import UserError
+from untildone.domain.plain_text import count_of
 from untildone.interfaces.output import echo
 from untildone.plain_files import read_text
 from untildone.settings.setting import Setting
@@ -17,9 +20,10 @@ from untildone.wiring.repository import here
 HEADER = f"""\
 ## {FILE_NAME}: settings of untildone for this repository.
 ##
-## Every key but `strict` is commented out and shows its default. Take one `#` away to set it.
+## Every key that is not set is commented out and shows its default. Take one `#` away to set it.
 ## Stronger than this file: environment variables (UNTILDONE_MAX_RETRIES=1) and flags of `run`.
 """
+MOST_SHOWN = 5
 TEXT = {"type": "string"}
 TYPES: dict[type, dict[str, Any]] = {
     bool: {"type": "boolean"},
@@ -34,28 +38,72 @@ TYPES: dict[type, dict[str, Any]] = {
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the file instead of writing it.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file.")
-def init(force: bool, to_stdout: bool, schema: bool) -> int:  # noqa: FBT001 - click
-    """Write a configuration file with every key, its meaning and its default."""
+@click.option("--yes", is_flag=True, help="Ask nothing.")
+def init(
+    force: bool,  # noqa: FBT001 - click
+    to_stdout: bool,  # noqa: FBT001 - click
+    schema: bool,  # noqa: FBT001 - click
+    yes: bool,  # noqa: FBT001 - click
+) -> int:
+    """Look around, and write a configuration file with every key, its meaning and its default.
+
+    Shows which agents, tests and stories there are. The new configuration is strict. If the usual
+    agent is not installed and another is, that one is set; at a terminal you are asked which.
+    """
     if schema or to_stdout:
         text = json.dumps(json_schema(), indent=2) + "\n" if schema else configuration()
         echo(text, nl=False)
         return 0
-    top = here().place.top
+    repository = here()
+    top = repository.place.top
     path = top / FILE_NAME
     if not force:
         _refuse_second_file(path, top / "pyproject.toml")
+    around = look_around(repository)
+    _show(around)
+    agent = _agent(around, asks=sys.stdin.isatty() and sys.stdout.isatty() and not yes)
     try:
-        path.write_text(configuration(), encoding="utf-8")
+        path.write_text(configuration(agent), encoding="utf-8")
     except OSError as error:
         raise UserError(
             f"The file cannot be written: {error}", hint="untildone init --stdout"
         ) from error
-    echo(f"Every key is there with its default, commented out but for `strict`, in: {path}")
+    echo(f"Written, with `strict` set and every other key explained, to: {path}")
     echo("Next: `untildone doctor` checks that everything is in place.")
     return 0
 
 
-def configuration() -> str:
+def _show(around: Around) -> None:
+    """What was found, and what it means for a run."""
+    echo(
+        f"Agents:  {', '.join(around.agents) or 'none; `untildone agents` says how to install one'}"
+    )
+    checks = ", ".join(f"`{command}` ({by})" for command, by in around.checks.items())
+    echo(f"Checks:  {checks or 'none found; set `verify` to the command that tests this project'}")
+    for program in around.missing:
+        echo(f"         `{program}` is not installed, so that this check cannot start")
+    shown = ", ".join(f"{name} ({source})" for name, source in around.changes[:MOST_SHOWN])
+    more = len(around.changes) - MOST_SHOWN
+    more_changes = f" and {more} more" if more > 0 else ""
+    echo(f"Stories: {shown or 'none; write `- [ ]` lines into tasks.md'}{more_changes}")
+    echo(
+        f"Tests:   {count_of(around.tests, 'file')}, which no attempt may change (`protect_tests`)"
+    )
+
+
+def _agent(around: Around, *, asks: bool) -> str:
+    """The agent to set: none if the usual one is there, or no other."""
+    if not around.agents or SETTINGS["agent"].default in around.agents:
+        return ""
+    if not asks or len(around.agents) == 1:
+        return around.agents[0]
+    chosen: str = click.prompt(
+        "Which agent", type=click.Choice(around.agents), default=around.agents[0], err=True
+    )
+    return chosen
+
+
+def configuration(agent: str = "") -> str:
     """The file that `init` writes; one `#` less on every line sets every key to its default.
 
     A new configuration is strict: who begins has nothing yet that this could break.
@@ -64,7 +112,9 @@ def configuration() -> str:
         f"## {meaning(setting)}\n#{setting.key} = {json.dumps(setting.default)}\n"
         for setting in SETTINGS.values()
     )
-    return "\n".join([HEADER, *rows]).replace("#strict = false", "strict = true")
+    text = "\n".join([HEADER, *rows]).replace("#strict = false", "strict = true")
+    usual = json.dumps(SETTINGS["agent"].default)
+    return text.replace(f"#agent = {usual}", f"agent = {json.dumps(agent)}") if agent else text
 
 
 def meaning(setting: Setting) -> str:

@@ -66,6 +66,8 @@ def _show(done: list[Linted], *, as_json: bool, fix: bool) -> None:
     for finding in fixed:
         echo(f"{_place(finding)}: fixed ({finding.rule}): {finding.fix}")
     show_findings(findings)
+    if not done:
+        echo("No change is open here.")
     for linted in done:
         echo(f"{linted.change}: {_told(linted.findings)}.")
     if left := sum(finding.only_fix for finding in findings):
