@@ -319,3 +319,36 @@ def test_a_git_that_cannot_merge_in_memory_is_refused(lanes: Lanes, tmp_path: Pa
         git = Git(lanes.repo.processes, lanes.repo.top)
     with pytest.raises(UserError, match=r"git 2\.38 or newer .* 2\.37\.7"):
         check_git(git)
+
+
+def test_changes_of_different_files_come_together_as_git_would_merge_them(lanes: Lanes) -> None:
+    one = "mkdir -p d/e; echo 1 > d/e/one; echo more >> a.txt; echo 1 > b"
+    two = "mkdir -p d/e; echo 2 > d/e/two; chmod +x run; ln -s a.txt link; echo 2 > b.c"
+
+    def fill(repo: Worktree) -> None:
+        repo.write("run", "exit 0\n")
+
+    landing, base, work, merged = both(lanes, one, two, setup=fill)
+    flat = lanes.repo.sh("commit-tree", f"{work}^{{tree}}", "-p", base, "-m", "flat")
+    assert merged == Merged(lanes.repo.sh("merge-tree", "--write-tree", landing.tip(), flat))
+
+
+def test_a_ticked_file_is_stored_as_git_would_store_it(lanes: Lanes) -> None:
+    """Asked once per path, and again when attributes change."""
+    landing, tip = landing_of(lanes), lanes.head
+    tree = landing.tree_of(tip)
+
+    def stored(data: bytes) -> str:
+        commit = landing.candidate(tip, tree, "tick\n", {"tasks.md": data})
+        return subprocess.run(
+            ["git", "cat-file", "blob", f"{commit}:tasks.md"],
+            cwd=lanes.repo.top,
+            check=True,
+            capture_output=True,
+        ).stdout.decode()
+
+    assert [stored(b"[ ] a\n"), stored(b"[x] a\n")] == ["[ ] a\n", "[x] a\n"]
+    lanes.repo.write(".gitattributes", "*.md text\n")
+    assert stored(b"[x] a\r\n") == "[x] a\n"
+    lanes.repo.write(".gitattributes", "*.md text working-tree-encoding=UTF-16LE\n")
+    assert stored("[x] b\n".encode("utf-16-le")) == "[x] b\n"

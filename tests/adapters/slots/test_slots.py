@@ -415,3 +415,32 @@ def test_a_read_only_folder_of_an_agent_does_not_stop_the_next_story(lanes: Lane
     lanes.restart()
     assert "shut/x" not in files(lanes.prepare().slot.top)
     assert os.path.isdir(prepared.slot.top)
+
+
+@pytest.mark.parametrize(
+    ("script", "kept"),
+    [
+        ("git update-index --assume-unchanged a.txt; echo hidden >> a.txt", "a\nhidden"),
+        ("git update-index --skip-worktree a.txt; echo hidden >> a.txt", "a\nhidden"),
+        ("echo staged > a.txt; git add a.txt; echo a > a.txt", "staged"),
+        ("echo long >> a.txt; touch -r .gitignore a.txt", "a\nlong"),
+    ],
+)
+def test_what_git_would_not_see_at_once_is_found_by_a_new_process(
+    lanes: Lanes, script: str, kept: str
+) -> None:
+    lanes.story("echo 1 > one")
+    shell(lanes.slots.slot(0).top, script)
+    lanes.restart()
+    rescued = lanes.prepare().rescued
+    shown = [lanes.repo.sh("log", "-p", "-m", "--format=", ref) for ref in rescued]
+    assert any(f"+{kept.splitlines()[-1]}" in text for text in shown)
+    assert files(lanes.slots.slot(0).top) == files(lanes.repo.top)
+
+
+@pytest.mark.parametrize("own", ["", "git add -A; git commit -qm own; ", "git add -A; git gc -q; "])
+def test_all_that_a_work_needs_is_in_the_users_repository(lanes: Lanes, own: str) -> None:
+    work = lanes.story(f"mkdir d; echo 1 > d/one; {own}echo 2 > d/two")
+    shutil.rmtree(lanes.slots.slot(0).folder)
+    assert lanes.file(work, "d/one") + lanes.file(work, "d/two") == "12"
+    assert is_sound(lanes.repo.top)

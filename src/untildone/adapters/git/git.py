@@ -420,7 +420,7 @@ class Git:
         self, updates: Sequence[RefUpdate], why: str, *, create_reflog: bool = False
     ) -> None:
         """Move refs together or not at all: (name, new or "" to delete, old or None)."""
-        if len(updates) == 1 and not create_reflog and self._moved_by_us(updates[0], why):
+        if len(updates) == 1 and self._moved_by_us(updates[0], why):
             sync_folder((self.common_dir / updates[0][0]).parent)
             self.store.settle(self.do)
             return
