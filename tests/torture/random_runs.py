@@ -171,10 +171,10 @@ def _wrong(scene: Scene, case: Case, variant: str) -> list[Fact]:
                 code = 3  # the cleanup was done; what it brought forbids another start as it is
         if code == 2 and fault and fault.mode == "child":
             code = scene.command(*args)  # git was killed before anything was changed: once more
-        wrong += checks.repeated(scene, finished, calls)
+        wrong += checks.repeated(scene, finished, calls, in_order=variant != "lanes")
         if code != KILLED:
             break
-        wrong += checks.losses(scene)
+        wrong += checks.losses(scene, slots=True)
         status = scene.command("status", "--json")
         wrong += [Fact(UNRECOVERED, f"status exits {status}")] if status else []
         following = ("resume", "x", *more)
