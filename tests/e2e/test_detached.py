@@ -268,8 +268,10 @@ def test_wait_without_a_run(bench: Bench) -> None:
 def test_which_of_several_live_runs_is_a_question(bench: Bench) -> None:
     bench.plan({}, default=[["sleep", 600]])
     flags = ("--done", "promise", "--checkpoint", "worktree", "--agent-cmd", bench.agent)
-    live = [bench.start("run", name, "--task", name, *flags) for name in ("one", "two")]
-    bench.wait_call(2)
+    live = []
+    for n, name in enumerate(("one", "two"), 1):  # one start at a time: both begin in this worktree
+        live.append(bench.start("run", name, "--task", name, *flags))
+        bench.wait_call(n)
     for command in ("wait", "attach"):
         assert "Several are live: one, two" in bench.run(command).ok(2).stderr
     assert news(bench.run("wait", "two", "--timeout", "0", "--json").ok(124))["change_id"] == "two"
