@@ -265,6 +265,23 @@ def test_wait_without_a_run(bench: Bench) -> None:
     assert "no duration" in bench.run("wait", "--timeout", "soon").ok(2).stderr
 
 
+def test_which_of_several_live_runs_is_a_question(bench: Bench) -> None:
+    bench.plan({}, default=[["sleep", 600]])
+    flags = ("--done", "promise", "--checkpoint", "worktree", "--agent-cmd", bench.agent)
+    live = []
+    for n, name in enumerate(("one", "two"), 1):  # one start at a time: both begin in this worktree
+        live.append(bench.start("run", name, "--task", name, *flags))
+        bench.wait_call(n)
+    for command in ("wait", "attach"):
+        assert "Several are live: one, two" in bench.run(command).ok(2).stderr
+    assert news(bench.run("wait", "two", "--timeout", "0", "--json").ok(124))["change_id"] == "two"
+    bench.run("stop", "one").ok()
+    assert live[0].wait().code == 6
+    assert bench.run("wait", "one").code == 6
+    assert news(bench.run("wait", "--timeout", "0", "--json").ok(124))["change_id"] == "two"
+    bench.run("stop", "two").ok()
+
+
 def test_a_signalled_run_has_its_code(bench: Bench) -> None:
     bench.plan({}, default=[["sleep", 600]])
     live = bench.begin()

@@ -1,5 +1,6 @@
 """Following a run from another process: its events as they come, until its loop is gone."""
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -45,13 +46,13 @@ class Followed(Struct, frozen=True):
 
     def batches(self, pause: Pause) -> Iterator[list[EventObject]]:
         """All events so far, then those that are new at each look; over when the loop is gone."""
-        tail = journals.Tail(self.folder.journal)
-        while True:
-            alive = self.alive()  # before the look: what comes last is not missed
-            yield tail.events()
-            if not alive:
-                return
-            pause()
+        with contextlib.closing(journals.Tail(self.folder.journal)) as tail:
+            while True:
+                alive = self.alive()  # before the look: what comes last is not missed
+                yield tail.events()
+                if not alive:
+                    return
+                pause()
 
     def pause(self, seconds: float = LOOK_S, also: Sequence[int] = ()) -> tuple[int, ...]:
         """Until the next look, or until one of the descriptors is readable."""

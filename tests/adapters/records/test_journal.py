@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.plans import NOW, OPENED, PLAN, at, began
-from untildone.adapters.records.journal import Journal, events, replayed
+from untildone.adapters.records.journal import Journal, Tail, events, replayed
 from untildone.domain.reporting.event import Event, warning
 from untildone.domain.run import fact as f
 from untildone.domain.run.run import Choice
@@ -78,3 +78,15 @@ def test_facts_of_a_newer_version_are_passed_over(path: Path) -> None:
     with path.open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in (newer, more))
     assert [fact for fact, _ in replayed(path)] == [STARTED, f.PersonDone()]
+
+
+def test_a_tail_gives_each_event_once_and_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b'{"fact": "Started"}\n{"event": "one"}\n{"event": "tw')
+    tail = Tail(path)
+    assert tail.events() == [{"event": "one"}]
+    assert tail.events() == []
+    with path.open("ab") as file:
+        file.write(b'o"}\ntorn\n{"event": "three"}\n')
+    assert tail.events() == [{"event": "two"}, {"event": "three"}]
+    tail.close()

@@ -30,16 +30,14 @@ class Start:
         self._pipe = pipe
 
     def __call__(self, event: dict[str, object]) -> None:
+        if self._pipe < 0:
+            return
         if event["event"] == "run_started":
-            self._tell(OPENED)
+            os.write(self._pipe, OPENED)
         elif event["event"] in ("iteration_started", "waiting"):
-            self._tell(CALLS)
+            os.write(self._pipe, CALLS)
             os.close(self._pipe)
             self._pipe = -1
-
-    def _tell(self, word: bytes) -> None:
-        if self._pipe >= 0:
-            os.write(self._pipe, word)
 
 
 def go_to_background(log: Path) -> Left | Start:

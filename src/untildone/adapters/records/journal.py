@@ -128,6 +128,9 @@ class Tail:
         *lines, self._torn = (self._torn + self._file.read()).split(b"\n")
         return [row for row in _parsed(lines) if "event" in row]
 
+    def close(self) -> None:
+        self._file.close()
+
 
 def events(path: Path) -> Iterator[dict[str, object]]:
     return (row for row in _rows(path) if "event" in row)
