@@ -190,22 +190,23 @@ class Handover:
         return _Made(remote, self._branch, base, commit, there, (*notes, *self._left_behind()))
 
     def _base(self, remote: Remote, has: RemoteBranches) -> str:
-        wanted, own = self._request.base, self._origin.branch
         if has.default == self._branch:
             raise NotHandedOver(
                 f"`{self._branch}` is the usual branch of {remote.name}, so it is not pushed to",
                 state=f"Nothing was pushed. {self._kept}",
                 hint="Make another branch the usual one there, then the same command once more.",
             )
-        found = next((n for n in (wanted, own) if n in has.tips and n != self._branch), "")
-        if (wanted and found != wanted) or not (found or has.default):
-            missing = wanted or own or "a branch to merge into"
-            raise NotHandedOver(
-                f"{remote.name} does not have the base of the pull request: {missing}",
-                state=f"Nothing was pushed. {self._kept}",
-                hint=f"git push {remote.name} {wanted or own or 'HEAD:main'}",
-            )
-        return found or has.default
+        wanted, own = self._request.base, self._origin.branch
+        known = {*has.tips, has.default} - {self._branch, ""}
+        for name in (wanted,) if wanted else (own, has.default):
+            if name in known:
+                return name
+        missing = wanted or own or "a branch to merge into"
+        raise NotHandedOver(
+            f"{remote.name} does not have the base of the pull request: {missing}",
+            state=f"Nothing was pushed. {self._kept}",
+            hint=f"git push {remote.name} {wanted or own or 'HEAD:main'}",
+        )
 
     def _commit(self, tip: str, account: RunAccount) -> tuple[str, tuple[str, ...]]:
         """The tip without `initial state`, which is the user's own files as they were."""
