@@ -56,6 +56,7 @@ def test_commands_of_the_jobs_are_understood(block: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(600)
 def test_wheel_and_source_archive_work_outside_the_clone(tmp_path: Path) -> None:
     """Built as a person would; needs the package index for the builder and for what is required."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
