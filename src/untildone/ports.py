@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -23,6 +22,7 @@ from untildone.domain.run.fact import (
     StopRequested,
     UserRequest,
 )
+from untildone.domain.run.landing import Conflict, Merged, Standing
 from untildone.domain.run.plan import Limits
 from untildone.domain.run.run import Choice, Iteration, Origin, Run
 from untildone.domain.stories.story import (
@@ -245,36 +245,6 @@ class Meter(Protocol):
 
     def measure(self, reported: Usage | None, session_id: str) -> tuple[Usage | None, list[str]]:
         """Usage since `start`, and warnings."""
-
-
-class Merged(Struct, frozen=True):
-    """The story and the tip as one tree; `regenerated` files were made by their commands."""
-
-    tree: str
-    regenerated: tuple[str, ...] = ()
-
-
-class Met(Struct, frozen=True):
-    """A commit that a story met on the run branch."""
-
-    commit: str
-    subject: str
-
-
-class Conflict(Struct, frozen=True):
-    """Files that cannot be merged, the commits since the base that touched them, and more."""
-
-    files: tuple[str, ...]
-    met: tuple[Met, ...]
-    why: str = ""
-
-
-class Standing(StrEnum):
-    """Where the run branch is after a crash."""
-
-    LANDED = "landed"
-    BEFORE = "before"
-    ELSEWHERE = "elsewhere"
 
 
 # Runs a command in a folder; what it says if it fails, else nothing.

@@ -20,10 +20,11 @@ from untildone.domain.checks.checks import Checked
 from untildone.domain.errors import Interrupted, StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
+from untildone.domain.run.landing import Conflict, Merged, Met
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Outcome, Reason, Run, Status, Stop, StopHow
 from untildone.domain.stories.parking import Why
-from untildone.ports import Conflict, Merged, Met, Notify, Report
+from untildone.ports import Notify, Report
 
 TWO = replace(PLAN, lanes=2, optimistic=True)
 CHECKED = replace(TWO, verify=("make test",), verify_start=True)

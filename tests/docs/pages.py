@@ -23,6 +23,7 @@ from untildone.domain.agents.agent import Intent, Invocation, Permissions, Sessi
 from untildone.interfaces.cli.command_table import COMMANDS
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.plan.init import meaning
+from untildone.interfaces.topics import TOPICS
 from untildone.settings.choices import PROGRAMS
 from untildone.settings.settings import SETTINGS
 from untildone.wiring.agents import known_program
@@ -177,15 +178,29 @@ def _rows(block: str) -> Table:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
 
+def topic_table(name: str, block: str) -> str:
+    """What `untildone help TOPIC` has in rows."""
+    del block
+    topic = TOPICS[name]()
+    rows = [[_code(term), words] for term, words in topic.rows]
+    lines = [f"| {' | '.join(row)} |" for row in (list(topic.heads), *rows)]
+    return "\n".join([lines[0], "| --- | --- |", *lines[1:]]) + "\n"
+
+
+def _code(term: str) -> str:
+    return f"`{term}`" if term.isidentifier() or term.startswith("<") else term
+
+
 MAKERS: dict[str, Callable[[str], str]] = {
     "help": all_help,
     "settings": settings_table,
     "state": state_table,
     "iteration": iteration_table,
+    **{f"topic-{name}": partial(topic_table, name) for name in TOPICS},
     **{f"agent-{name}": partial(agent_table, name) for name in PROGRAMS},
 }
 AGENTS_PAGE = "agents.md"
-PAGES = (AGENTS_PAGE, "cli.md", "configuration.md", "state-file.md")
+PAGES = (AGENTS_PAGE, "cli.md", "configuration.md", "state-file.md", "../README.md")
 
 
 def made(text: str) -> str:

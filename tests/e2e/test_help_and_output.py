@@ -248,3 +248,45 @@ def test_the_hint_of_an_empty_repository_ends_when_the_agent_is_done(bench: Benc
     bench.commit("no change")
     said = bench.run("run").ok(2).stderr
     assert '--task "what should be done" --done promise' in said
+
+
+# -- help TOPIC --------------------------------------------------------------------------------
+
+
+def test_help_lists_its_topics_and_explains_each(bench: Bench) -> None:
+    said = bench.run("help", cwd=bench.root).ok().stdout
+    topics = re.findall(r"^  ([a-z-]+)  ", said, re.MULTILINE)
+    assert {"exit-codes", "environment", "promise", "state-file", "formats"} <= set(topics)
+    for topic in topics:
+        assert len(bench.run("help", topic, cwd=bench.root).ok().stdout.splitlines()) > 5, topic
+
+
+def test_help_knows_what_the_program_knows(bench: Bench) -> None:
+    wide = {"COLUMNS": "200"}
+    variables = bench.run("help", "environment", env=wide).ok().stdout
+    assert "UNTILDONE_MAX_RETRIES" in variables
+    offered = bench.run("stories", "--help", env=wide).ok().stdout
+    (sources,) = re.findall(r"Story source: auto, ([\w, -]+)\.", " ".join(offered.split()))
+    told = bench.run("help", "formats", env=wide).ok().stdout
+    assert set(sources.split(", ")) == set(re.findall(r"^([a-z-]+)  ", told, re.MULTILINE))
+    schema = bench.run("status", "--schema").ok().json()
+    states = bench.run("help", "state-file", env=wide).ok().stdout
+    assert set(schema["properties"]["status"]["enum"]) == set(
+        re.findall(r"^([a-z]+)  ", states, re.MULTILINE)
+    )
+
+
+def test_variables_that_help_tells_of_are_there(bench: Bench) -> None:
+    told = bench.run("help", "environment", env={"COLUMNS": "200"}).ok().stdout
+    agents = set(re.findall(r"^(UNTILDONE_\w+) +set for (?:the agent|agents)", told, re.MULTILINE))
+    checks = set(re.findall(r"^(UNTILDONE_\w+) +set for agents and checks", told, re.MULTILINE))
+    bench.plan({1: [["sh", "env > agent.env"], *DONE]})
+    bench.loop("--verify", "env > check.env").ok()
+    for names, file in ((agents, "agent.env"), (checks, "check.env")):
+        assert names
+        assert names <= set(re.findall(r"^(\w+)=", bench.read(file), re.MULTILINE)), file
+
+
+def test_help_of_a_command_and_of_nothing(bench: Bench) -> None:
+    assert bench.run("help", "skip").ok().stdout == bench.run("skip", "--help").ok().stdout
+    assert "untildone help exit-codes" in bench.run("help", "exitcodes").ok(2).stderr

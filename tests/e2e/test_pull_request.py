@@ -370,6 +370,14 @@ def test_where_nobody_knows_the_forge_it_is_asked_for(bench: Bench) -> None:
     assert 'forge = "github"' in scene.finish(code=5).stderr
 
 
+def test_what_is_finished_when_the_budget_is_used_up_is_handed_over(bench: Bench) -> None:
+    scene = Scene(bench)
+    assert scene.forge
+    scene.loop("--budget", "iterations=1").ok(6)
+    scene.finish()
+    assert (scene.there(), scene.forge.pr["isDraft"]) == (["checkpoint: 1"], True)
+
+
 def test_nothing_finished_is_nothing_to_hand_over(bench: Bench) -> None:
     scene = Scene(bench)
     bench.plan(default=fails())

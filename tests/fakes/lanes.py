@@ -13,8 +13,9 @@ from tests.fakes.protected_files import FakeProtectedFiles
 from tests.fakes.source import PATH, FakeSource
 from tests.fakes.verifier import FakeVerifier
 from untildone.domain.agents.agent import AgentReport, Intent
+from untildone.domain.run.landing import Conflict, Merged, Standing
 from untildone.domain.run.plan import Limits
-from untildone.ports import Conflict, LanePorts, Merged, Notify, Regenerate, Standing
+from untildone.ports import LanePorts, Notify, Regenerate
 
 
 class StoryAgent(FakeAgent):

@@ -34,6 +34,7 @@ def test_completion_answers_the_shell(bench: Bench) -> None:
     assert completed(bench, "untildone finish demo ", 3) == ["cleanup", "keep", "pr"]
     assert completed(bench, "untildone doctor --abandon d", 3) == ["demo"]
     assert completed(bench, "untildone doctor --abandon x", 3) == []
+    assert completed(bench, "untildone help e", 2) == ["environment", "exit-codes"]
 
 
 def test_completion_knows_agents_sources_and_open_stories(bench: Bench) -> None:

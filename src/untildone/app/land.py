@@ -13,10 +13,11 @@ from untildone.app.wording import whole_is_red
 from untildone.domain.checks.checks import Check, Checked, in_force
 from untildone.domain.errors import Interrupted, StepError, StoriesError, StoryLost, WorkDiverged
 from untildone.domain.run import fact as f
+from untildone.domain.run.landing import Conflict, Merged, Standing
 from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.run.run_commands import regenerators
 from untildone.domain.stories.story import StoryKey
-from untildone.ports import Conflict, Lanes, Merged, RunBranch, Standing
+from untildone.ports import Lanes, RunBranch
 
 NAMED = 5
 TAIL = 4000

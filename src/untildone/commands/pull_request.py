@@ -191,17 +191,18 @@ class Handover:
         return _Made(remote, self._branch, base, commit, there, (*notes, *self._left_behind()))
 
     def _base(self, remote: Remote, has: RemoteBranches) -> str:
-        wanted, own = self._request.base, self._origin.branch
         if has.default == self._branch:
             raise NotHandedOver(
                 f"`{self._branch}` is the usual branch of {remote.name}, so it is not pushed to",
                 state=f"Nothing was pushed. {self._kept}",
                 hint="Make another branch the usual one there, then the same command once more.",
             )
-        found = next((n for n in (wanted, own) if n in has.tips and n != self._branch), "")
-        if (wanted and found != wanted) or not (found or has.default):
-            raise self._without_base(remote, wanted or own)
-        return found or has.default
+        wanted, own = self._request.base, self._origin.branch
+        known = {*has.tips, has.default} - {self._branch, ""}
+        for name in (wanted,) if wanted else (own, has.default):
+            if name in known:
+                return name
+        raise self._without_base(remote, wanted or own)
 
     def _without_base(self, remote: Remote, name: str) -> NotHandedOver:
         missing = name or "a branch to merge into"

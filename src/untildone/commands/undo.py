@@ -14,9 +14,10 @@ from untildone.adapters.stories.story_file import PlanFiles
 from untildone.app.recovery import UNDO_STORY, facts_before, story_base
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run import fact as f
+from untildone.domain.run.landing import Conflict
 from untildone.domain.run.run import RESTORED, Iteration, Outcome, Run
 from untildone.domain.stories.story import StoryKey, as_before, open_tasks
-from untildone.ports import Conflict, RunBranch, StorySource
+from untildone.ports import RunBranch, StorySource
 from untildone.wiring.build import build_closing
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import source_of

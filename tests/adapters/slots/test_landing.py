@@ -12,7 +12,7 @@ from tests.adapters.worktree import Worktree
 from untildone.adapters.git.git import Git
 from untildone.adapters.slots.landing import Landing, check_git
 from untildone.domain.errors import StepError, UserError
-from untildone.ports import Conflict, Merged, Standing
+from untildone.domain.run.landing import Conflict, Merged, Standing
 
 REF = "refs/heads/ralph/demo"
 

@@ -27,8 +27,9 @@ from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of
 from untildone.adapters.git.trees import FOLDER, Entry, Trees, UnlikeTree
 from untildone.domain.errors import StepError, UserError
+from untildone.domain.run.landing import Conflict, Merged, Met, Standing
 from untildone.plain_files import read_bytes
-from untildone.ports import Conflict, Merged, Met, Regenerate, Standing
+from untildone.ports import Regenerate
 
 # The first that has `merge-tree --write-tree`.
 OLDEST_GIT = (2, 38)

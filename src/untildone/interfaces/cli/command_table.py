@@ -46,6 +46,7 @@ GROUPS = {
         ),
         "gc": ("care.gc", "Remove what ended runs have stored, once it is old."),
         "completion": ("completion", "Print a shell completion script."),
+        "help": ("help", "Explain exit codes, variables, promises, formats, the state file."),
     },
 }
 COMMANDS = {name: row for group in GROUPS.values() for name, row in group.items()}
