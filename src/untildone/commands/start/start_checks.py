@@ -32,6 +32,7 @@ from untildone.domain.costs.budget import Budget, merged
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Origin, Plan, Run, Status
 from untildone.domain.run.run_commands import CHECK, run_commands
+from untildone.domain.run.run_endings import iterations_used
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import waits_for_person
 from untildone.domain.stories.parking import NAMED
@@ -240,7 +241,7 @@ def plan_to_go_on(
     book = source.load() if source and not run.archived else None
     if book and not run.plan.plain and not repo.inbox.waiting():
         _refuse_waiting(run, book)
-    plan = renewed(run.plan, settings, flags, run.iterations_used, book, detected)
+    plan = renewed(run.plan, settings, flags, iterations_used(run), book, detected)
     if flags.get("learnings") is not None:
         place = user_place(repo.place) or repo.place
         store = store_of(settings.learnings, place, plan.change_id)
