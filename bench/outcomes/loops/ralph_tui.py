@@ -30,7 +30,7 @@ class RalphTui(Loop):
     name = "ralph-tui"
     version = "0.11.0"
     bun = "1.4.4"
-    flags: tuple[str, ...] = (
+    flags = (
         *("run", "--prd", "./" + STORIES, "--headless", "--no-setup"),
         *("--no-notify", "--delay", "0"),
     )
@@ -63,32 +63,3 @@ class RalphTui(Loop):
         """The stories that pass, by its file."""
         told = json.loads((arena.work / STORIES).read_text(encoding="utf-8"))
         return {story["id"] for story in told["userStories"] if story.get("passes")}
-
-
-class RalphTuiInParallel(RalphTui):
-    """The same with four workers, each in a worktree; a session branch has what was merged."""
-
-    lanes = 4
-    name = "ralph-tui --parallel"
-    flags: tuple[str, ...] = (*RalphTui.flags, "--parallel", str(lanes))
-    settings = (
-        f"as above with `--parallel {lanes}`; judged by the branch of its session; changes of the "
-        "user's to tracked files are committed first, because it refuses to start beside them"
-    )
-
-    def prepare(self, arena: Arena) -> None:
-        """The same stories; it starts only if no tracked file is changed, its own among them."""
-        super().prepare(arena)
-        arena.git("rm", "-q", "--cached", ".ralph-tui/config.toml")
-        with (arena.work / ".git" / "info" / "exclude").open("a") as file:
-            file.write(".ralph-tui/\n")
-        arena.git("commit", "-q", "-a", "-m", "What was open")
-
-    def tree(self, arena: Arena) -> Path:
-        """A checkout of the branch of its session."""
-        names = ("for-each-ref", "--format=%(refname)", "refs/heads/ralph-session")
-        branch = arena.git(*names).strip()
-        if not branch:
-            return arena.work
-        arena.git("worktree", "add", "-q", "--detach", str(arena.root / "session"), branch)
-        return arena.root / "session"

@@ -14,15 +14,7 @@ class Ralphy(Loop):
 
     name = "ralphy-cli"
     version = "4.7.2"
-    flags: tuple[str, ...] = (
-        "--prd",
-        TASKS,
-        "--no-browser",
-        "--max-retries",
-        "3",
-        "--retry-delay",
-        "0",
-    )
+    flags = ("--prd", TASKS, "--no-browser", "--max-retries", "3", "--retry-delay", "0")
     settings = f"`{' '.join(flags)}`; has no time-out"
 
     def install(self, tools: Path) -> None:
@@ -45,17 +37,3 @@ class Ralphy(Loop):
     def claimed(self, arena: Arena) -> set[str]:
         """The ticked boxes."""
         return ticked(arena, TASKS)
-
-
-class RalphyInParallel(Ralphy):
-    """The same with four agents at once, each in a worktree; all is merged at the end."""
-
-    lanes = 4
-    name = "ralphy-cli --parallel"
-    flags: tuple[str, ...] = (*Ralphy.flags, "--parallel", "--max-parallel", str(lanes))
-    settings = f"as above with `--parallel --max-parallel {lanes}`"
-
-    def prepare(self, arena: Arena) -> None:
-        """The same checklist; its prompt names the one task in other words."""
-        super().prepare(arena)
-        arena.configure({"commits": True})

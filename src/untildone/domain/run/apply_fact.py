@@ -63,7 +63,7 @@ def _stuck(run: Run, fact: f.StoriesLoaded) -> Run:
         return run_endings.end(run, Status.STUCK, Reason.UNFINISHED)
     if fact.held:
         return run_endings.end(run, Status.STUCK, Reason.PARKED)
-    at_cap = run.iterations_used >= run.plan.limits.max_iterations
+    at_cap = run_endings.iterations_used(run) >= run.plan.limits.max_iterations
     if at_cap and not run.open_iterations and not run_endings.all_finished(run):
         return run_endings.end(run, Status.STUCK, Reason.MAX_ITERATIONS)
     return run

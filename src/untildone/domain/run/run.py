@@ -296,11 +296,6 @@ class Run(Struct, frozen=True):
         return max([open_n, *(iteration.n for iteration in self.iterations[-MOST_LANES:])])
 
     @property
-    def iterations_used(self) -> int:
-        """Those that count against the cap; a call at a limit is none, whatever its number was."""
-        return len(self.iterations) + len(self.open_iterations)
-
-    @property
     def open_iterations(self) -> tuple[Iteration, ...]:
         """Those of all lanes."""
         return tuple(lane.iteration for lane in self.lanes if lane.iteration)

@@ -19,7 +19,7 @@ def after_plain_iteration(run: Run, iteration: Iteration) -> Run:
         return end(run, Status.STOPPED, Reason.STOPPED)
     if run.commitless >= run.plan.limits.stall_threshold:
         return end(run, Status.STALLED, Reason.STALLED)
-    if run.iterations_used >= run.plan.limits.max_iterations:
+    if iterations_used(run) >= run.plan.limits.max_iterations:
         return end(run, Status.STUCK, Reason.MAX_ITERATIONS)
     return run
 
