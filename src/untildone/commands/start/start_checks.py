@@ -34,6 +34,7 @@ from untildone.domain.errors import UserError
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Origin, Run, Status
 from untildone.domain.run.run_commands import CHECK, run_commands
+from untildone.domain.run.run_endings import iterations_used
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.user_requests import waits_for_person
 from untildone.domain.stories.parking import ALL, NAMED, unasked
@@ -248,7 +249,7 @@ def plan_to_go_on(
     book = source.load() if source and not run.archived else None
     if book and not run.plan.plain and not repo.inbox.waiting():
         _refuse_waiting(run, book)
-    plan = renewed(run.plan, settings, flags, run.iterations_used, book, detected)
+    plan = renewed(run.plan, settings, flags, iterations_used(run), book, detected)
     refuse_unknown_stories(plan, book)
     if flags.get("learnings") is not None:
         place = user_place(repo.place) or repo.place

@@ -7,6 +7,7 @@ from msgspec import Struct
 from untildone.domain.agents.same_failure import next_rung
 from untildone.domain.run import step as s
 from untildone.domain.run.run import Iteration, Lane, Run, Stage
+from untildone.domain.run.run_endings import iterations_used
 from untildone.domain.run.spending import affordable, expected_cost, is_guesswork
 from untildone.domain.stories.predicted_files import together
 from untildone.domain.stories.story import Story, StoryKey
@@ -130,7 +131,7 @@ def _may_call(run: Run, lane: Lane, story: Story) -> bool:
     """Within the cap, the budgets and what the agent's account takes."""
     if not run.open_iterations:
         return _gate_is_open(run, lane, story)  # what is used up then is found before the call
-    if run.iterations_used >= run.plan.limits.max_iterations or is_guesswork(run):
+    if iterations_used(run) >= run.plan.limits.max_iterations or is_guesswork(run):
         return False
     return affordable(run, expected_cost(run)) and _gate_is_open(run, lane, story)
 

@@ -31,6 +31,11 @@ def asked_for_is_done(run: Run) -> Run:
     return replace(end(run, Status.STOPPED, Reason.STOPPED), choice=choice)
 
 
+def iterations_used(run: Run) -> int:
+    """Those that count against the cap; a call at a limit is none, whatever its number was."""
+    return len(run.iterations) + len(run.open_iterations)
+
+
 def must_stop_now(run: Run) -> bool:
     return run.stop is not None and run.stop.how is StopHow.NOW
 
