@@ -55,8 +55,9 @@ coverage: .venv/.dev ## Measure what the tests cover, in the commands that they 
 	@$(BIN)/coverage report --fail-under=90
 
 packages: ## Install the Debian packages that some tests need (as root); without them they are skipped
-	@command -v bwrap >/dev/null && command -v mkntfs >/dev/null && command -v gh >/dev/null || \
-		{ apt-get -qq update && apt-get -qq install -y bubblewrap ntfs-3g gh; }
+	@command -v bwrap >/dev/null && command -v mkntfs >/dev/null && command -v gh >/dev/null && \
+		command -v chromium >/dev/null && command -v tmux >/dev/null && command -v ip >/dev/null || \
+		{ apt-get -qq update && apt-get -qq install -y bubblewrap ntfs-3g gh chromium tmux iproute2; }
 
 agents: .venv/.dev ## Install the real agent programs of the tests into .agents; AGENTS='claude pi' picks, AGENTS=all takes all
 	@$(BIN)/python -m tests.agents.install $(AGENTS)
