@@ -121,7 +121,7 @@ def facts_and_events(
 
 
 class Tail:
-    """A journal that another process writes: each line once."""
+    """A journal that another process writes: each line once, also after it was moved or removed."""
 
     def __init__(self, path: Path) -> None:
         self._file = opened(path)
@@ -133,8 +133,12 @@ class Tail:
 
     def rows(self, hide: Callable[[bytes], bytes] = bytes) -> Iterator[dict[str, object]]:
         """Facts and events since the last call; a line that is being written waits for its end."""
-        *lines, self._torn = (self._torn + self._file.read()).split(b"\n")
-        return _parsed(map(hide, lines))
+        for part in self._file:
+            line, self._torn = self._torn + part, b""
+            if not line.endswith(b"\n"):
+                self._torn = line
+                return
+            yield from _parsed([hide(line)])
 
     def close(self) -> None:
         self._file.close()
