@@ -246,13 +246,16 @@ def the_run(runs: Sequence[Followed], name: str) -> Followed:
     if len(live) > 1:
         raise _several(run.change if not name else run.run_id for run in live)
     if not named:
-        known = sorted({run.change for run in runs} - {""})
-        listed = f"Runs here: {', '.join(known)}" if known else "untildone run"
-        raise UserError(
-            f"There is no run of this change: {name}" if name else "There is no run yet",
-            hint=listed,
-        )
+        raise _none(runs, name)
     return (live or named)[0]
+
+
+def _none(runs: Sequence[Followed], name: str) -> UserError:
+    known = sorted({run.change for run in runs} - {""})
+    return UserError(
+        f"There is no run of this change: {name}" if name else "There is no run yet",
+        hint=f"Runs here: {', '.join(known)}" if known else "untildone run",
+    )
 
 
 def _worktrees(repository: Repository) -> Iterator[Repository]:

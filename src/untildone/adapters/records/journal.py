@@ -30,6 +30,7 @@ DURABLE = (
     facts.TakenBack,
     facts.StoryUndone,
 )
+BLOCK = 1024 * 1024
 KINDS = {kind.__name__: kind for kind in facts.Fact.__args__}
 
 
@@ -133,12 +134,10 @@ class Tail:
 
     def rows(self, hide: Callable[[bytes], bytes] = bytes) -> Iterator[dict[str, object]]:
         """Facts and events since the last call; a line that is being written waits for its end."""
-        for part in self._file:
-            line, self._torn = self._torn + part, b""
-            if not line.endswith(b"\n"):
-                self._torn = line
-                return
-            yield from _parsed([hide(line)])
+        while data := self._file.read(BLOCK):
+            whole, end, self._torn = (self._torn + data).rpartition(b"\n")
+            if end:
+                yield from _parsed(hide(whole).split(b"\n"))
 
     def close(self) -> None:
         self._file.close()
