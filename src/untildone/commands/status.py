@@ -8,7 +8,7 @@ from pathlib import Path
 from untildone.adapters.git.history import FileHistory
 from untildone.adapters.records import journal as journals
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
-from untildone.commands.follow import Followed
+from untildone.commands.feed import Followed
 from untildone.commands.gc import bytes_of_objects
 from untildone.commands.run_account import told_account
 from untildone.commands.start.plan import known_change

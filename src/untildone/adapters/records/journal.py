@@ -92,11 +92,17 @@ class Journal:
 def replayed(path: Path) -> Iterator[tuple[facts.Fact, datetime]]:
     """The facts of a run in order; a torn last line (power loss) is skipped."""
     for row in _rows(path):
-        kind = KINDS.get(str(row.get("fact")))
-        if kind:
-            fact = codec.decode(kind, row["data"])
-            assert isinstance(fact, kind)
+        if fact := fact_of(row):
             yield fact, datetime.fromisoformat(str(row["at"]))
+
+
+def fact_of(row: dict[str, object]) -> facts.Fact | None:
+    """The fact in a line; None in that of an event, or of a release that knew more."""
+    kind = KINDS.get(str(row.get("fact")))
+    if kind is None:
+        return None
+    fact: facts.Fact = codec.decode(kind, row["data"])
+    return fact
 
 
 def facts_and_events(
@@ -110,23 +116,25 @@ def facts_and_events(
         at = datetime.fromisoformat(str(row["at"]))
         if row.get("event") in wanted:
             yield Event(str(row["event"]), row), at
-        elif kind := KINDS.get(str(row.get("fact"))):
-            fact = codec.decode(kind, row["data"])
-            assert isinstance(fact, kind)
+        elif fact := fact_of(row):
             yield fact, at
 
 
 class Tail:
-    """The events of a journal that another process writes, each once."""
+    """A journal that another process writes: each line once."""
 
     def __init__(self, path: Path) -> None:
         self._file = opened(path)
         self._torn = b""
 
     def events(self) -> list[dict[str, object]]:
-        """Those since the last call; a line that is being written waits for its end."""
+        """Those since the last call."""
+        return [row for row in self.rows() if "event" in row]
+
+    def rows(self, hide: Callable[[bytes], bytes] = bytes) -> Iterator[dict[str, object]]:
+        """Facts and events since the last call; a line that is being written waits for its end."""
         *lines, self._torn = (self._torn + self._file.read()).split(b"\n")
-        return [row for row in _parsed(lines) if "event" in row]
+        return _parsed(map(hide, lines))
 
     def close(self) -> None:
         self._file.close()

@@ -212,23 +212,13 @@ def total(calls: Iterable[Call]) -> Totals:
 
 def account(run: Run, told: Iterable[Told]) -> Account:
     """The account of a run from everything its journal tells."""
-    ledger = _Ledger(run.started_at)
+    ledger = Ledger(run.started_at)
     for what, at in told:
         ledger.add(what, at)
-    entries = {it.n: it for it in run.iterations}
-    calls = tuple(_as_judged(call, entries) for call in ledger.all_calls())
-    return Account(
-        calls,
-        _stories(run, ledger.stories, calls),
-        ledger.all_pauses(),
-        run.started_at,
-        ledger.last,
-        ledger.archived_ref,
-        tuple(ledger.remarks),
-    )
+    return ledger.account(run)
 
 
-class _Ledger:
+class Ledger:
     """What is known so far."""
 
     def __init__(self, first: datetime) -> None:
@@ -245,6 +235,19 @@ class _Ledger:
         self._checkpoint = ""
         # A fact that takes others back names how many remain.
         self._checkpoints = [""]
+
+    def account(self, run: Run) -> Account:
+        entries = {it.n: it for it in run.iterations}
+        calls = tuple(_as_judged(call, entries) for call in self.all_calls())
+        return Account(
+            calls,
+            _stories(run, self.stories, calls),
+            self.all_pauses(),
+            run.started_at,
+            self.last,
+            self.archived_ref,
+            tuple(self.remarks),
+        )
 
     def all_calls(self) -> list[Call]:
         """Those that are over, then those that are not."""

@@ -37,6 +37,10 @@ GROUPS = {
         "undo": ("undo", "Take back the newest change that untildone made here."),
         "restore": ("undo", "Put everything back exactly as it was before the run."),
     },
+    "Fleet": {
+        "push-run": ("carry", "Push a stopped run, so that another machine can go on with it."),
+        "pull-run": ("carry", "Fetch a run that another machine has pushed."),
+    },
     "Care": {
         "doctor": ("care.doctor", "Check git, agents, story sources and leftovers."),
         "agents": ("care.doctor", "Which agents are installed, with a login or without."),

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from untildone.commands import follow
+from untildone.commands import wait as waiting
+from untildone.commands.feed import Followed, followed
 from untildone.commands.run_ending import Ended, exit_code
 from untildone.domain.costs.budget import minutes
 from untildone.interfaces import render
@@ -54,7 +55,7 @@ def attach(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
     run that has ended, the exit code is the run's. Without CHANGE: the live run, if there is only
     one, or the newest.
     """
-    view, run = View.of(typed), follow.followed(change)
+    view, run = View.of(typed), followed(change)
     if sys.stdout.isatty() and not view.as_json and not view.quiet:
         return _attach_terminal(run, view)
     window: JsonLines | PlainLines
@@ -68,12 +69,12 @@ def attach(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
     return _end(run, view)
 
 
-def _asks(run: follow.Followed) -> bool:
+def _asks(run: Followed) -> bool:
     """Whether the loop will wait for the completion choice."""
     return run.run().plan.on_complete == "ask"
 
 
-def _attach_terminal(run: follow.Followed, view: View) -> int:
+def _attach_terminal(run: Followed, view: View) -> int:
     from untildone.interfaces.console import LiveView
 
     window = LiveView(color=colored(view), ask=_asks(run), answers=False)
@@ -110,7 +111,7 @@ class Keys:
         if self._as_it_was:
             tty.setcbreak(0)
 
-    def wait(self, run: follow.Followed) -> None:
+    def wait(self, run: Followed) -> None:
         """Until the next look at the run, or until the person leaves."""
         if not self._as_it_was:
             run.pause()
@@ -123,11 +124,11 @@ class Keys:
             termios.tcsetattr(0, termios.TCSADRAIN, self._as_it_was)
 
 
-def _end(run: follow.Followed, view: View) -> int:
+def _end(run: Followed, view: View) -> int:
     ended = run.run()
     if ended.died:
         echo(DIED.format(change=ended.plan.change_id), err=True, wrap=True)
-        return follow.DIED
+        return waiting.DIED
     return say_ended(Ended(exit_code(ended), ended), view)
 
 
@@ -159,10 +160,12 @@ def wait(
     the end. Then the exit code is 0. A loop that was killed ends the wait too (exit code 1).
     Without CHANGE: the live run, if there is only one, or the newest.
     """
-    run = follow.followed(change)
+    run = followed(change)
     if not as_json:
         progress("Waiting; Ctrl-C leaves the run alone")
-    news = follow.wait_for_next(run, timeout, after) if next_ else follow.wait_for_end(run, timeout)
+    news = (
+        waiting.wait_for_next(run, timeout, after) if next_ else waiting.wait_for_end(run, timeout)
+    )
     if as_json:
         echo_json(news.data)
     else:
@@ -172,7 +175,7 @@ def wait(
     return 0 if next_ or news.exit_code is None else news.exit_code
 
 
-def _say(news: follow.News) -> None:
+def _say(news: waiting.News) -> None:
     run = news.run
     if news.name == "timeout":
         echo(f"The run of {run.plan.change_id} goes on: {news.data['phase']}", err=True)

@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from untildone.commands import follow as follow_run
 from untildone.commands import status as loop_status
+from untildone.commands.feed import Followed
 from untildone.interfaces import render, status_page
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import WholeNumber
@@ -80,7 +80,7 @@ def logs(
         for text in loop_status.raw_output(repository, change, iteration, lane):
             echo(text, nl=False)
         return 0
-    run = follow_run.Followed(repository, loop_status.run_of(repository, change).plan.run_id)
+    run = Followed(repository, loop_status.run_of(repository, change).plan.run_id)
     for event in loop_status.events(run, iteration, lane, follow=follow):
         if as_json:
             echo_json(event)

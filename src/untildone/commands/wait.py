@@ -1,99 +1,18 @@
-"""Following a run from another process: its events as they come, until its loop is gone."""
+"""Waiting for a run that another process drives: for its end, or for news of it."""
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 
-from untildone.adapters.git.repository import STATE_FILE
-from untildone.adapters.records import journal as journals
-from untildone.adapters.records.inbox import POLL_S
-from untildone.adapters.records.run_folder import RunFolder
+from untildone.commands.feed import EventObject, Followed
 from untildone.commands.run_ending import exit_code
-from untildone.domain.errors import UserError
 from untildone.domain.reporting import views
 from untildone.domain.run.run import Run
-from untildone.wiring.repository import Repository, at, here, no_run, read_state
-from untildone.wiring.worktrees import others, user_place, worktree_running
 
-EventObject = dict[str, object]
-Pause = Callable[[], object]
-
-LOOK_S = POLL_S / 4
-# A loop writes its state file right after the first line of its journal.
-START_S = 2.0
 DIED = 1
 # Phases in which nothing goes on before the person has said something.
 FOR_THE_PERSON = ("awaiting_choice", "awaiting_decision", "awaiting_person", "waiting_budget")
-
-
-class Followed(Struct, frozen=True):
-    """A run that is looked at; `user` is where its record goes if its own worktree is removed."""
-
-    repository: Repository
-    run_id: str
-    user: Repository | None = None
-
-    @property
-    def folder(self) -> RunFolder:
-        return self.repository.folder(self.run_id)
-
-    def alive(self) -> bool:
-        """Whether a loop drives this very run now."""
-        shown = read_state(self.repository.place.top / STATE_FILE) or {}
-        return shown.get("run_id") == self.run_id and self.repository.alive()
-
-    def batches(self, pause: Pause) -> Iterator[list[EventObject]]:
-        """All events so far, then those that are new at each look; over when the loop is gone."""
-        with contextlib.closing(journals.Tail(self.folder.journal)) as tail:
-            while True:
-                alive = self.alive()  # before the look: what comes last is not missed
-                yield tail.events()
-                if not alive:
-                    return
-                pause()
-
-    def pause(self, seconds: float = LOOK_S, also: Sequence[int] = ()) -> tuple[int, ...]:
-        """Until the next look, or until one of the descriptors is readable."""
-        return self.repository.inbox.wake.wait(min(seconds, LOOK_S), also)
-
-    def run(self) -> Run:
-        """The run as its journal has it now; without a loop as that has left it."""
-        run = self.repository.replay(self.run_id)
-        home = self.repository if run or not self.user else self.user
-        run = run or home.replay(self.run_id)
-        if run is None:
-            raise UserError("The record of this run was removed", hint="untildone status")
-        return run if self.alive() else views.left_behind(run, home.last_sign(run))
-
-
-def followed(change: str) -> Followed:
-    """The newest run of a change; without one the only live run, or the newest of all."""
-    repo = here()
-    found = worktree_running(repo, change) if change else _only_live(repo)
-    run_id = found.newest(change)
-    if not run_id:
-        raise no_run(found, change)
-    user = user_place(found.place)
-    run = Followed(found, run_id, at(user) if user else None)
-    end = found.clock.monotonic() + START_S
-    while found.alive() and not run.alive() and found.clock.monotonic() < end:
-        run.pause()
-    return run
-
-
-def _only_live(repo: Repository) -> Repository:
-    live = [place for place in (repo, *others(repo)) if place.alive()]
-    if len(live) < 2:
-        return live[0] if live else worktree_running(repo, "")
-    states = (read_state(place.place.top / STATE_FILE) or {} for place in live)
-    names = sorted(str(state.get("change_id")) for state in states)
-    raise UserError(
-        f"Which run is meant? Several are live: {', '.join(names)}",
-        state="Nothing was changed.",
-        hint="Name the change; `untildone status` shows them all",
-    )
 
 
 class News(Struct, frozen=True):

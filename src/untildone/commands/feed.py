@@ -1,0 +1,209 @@
+"""What windows show of a run: its journal from the start, then what is new, live or ended."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from untildone.adapters.git.place import Place
+from untildone.adapters.git.repository import STATE_FILE
+from untildone.adapters.records import journal as journals
+from untildone.adapters.records.inbox import POLL_S
+from untildone.adapters.records.run_folder import RunFolder, run_ids
+from untildone.app.recovery import replay
+from untildone.domain.errors import UserError
+from untildone.domain.reporting import views
+from untildone.domain.reporting.account import Account, Ledger
+from untildone.domain.reporting.event import Event
+from untildone.domain.run import fact as f
+from untildone.domain.run.machine import apply, begin
+from untildone.domain.run.run import Run
+from untildone.domain.secrets import redactor
+from untildone.wiring.repository import Repository, at, here, no_run, read_state
+from untildone.wiring.worktrees import others, top_of, user_place, worktree_running
+
+EventObject = dict[str, object]
+Pause = Callable[[], object]
+
+LOOK_S = POLL_S / 4
+# A loop writes its state file right after the first line of its journal.
+START_S = 2.0
+
+
+class Followed(Struct, frozen=True):
+    """A run that is looked at; `user` is where its record goes if its own worktree is removed."""
+
+    repository: Repository
+    run_id: str
+    user: Repository | None = None
+
+    @property
+    def folder(self) -> RunFolder:
+        return self.repository.folder(self.run_id)
+
+    def alive(self) -> bool:
+        """Whether a loop drives this very run now."""
+        shown = read_state(self.repository.place.top / STATE_FILE) or {}
+        return shown.get("run_id") == self.run_id and self.repository.alive()
+
+    def batches(self, pause: Pause) -> Iterator[list[EventObject]]:
+        """All events so far, then those that are new at each look; over when the loop is gone."""
+        with contextlib.closing(journals.Tail(self.folder.journal)) as tail:
+            while True:
+                alive = self.alive()  # before the look: what comes last is not missed
+                yield tail.events()
+                if not alive:
+                    return
+                pause()
+
+    def pause(self, seconds: float = LOOK_S, also: Sequence[int] = ()) -> tuple[int, ...]:
+        """Until the next look, or until one of the descriptors is readable."""
+        return self.repository.inbox.wake.wait(min(seconds, LOOK_S), also)
+
+    def run(self) -> Run:
+        """The run as its journal has it now; without a loop as that has left it."""
+        run = self.repository.replay(self.run_id)
+        home = self.repository if run or not self.user else self.user
+        run = run or home.replay(self.run_id)
+        if run is None:
+            raise UserError("The record of this run was removed", hint="untildone status")
+        return run if self.alive() else views.left_behind(run, home.last_sign(run))
+
+
+def followed(change: str) -> Followed:
+    """The newest run of a change; without one the only live run, or the newest of all."""
+    repo = here()
+    found = worktree_running(repo, change) if change else _only_live(repo)
+    run_id = found.newest(change)
+    if not run_id:
+        raise no_run(found, change)
+    user = user_place(found.place)
+    run = Followed(found, run_id, at(user) if user else None)
+    end = found.clock.monotonic() + START_S
+    while found.alive() and not run.alive() and found.clock.monotonic() < end:
+        run.pause()
+    return run
+
+
+def _only_live(repo: Repository) -> Repository:
+    live = [place for place in (repo, *others(repo)) if place.alive()]
+    if len(live) < 2:
+        return live[0] if live else worktree_running(repo, "")
+    states = (read_state(place.place.top / STATE_FILE) or {} for place in live)
+    names = sorted(str(state.get("change_id")) for state in states)
+    raise UserError(
+        f"Which run is meant? Several are live: {', '.join(names)}",
+        state="Nothing was changed.",
+        hint="Name the change; `untildone status` shows them all",
+    )
+
+
+class Feed:
+    """A run that is looked at again and again; each look costs only what is new.
+
+    Whoever comes late, or to a run that has ended, sees the same as one who was there from the
+    start. Secrets are redacted.
+    """
+
+    def __init__(self, source: Followed) -> None:
+        self.source = source
+        self.alive = source.alive()
+        self.seq = 0  # of the last event
+        self._hide = redactor(os.environ)
+        self._tail = journals.Tail(source.folder.journal)
+        self._facts = 0
+        self._run: Run | None = None
+        self._ledger: Ledger | None = None
+
+    def look(self) -> list[EventObject]:
+        """The events since the last look; afterwards `run` is up to date."""
+        self.alive = self.source.alive()  # before the look: what comes last is not missed
+        found = []
+        for row in self._tail.rows(self._hide):
+            moment = datetime.fromisoformat(str(row["at"]))
+            if "event" not in row:
+                self._told(journals.fact_of(row), moment)
+            elif (number := row["seq"]) and isinstance(number, int) and number > self.seq:
+                self.seq = number
+                if self._ledger:
+                    self._ledger.add(Event(str(row["event"]), row), moment)
+                found.append(row)
+        return found
+
+    @property
+    def run(self) -> Run:
+        """The run as it was at the last look; without a loop as that has left it."""
+        if self._run is None:
+            raise UserError("The record of this run is empty", hint="untildone status")
+        repository = self.source.repository
+        return (
+            self._run
+            if self.alive
+            else views.left_behind(self._run, repository.last_sign(self._run))
+        )
+
+    def account(self) -> Account:
+        """Its calls, stories, pauses and remarks as at the last look."""
+        run = self.run
+        return self._ledger.account(run) if self._ledger else Ledger(run.started_at).account(run)
+
+    def state(self) -> EventObject:
+        """The run as `status --json` shows it, whether its state file tells of it or not."""
+        run, top = self.run, self.source.repository.place.top
+        shown = read_state(top / STATE_FILE) or {}
+        pid = shown.get("pid") if self.alive and shown.get("run_id") == run.plan.run_id else 0
+        last_sign = self.source.repository.last_sign(run)
+        return views.state(run, pid if isinstance(pid, int) else 0, None) | {
+            "iterations": [views.entry(iteration) for iteration in run.iterations],
+            "worktree": os.fspath(top),
+            "alive": self.alive,
+            "last_sign": last_sign.isoformat(timespec="milliseconds"),
+        }
+
+    def close(self) -> None:
+        self._tail.close()
+
+    def _told(self, fact: f.Fact | None, moment: datetime) -> None:
+        self._facts += fact is not None
+        if isinstance(fact, f.Started):
+            self._run, self._ledger = begin(fact, moment), Ledger(moment)
+        elif isinstance(fact, f.TakenBack):
+            # An undo between two loops, and rare: what was is known by reading all of it again.
+            so_far = journals.replayed(self.source.folder.journal)
+            self._run = replay(islice(so_far, self._facts))
+        elif fact and self._run:
+            self._run = apply(self._run, fact, moment)
+        if fact and self._ledger:
+            self._ledger.add(fact, moment)
+
+
+def recorded(repositories: Iterable[Repository]) -> list[Followed]:
+    """All runs of these repositories in all their worktrees, newest first."""
+    found: dict[str, Followed] = {}
+    for repository in repositories:
+        for place in _worktrees(repository):
+            user = user_place(place.place)
+            home = at(user, place.inbox.wake) if user else None
+            for run_id in run_ids(place.home):
+                found.setdefault(run_id, Followed(place, run_id, home))
+    return [found[run_id] for run_id in sorted(found, reverse=True)]
+
+
+def _worktrees(repository: Repository) -> Iterator[Repository]:
+    own, wake = repository.place, repository.inbox.wake
+    yield repository
+    places = [Place(top_of(path), path, own.common_dir) for path in _linked(own)]
+    main = own.common_dir.parent
+    if main / ".git" == own.common_dir:
+        places.append(Place(main, own.common_dir, own.common_dir))
+    for place in places:
+        if place.git_dir != own.git_dir:
+            yield at(place, wake)
+
+
+def _linked(place: Place) -> list[Path]:
+    return sorted((place.common_dir / "worktrees").glob("*/"))
