@@ -4,6 +4,7 @@
 GROUPS = {
     "Plan and run": {
         "init": ("plan.init", "Write a commented configuration file."),
+        "plan": ("plan.plan", "Let the agent draft the stories of an idea; you say yes."),
         "stories": ("plan.stories", "The stories of a change as the loop sees them."),
         "lint": ("plan.lint", "What is wrong with a plan, before it costs anything."),
         "add": ("plan.add", "Add a story to a change, also while its loop runs."),
