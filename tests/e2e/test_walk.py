@@ -36,6 +36,10 @@ AGENT = f"""\
 #!/bin/sh
 prompt=$(cat)
 case "$UNTILDONE_STORY_ID/$UNTILDONE_ATTEMPT" in
+plan/*)
+    cp "$PLAN" tasks.md
+    echo '<promise>COMPLETE</promise>'
+    exit ;;
 1/1)
     while [ ! -e "$GATE" ]; do sleep 0.1; done
     echo 'def subtract(a, b): return a + b' >> calc.py ;;
@@ -97,14 +101,13 @@ def sh(folder: Path, *words: object) -> str:
 
 
 def project(folder: Path, files: dict[str, str]) -> Path:
-    """A repository with a commit, and a plan that is not committed yet."""
+    """A repository with a commit."""
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     sh(folder, "git", "init", "-q")
     sh(folder, "git", "add", "-A")
     sh(folder, "git", "commit", "-q", "-m", "start")
-    (folder / "tasks.md").write_text(TASKS)
     return folder
 
 
@@ -171,6 +174,7 @@ def test_three_kinds_of_projects(installed: Path, open_window: Open, tmp_path: P
     kinds = (("pytest -q", PYTEST), ("npm test", NPM), ("go test ./...", GO))
     for check, files in kinds:
         folder = project(tmp_path / check.partition(" ")[0], files)
+        (folder / "tasks.md").write_text(TASKS)
         window = open_window(folder, f"{installed}:{agent}")
         window.type("untildone init")
         window.wait_text("Which agent")
@@ -191,9 +195,10 @@ def test_three_kinds_of_projects(installed: Path, open_window: Open, tmp_path: P
 
 @needs_gh
 def test_a_night_and_a_morning(installed: Path, open_window: Open, tmp_path: Path) -> None:
-    agent, gate = tmp_path / "agent", tmp_path / "gate"
+    agent, gate, plan = (tmp_path / name for name in ("agent", "gate", "plan.md"))
     agent.write_text(AGENT)
     agent.chmod(0o755)
+    plan.write_text(TASKS)
     remote = tmp_path / "remote.git"
     sh(tmp_path, "git", "init", "-q", "--bare", "-b", "main", remote)
     folder = project(tmp_path / "calc", PYTEST)
@@ -203,8 +208,14 @@ def test_a_night_and_a_morning(installed: Path, open_window: Open, tmp_path: Pat
     with FakeGitHub(git_folder=remote) as github:
         env = {name: value for name, value in github.env.items() if value}
 
-        evening = open_window(folder, path, GATE=str(gate), **env)
+        evening = open_window(folder, path, GATE=str(gate), PLAN=str(plan), **env)
         evening.run("untildone init --yes")
+        evening.type(f"untildone plan --agent-cmd {agent} 'Subtract and multiply'")
+        evening.wait_text("y, n, or what should be different", LONG)
+        assert "+## 2. Multiply" in evening.text
+        evening.type("y")
+        evening.wait_text("untildone run tasks")
+        assert (folder / "tasks.md").read_text() == TASKS
         assert "0 of 4 tasks done" in evening.run("untildone stories")
         assert "nothing to mend" in evening.run("untildone lint")
         evening.run("git add -A && git commit -q -m plan && git push -q origin main")
