@@ -35,18 +35,25 @@ class FileHistory:
         """
         record = self._record or self._read()
         new, self._seen = calls[self._seen :], len(calls)
-        if saved := [call for call in new if call.saved_ref]:
-            attempts = {call.story_id: self._changed(call.saved_ref) for call in saved}
-            contested = record.contested.union(*(call.contested for call in saved))
-            attempts = {**record.attempts, **attempts}
-            record = replace(record, attempts=attempts, contested=contested)
-        done = (call for call in new if call.outcome is Outcome.COMPLETE)
+        self._record = self._with_landed(self._with_attempts(record, new), new)
+        return with_predictions(book, self._record)
+
+    def _with_attempts(self, record: FileRecord, calls: Sequence[Iteration]) -> FileRecord:
+        saved = [call for call in calls if call.saved_ref]
+        if not saved:
+            return record
+        attempts = {call.story_id: self._changed(call.saved_ref) for call in saved}
+        contested = record.contested.union(*(call.contested for call in saved))
+        return replace(record, attempts={**record.attempts, **attempts}, contested=contested)
+
+    def _with_landed(self, record: FileRecord, calls: Sequence[Iteration]) -> FileRecord:
+        done = (call for call in calls if call.outcome is Outcome.COMPLETE)
         self._landed += (call.commits[-1] for call in done if call.commits)
-        if record.contested and self._landed:  # until then nobody asks
-            landed = (*record.landed, *map(self._changed, self._landed))
-            record, self._landed = replace(record, landed=landed), []
-        self._record = record
-        return with_predictions(book, record)
+        if not (record.contested and self._landed):  # nobody asks before
+            return record
+        landed = (*record.landed, *map(self._changed, self._landed))
+        self._landed = []
+        return replace(record, landed=landed)
 
     @property
     def files(self) -> frozenset[str]:
