@@ -200,7 +200,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     **{f"agent-{name}": partial(agent_table, name) for name in PROGRAMS},
 }
 AGENTS_PAGE = "agents.md"
-PAGES = (AGENTS_PAGE, "cli.md", "configuration.md", "state-file.md", "../README.md")
+PAGES = (AGENTS_PAGE, "cli.md", "configuration.md", "exit-codes.md", "state-file.md")
 
 
 def made(text: str) -> str:

@@ -19,7 +19,7 @@ from untildone.domain.reporting import views
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
-from untildone.domain.secrets import redactor
+from untildone.domain.secrets import redactor, text_redactor
 from untildone.wiring.repository import Repository, here, no_run, read_state
 from untildone.wiring.worktrees import worktree_running
 
@@ -145,9 +145,8 @@ def last_words(events: Iterable[Mapping[str, object]]) -> dict[int, str]:
             calls[int(str(event["n"]))] = current[lane] = deque(maxlen=LAST_TEXTS)
         elif event["event"] == "agent_text" and text and lane in current:
             current[lane].append(text)
-    hide = redactor(os.environ)
-    said = ((n, "\n".join(texts).encode("utf-8", "replace")) for n, texts in calls.items())
-    shown = ((n, hide(text).decode(errors="replace")) for n, text in said if text)
+    hide = text_redactor(os.environ)
+    shown = ((n, hide("\n".join(texts))) for n, texts in calls.items() if texts)
     return {n: text if len(text) <= WORDS else f"… {text[-WORDS:]}" for n, text in shown}
 
 

@@ -4,6 +4,7 @@
 GROUPS = {
     "Plan and run": {
         "init": ("plan.init", "Write a commented configuration file."),
+        "plan": ("plan.plan", "Let the agent draft the stories of an idea; you say yes."),
         "stories": ("plan.stories", "The stories of a change as the loop sees them."),
         "lint": ("plan.lint", "What is wrong with a plan, before it costs anything."),
         "add": ("plan.add", "Add a story to a change, also while its loop runs."),
@@ -37,6 +38,10 @@ GROUPS = {
     "Undo": {
         "undo": ("undo", "Take back the newest change that untildone made here."),
         "restore": ("undo", "Put everything back exactly as it was before the run."),
+    },
+    "Fleet": {
+        "push-run": ("carry", "Push a stopped run, so that another machine can go on with it."),
+        "pull-run": ("carry", "Fetch a run that another machine has pushed."),
     },
     "Care": {
         "doctor": ("care.doctor", "Check git, agents, story sources and leftovers."),

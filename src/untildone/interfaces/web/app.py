@@ -1,9 +1,7 @@
 """The pages and the API: what each address shows, and what may be sent to it."""
 
-import contextlib
 import json
-import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from urllib.parse import parse_qs
@@ -22,10 +20,11 @@ from untildone.commands.feed import EventObject, Followed
 from untildone.commands.run_account import last_words, run_account
 from untildone.domain.errors import UntildoneError
 from untildone.domain.plain_text import plain
+from untildone.domain.regex import regex
 from untildone.interfaces.report.data import data as report_data
 from untildone.interfaces.report.html import body as report_body
 from untildone.interfaces.report.page import page as report_page
-from untildone.interfaces.web import minutes, views
+from untildone.interfaces.web import minutes, story_views, views
 from untildone.interfaces.web.guard import COOKIE_S, Guard, Token, refused_form
 from untildone.interfaces.web.steer import ACTIONS, steered
 from untildone.interfaces.web.stream import Client, Stream, event_messages, message
@@ -34,7 +33,7 @@ from untildone.wiring.repository import Repository
 
 MOST_LINES = 400  # of the log on a page
 STATIC = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-_LOCAL = re.compile(r"/(?:runs/[\w./%~-]*)?(?:#[\w-]*)?")
+_LOCAL = regex(r"/(?:runs/[\w./%~-]*)?(?:#[\w-]*)?")
 
 
 def _environment() -> Environment:
@@ -133,11 +132,13 @@ class Pages:
         sizes, diffs = watch.changes.sizes(run, calls), watch.changes.diffs(run, calls)
         words = last_words(watch.source.events(0, watch.seq)) if calls else {}
         attempts = [
-            views.attempt(call, sizes.get(call.n), diffs.get(call.n, ""), words.get(call.n, ""))
+            story_views.attempt(
+                call, sizes.get(call.n), diffs.get(call.n, ""), words.get(call.n, "")
+            )
             for call in reversed(calls)
         ]
-        rows = views.stories(run.plan.run_id, run, account, sizes)
-        asked = [q for q in views.questions(run.plan.run_id, run) if q.story_id == story_id]
+        rows = story_views.stories(run.plan.run_id, run, account, sizes)
+        asked = [q for q in story_views.questions(run.plan.run_id, run) if q.story_id == story_id]
         row = next(row for row in rows if row.id == story_id)
         return self._page("story.html", view=view, attempts=attempts, story=row, questions=asked)
 
@@ -298,14 +299,14 @@ class Pages:
         return self._parts(
             "run",
             view=views.run_view(feed),
-            questions=views.questions(run_id, run),
-            stories=views.stories(run_id, run, account, sizes),
+            questions=story_views.questions(run_id, run),
+            stories=story_views.stories(run_id, run, account, sizes),
             lanes=views.lanes(state),
             queue=views.landing(state),
             shares=minutes.shares(account, end),
             rows=minutes.rows(account, end),
             figures=views.figures(account),
-            checkpoints=views.checkpoints(run_id, account, sizes),
+            checkpoints=story_views.checkpoints(run_id, account, sizes),
             plain=run.plan.plain,
         )
 
@@ -332,14 +333,8 @@ def application(pages: Pages) -> Starlette:
         assert isinstance(error, UntildoneError)
         return JSONResponse({"error": error.message, "hint": error.hint}, 500)
 
-    @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        del app
-        pages.hub.start()
-        yield
-
     handlers = {404: missing, UntildoneError: troubled}
-    return Starlette(routes=pages.routes(), exception_handlers=handlers, lifespan=lifespan)
+    return Starlette(routes=pages.routes(), exception_handlers=handlers)
 
 
 def _state(watch: Watch) -> dict[str, object]:

@@ -73,6 +73,10 @@ class Server(uvicorn.Server):
         del frame
         self.signal, self.should_exit = number, True
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._pages.hub.start()
+        await super().startup(sockets)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._pages.hub.end()
         await super().shutdown(sockets)
@@ -107,7 +111,7 @@ def _config(options: Options, guard: Guard) -> uvicorn.Config:
         loop="asyncio",
         http="h11",
         ws="none",
-        lifespan="on",
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -12,8 +12,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command(
-    epilog="Examples:\n\n  untildone serve --open\n\n  untildone serve --control ~/work/one "
-    "~/work/two\n\n  untildone serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem"
+    epilog="Examples:\n\n  untildone serve --open\n\n  untildone serve --control ../one "
+    "../two\n\n  untildone serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem"
 )
 @click.argument("repositories", nargs=-1, metavar="[REPOSITORY]...")
 @click.option("--control", is_flag=True, help="The pages can steer runs, too: answer, stop, skip.")
