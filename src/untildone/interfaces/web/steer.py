@@ -13,7 +13,10 @@ HOW = ("now", "after-iteration", "after-story")
 
 def _guide(repository: Repository, change: str, fields: Fields) -> str:
     story = fields.get("story_id", "")
-    heard = control.guide(repository, change, (story,) if story else (), fields.get("text", ""))
+    said = control.Said(fields.get("text", ""), (story,) if story else ())
+    heard = control.guide(repository, change, said)
+    if isinstance(heard, control.Early):
+        return f"This run is over; the next one of {change} will be told."
     whom = f"story {story}" if story else "every story"
     return _heard(heard, f"The next prompt of {whom} will say it.")
 
