@@ -100,11 +100,7 @@ def test_issues_are_closed_once_each_by_the_loop(bench: Bench, source: str) -> N
     assert len(change.landed()) == len(set(change.closed())) == len(change.closed()) == 4
     assert change.reopened() == []
     assert len(done.named("landed")) == 4
-    assert bench.status(linked_of(bench, change)) == []
-
-
-def linked_of(bench: Bench, change: Tracked):
-    return bench.repo.with_name(f"{bench.repo.name}-ralph-{change.change}")
+    assert bench.status(linked(bench, change.change)) == []
 
 
 @pytest.mark.parametrize("source", ["github", "beads"])
