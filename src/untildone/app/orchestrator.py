@@ -127,8 +127,7 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
 def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded | None:
     book, plain = tracker.look(driver), driver.run.plan.plain
     if book and driver.ports.predicted:
-        tried = [(it.story_id, it.saved_ref) for it in driver.run.iterations if it.saved_ref]
-        book = driver.ports.predicted(book, tried)
+        book = driver.ports.predicted(book, driver.run.iterations)
     fact = stories_now(driver.run, book)
     if book and not plain:
         story_terms.look(driver, book)
