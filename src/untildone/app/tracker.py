@@ -6,7 +6,7 @@ again when its attempt is put back, or at the next look if nobody is at work on 
 """
 
 import contextlib
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from msgspec.structs import replace
 
@@ -64,21 +64,22 @@ def _believed(
     driver: RunDriver, source: StorySource, known: StoryBook, now: StoryBook
 ) -> StoryBook:
     """What was open and is not finished by this run is open, and waited for."""
-    over = {story_id for story_id, _ in driver.run.finished}
     was = {story.id: story for story in known.stories}
-    early = {
-        story.id: was[story.id]
-        for story in now.stories
-        if story.done and story.id not in over and story.id in was and not was[story.id].done
-    }
+    early = _closed_early(driver, was, now)
     if not early:
         return now
     at_work = {iteration.story_id for iteration in driver.run.open_iterations}
-    strays = tuple(story for story in early.values() if story.id not in at_work)
-    if strays:
+    if strays := tuple(story for story in early.values() if story.id not in at_work):
         _opened_again(driver, source, known.restated(strays))
     stories = (early.get(s.id) or _waiting(s, was.get(s.id), early.keys()) for s in now.stories)
     return now.restated(tuple(stories))
+
+
+def _closed_early(driver: RunDriver, was: Mapping[str, Story], now: StoryBook) -> dict[str, Story]:
+    """Stories that were open and that this run has not finished, as they were."""
+    over = {story_id for story_id, _ in driver.run.finished}
+    closed = (story.id for story in now.stories if story.done and story.id not in over)
+    return {name: was[name] for name in closed if name in was and not was[name].done}
 
 
 def _waiting(story: Story, was: Story | None, for_ids: Set[str]) -> Story:
