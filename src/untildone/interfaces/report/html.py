@@ -73,14 +73,18 @@ LEGEND_MARKS = {"kept": "■", "failed": "▨", "limit": "⬚", "open": "□"}
 
 
 def html(page: Page) -> str:
-    body = "\n".join(_block(block) for block in page.blocks)
     title = svg.text(page.title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+        f"<h1>{title}</h1>\n{body(page)}\n</body>\n</html>\n"
     )
+
+
+def body(page: Page) -> str:
+    """What stands below its title, for a page with a style of its own."""
+    return "\n".join(_block(block) for block in page.blocks)
 
 
 def _block(block: Block) -> str:
