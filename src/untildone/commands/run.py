@@ -358,7 +358,7 @@ def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted
         return stopped
     if found.prepared.plan.checkpoint == "worktree":
         _move_out(process, found)
-    return _begin(process, found.prepared, found.origin)
+    return _begin(process, found.prepared, found.origin, wanted.guidance)
 
 
 def _move_out(process: LoopProcess, found: Ready) -> None:
@@ -380,7 +380,9 @@ def _signalled_early(process: LoopProcess) -> Ended | None:
     return None
 
 
-def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
+def _begin(
+    process: LoopProcess, prepared: Prepared, origin: Origin, guidance: Sequence[str] = ()
+) -> Ended:
     repo = process.repository
     plan = prepared.plan
     if stopped := _signalled_early(process):
@@ -395,6 +397,8 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
         exclude_own_files(repo.place, ignored)
         loop = process.loop(run, origin, remarks=(*prepared.warnings, *map(_own_output, own)))
         loop.record(started)
+        for n, text in enumerate(guidance):
+            loop.record(f.Guided(text, None, f"start-{n}"))
     except OSError as error:
         raise UserError(
             f"The loop's files ({STATE_FILE}, .git/untildone) cannot be written: {error}",

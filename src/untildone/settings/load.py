@@ -1,6 +1,7 @@
 """The values of the settings: defaults < user file < repository file < environment < flags."""
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -22,7 +23,12 @@ RESERVED = {
     "UNTILDONE_STATE_FILE",
     "UNTILDONE_TASKS_FILE",
     "UNTILDONE_LOOP",
+    "UNTILDONE_LANE",
+    "UNTILDONE_PORTS",
+    "UNTILDONE_FLEET_API_KEY",
+    "UNTILDONE_FLEET_WORKER",
 }
+FLEET = "fleet"
 NAMED_ORIGINS = (*COMMANDS, "strict")
 WRONG_IN = "Wrong configuration in "
 OFF = "off"
@@ -233,6 +239,9 @@ def _read(path: Path, table: str) -> tuple[str, dict[str, object]]:
         raise _wrong(str(path), f"the file cannot be read: {error}") from error
     if table:
         data = _table(_table(data, "tool", path), "untildone", path)
+    if FLEET in data:  # [fleet] with `address` is `fleet_address`
+        data |= {f"{FLEET}_{key}": value for key, value in _table(data, FLEET, path).items()}
+        del data[FLEET]
     return text, {key.replace("-", "_"): value for key, value in data.items()}
 
 
@@ -259,6 +268,12 @@ def _in_file(key: str, value: object, path: Path, text: str, within: Path | None
 def _allowed(key: str, value: object, where: str, within: Path | None) -> object:
     setting = _known(key, where)
     typed = _typed(setting, value, where)
+    if setting.personal and within:
+        raise _wrong(
+            where,
+            f"`{setting.key}` may not be set by a repository, it decides who gets your stories",
+            f"Set it in {user_file(os.environ)}, or as {setting.variable}",
+        )
     if setting.path and within:
         for text in typed if isinstance(typed, tuple) else (str(typed),):
             _refuse_outside(setting, text, where, within)
@@ -393,7 +408,13 @@ def _from_text(setting: Setting, value: str, where: str) -> object:
 
 
 def _line(text: str, key: str) -> int:
-    written = (key, key.replace("_", "-"), *(s.key for s in SETTINGS.values() if s.tables == key))
+    inside = key.removeprefix(f"{FLEET}_")
+    written = (
+        key,
+        key.replace("_", "-"),
+        inside,
+        *(s.key for s in SETTINGS.values() if s.tables == key),
+    )
     names = "|".join(re.escape(name) for name in written)
     pattern = re.compile(rf"^\s*\[?(?:tool\.untildone\.)?\"?({names})\"?\s*[=\].]")
     rows = text.split("\n")

@@ -83,7 +83,10 @@ SHOWS_FAILURES = {
 
 
 class Wanted(Struct, frozen=True):
-    """What the person asked for on the command line; `origins`: where commands are written."""
+    """What the person asked for on the command line; `origins`: where commands are written.
+
+    `guidance` is said to every agent from the first call on.
+    """
 
     change: str = ""
     task: str = ""
@@ -92,6 +95,7 @@ class Wanted(Struct, frozen=True):
     source_file: str = ""
     source: str = "auto"
     origins: dict[str, str] = field(default_factory=dict)
+    guidance: tuple[str, ...] = ()
 
 
 class Prepared(Struct, frozen=True):
