@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -48,7 +49,7 @@ def test_pause_resume_guide_and_a_question(fleet: Fleet) -> None:
     remote = fleet.repository("app", {"c0": ("One", "Two", "Three")})
     gate = fleet.root / "gate"
     fleet.script("c0-1", f"while [ ! -e {gate} ]; do sleep 0.1; done")
-    ask = 'echo "<promise>FAILED: QUESTION: which colour?</promise>"; exit 0'
+    ask = 'echo "<promise>ASK: which colour?</promise>"; exit 0'
     fleet.script("c0-2", f'grep -q "make it red" {fleet.root}/prompt-$$ || {{ {ask}; }}')
     fleet.submit(remote, "c0")
     fleet.worker(1)
@@ -79,7 +80,7 @@ def test_changes_land_one_after_the_other_and_a_conflict_is_told(fleet: Fleet) -
     for name in changes:
         fleet.wait_status(name, "done")
     fleet.ask("land", str(remote), *changes, "--verify", "test -f README.md")
-    rows = {name: fleet.poll(lambda n=name: _over(fleet, n), name) for name in changes}
+    rows = {name: fleet.poll(partial(_over, fleet, name), name) for name in changes}
     assert sorted(row["status"] for row in rows.values()) == ["done", "done", "stuck"]
     (left,) = (row for row in rows.values() if row["status"] == "stuck")
     assert "shared.txt" in left["reason"]
@@ -180,6 +181,13 @@ def test_what_cannot_work_is_said(fleet: Fleet) -> None:
     assert "evil" not in fleet.run("fleet", "status", cwd=fleet.root / "repo")
     refused = fleet.run("run", "x", cwd=fleet.root / "repo", code=2)
     assert "may not be set by a repository" in refused
+    (fleet.home / ".config/untildone").mkdir(parents=True)
+    file = fleet.home / ".config/untildone/config.toml"
+    file.write_text('[fleet]\nadress = "127.0.0.1:1"\n')
+    assert "did you mean `address`" in fleet.run("fleet", "status", code=2)
+    file.write_text('[fleet]\naddress = "127.0.0.1:1"\n')
+    assert "does not answer at 127.0.0.1:1" in fleet.run("fleet", "status", code=2)
+    file.unlink()
     address = "https://ada:hunter2hunter2@git.invalid/app.git"
     refused = fleet.run("fleet", "submit", address, "c0", code=2)
     assert "password" in refused

@@ -89,7 +89,7 @@ class LoopProcess(Struct):
     With `detach` the loop leaves the terminal before its first call, and `Detached` is raised in
     the process that stays behind. `log_window` makes what is then written to its log.
     `agent_env` is what the configuration sets for agents, and `settings` say who is told what
-    happens: both may hold secrets and are in no plan.
+    happens: both may hold secrets and are in no plan. `guidance` is said from the first call on.
     """
 
     repository: Repository
@@ -101,6 +101,7 @@ class LoopProcess(Struct):
     caught_up: str = ""
     agent_env: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    guidance: tuple[str, ...] = ()
     _bus: Bus = field(default_factory=Bus)
     _watchdog: Watchdog | None = None
 
@@ -358,7 +359,7 @@ def start(process: LoopProcess, settings: Settings, flags: Flags, wanted: Wanted
         return stopped
     if found.prepared.plan.checkpoint == "worktree":
         _move_out(process, found)
-    return _begin(process, found.prepared, found.origin, wanted.guidance)
+    return _begin(process, found.prepared, found.origin)
 
 
 def _move_out(process: LoopProcess, found: Ready) -> None:
@@ -380,9 +381,7 @@ def _signalled_early(process: LoopProcess) -> Ended | None:
     return None
 
 
-def _begin(
-    process: LoopProcess, prepared: Prepared, origin: Origin, guidance: Sequence[str] = ()
-) -> Ended:
+def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
     repo = process.repository
     plan = prepared.plan
     if stopped := _signalled_early(process):
@@ -397,7 +396,7 @@ def _begin(
         exclude_own_files(repo.place, ignored)
         loop = process.loop(run, origin, remarks=(*prepared.warnings, *map(_own_output, own)))
         loop.record(started)
-        for n, text in enumerate(guidance):
+        for n, text in enumerate(process.guidance):
             loop.record(f.Guided(text, None, f"start-{n}"))
     except OSError as error:
         raise UserError(

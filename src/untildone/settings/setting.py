@@ -42,7 +42,6 @@ class Setting(NamedTuple):
     limit: str = ""  # its field of `Limits` instead
     in_plan: Callable[[Any], object] = _as_it_is  # made of its value for the plan
     fixed: bool = False  # a flag of `resume` does not change it
-    personal: bool = False  # a repository's own file may not set it
     # -- from the field
     key: str = ""
     default: Any = None

@@ -453,57 +453,6 @@ class Settings(Struct, frozen=True):
             plan="",
         ),
     ] = 30
-    fleet_address: Annotated[
-        str,
-        Setting(
-            "Fleet: where its server is.",
-            unset="the one of `fleet up` on this host",
-            metavar="HOST:PORT",
-            flag=False,
-            personal=True,
-            plan="",
-        ),
-    ] = ""
-    fleet_namespace: Annotated[
-        str, Setting("Fleet: namespace on the server.", flag=False, personal=True, plan="")
-    ] = "default"
-    fleet_queue: Annotated[
-        str, Setting("Fleet: task queue on the server.", flag=False, personal=True, plan="")
-    ] = "untildone"
-    fleet_tls: Annotated[
-        bool,
-        Setting("Fleet: TLS also without files of its own.", flag=False, personal=True, plan=""),
-    ] = False
-    fleet_tls_ca: Annotated[
-        str,
-        Setting("Fleet: certificate authority of the server.", flag=False, personal=True, plan=""),
-    ] = ""
-    fleet_tls_cert: Annotated[
-        str, Setting("Fleet: client certificate.", flag=False, personal=True, plan="")
-    ] = ""
-    fleet_tls_key: Annotated[
-        str, Setting("Fleet: key of the client certificate.", flag=False, personal=True, plan="")
-    ] = ""
-    fleet_api_key_file: Annotated[
-        str,
-        Setting(
-            "Fleet: file with the API key of the server; or the variable UNTILDONE_FLEET_API_KEY.",
-            flag=False,
-            personal=True,
-            plan="",
-        ),
-    ] = ""
-    fleet_heartbeat: Annotated[
-        float,
-        Setting(
-            "Fleet: a worker that is silent for so long has lost its stories; minutes.",
-            amount="minutes",
-            above=0,
-            flag=False,
-            personal=True,
-            plan="",
-        ),
-    ] = 1.0
 
 
 # What `strict` stands for where nothing else is said.

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,14 +13,12 @@ from untildone.domain.errors import UserError
 from untildone.domain.fleet.order import ChangeOrder, plain_address
 from untildone.domain.fleet.progress import OVER, State
 from untildone.plain_files import opened, read_text
-from untildone.settings.load import load
-from untildone.settings.settings import Settings
+from untildone.settings.fleet import FleetSettings, fleet_settings
 
 if TYPE_CHECKING:
     from untildone.adapters.temporal.connection import Connection
     from untildone.adapters.temporal.engine import Engine, Listed
 
-API_KEY = "UNTILDONE_FLEET_API_KEY"
 ORDERS = "orders.jsonl"
 
 
@@ -69,17 +66,12 @@ class Submitted(Struct, frozen=True):
     status: str
 
 
-def fleet_settings() -> Settings:
-    """The person's own: a repository says nothing about the fleet."""
-    return load(None, os.environ, {})
-
-
-def connection(settings: Settings, address: str = "") -> "Connection":
+def connection(settings: FleetSettings, address: str = "") -> "Connection":
     """Where the server is: as configured, else the one of `fleet up` on this host."""
     _needs_extra()
     from untildone.adapters.temporal.connection import Connection
 
-    wanted = address or settings.fleet_address
+    wanted = address or settings.address
     if not wanted:
         server = known_server()
         if server is None:
@@ -91,19 +83,19 @@ def connection(settings: Settings, address: str = "") -> "Connection":
         wanted = server.address
     return Connection(
         wanted,
-        settings.fleet_namespace,
-        settings.fleet_queue,
-        settings.fleet_tls,
-        settings.fleet_tls_ca,
-        settings.fleet_tls_cert,
-        settings.fleet_tls_key,
-        _api_key(settings),
+        settings.namespace,
+        settings.queue,
+        settings.tls,
+        settings.tls_ca,
+        settings.tls_cert,
+        settings.tls_key,
+        settings.api_key(os.environ),
     )
 
 
-def engine(settings: Settings | None = None, address: str = "") -> "Engine":
+def engine(settings: FleetSettings | None = None, address: str = "") -> "Engine":
     """The server that is asked."""
-    where = connection(settings or fleet_settings(), address)
+    where = connection(settings or fleet_settings(os.environ), address)
     from untildone.adapters.temporal.engine import Engine
 
     return Engine(where)
@@ -118,21 +110,6 @@ def _needs_extra() -> None:
             state="Nothing was changed.",
             hint="pip install 'untildone[fleet]'",
         )
-
-
-def _api_key(settings: Settings) -> str:
-    if key := os.environ.get(API_KEY, ""):
-        return key
-    if not settings.fleet_api_key_file:
-        return ""
-    try:
-        return read_text(Path(settings.fleet_api_key_file).expanduser()).strip()
-    except OSError as error:
-        raise UserError(
-            f"The file with the API key cannot be read: {settings.fleet_api_key_file}: "
-            f"{error.strerror}",
-            hint=f"ls -l {settings.fleet_api_key_file}",
-        ) from error
 
 
 # -- submit ---------------------------------------------------------------------------------------
@@ -289,23 +266,23 @@ class Difference(Struct, frozen=True):
 def reconcile(server: "Engine", tip_of: Callable[[ChangeOrder], str | None]) -> list[Difference]:
     """Compare what was submitted here with the server and the remotes; submit what is missing."""
     known = {row.workflow_id: row for row in server.changes()}
-    found: list[tuple[ChangeOrder, str]] = []
-    for order in remembered():
-        row = known.get(order.workflow_id)
-        if row and row.open:
-            continue
-        if row is None:
-            found.append((order, "the server does not know it: submitted again"))
-            continue
-        view = msgspec.convert(row.view, _View)
-        if view.status != State.DONE or not view.commit or view.landed:
-            continue
-        tip = tip_of(order)
-        if tip is None:
-            continue  # the remote does not answer: nothing is known
-        if not tip:
-            found.append((order, "its branch is gone from the remote: submitted again"))
-        elif tip != view.commit:
-            found.append((order, "its branch has moved since: submitted again, to look"))
+    rows = ((order, known.get(order.workflow_id)) for order in remembered())
+    found = [(order, what) for order, row in rows if (what := _missing(order, row, tip_of))]
     submit(server, [order for order, _ in found])
     return [Difference(order.repository, order.change_id, what) for order, what in found]
+
+
+def _missing(
+    order: ChangeOrder, row: "Listed | None", tip_of: Callable[[ChangeOrder], str | None]
+) -> str:
+    if row is None:
+        return "the server does not know it: submitted again"
+    view = msgspec.convert(row.view, _View)
+    if row.open or view.status != State.DONE or not view.commit or view.landed:
+        return ""
+    tip = tip_of(order)
+    if tip is None or tip == view.commit:  # the remote does not answer: nothing is known
+        return ""
+    if not tip:
+        return "its branch is gone from the remote: submitted again"
+    return "its branch has moved since: submitted again, to look"

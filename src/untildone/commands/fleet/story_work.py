@@ -34,6 +34,7 @@ from untildone.domain.run.fact import Opened
 from untildone.domain.run.run import Run
 from untildone.domain.secrets import redactor
 from untildone.domain.stories.story import StoryBook, StoryKey
+from untildone.settings.fleet import without_fleet
 from untildone.settings.load import load
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import options_of
@@ -132,7 +133,7 @@ class StoryWork:
         words += [*as_words(change), "--on-complete=keep", "--checkpoint=branch", "--lanes=1"]
         words += [f"--guide={text}" for text in order.guidance]
         argv = (sys.executable, "-P", "-m", "untildone", *words)
-        environment = _environment() | dict(variables) | dict([self._mark])
+        environment = without_fleet(os.environ) | dict(variables) | dict([self._mark])
         command = Command(argv, repository.place.top, environment, grace_s=GRACE_S)
         events, pids = _Events(task), list[int]()
 
@@ -220,17 +221,22 @@ class _Outcome(Struct, frozen=True):
     def of(cls, run: Run | None, story: str, ended: Ended, said: str) -> "_Outcome":
         if run is None or not run.iterations:
             words = said.strip()[-FEW_WORDS:] or f"the loop ended with exit code {ended.exit_code}"
-            return cls(Verdict.STUCK, run.error if run and run.error else words)
-        total = run.ledger.total
-        counted = (len(run.iterations), total.cost_usd, total.tokens)
-        last = run.iterations[-1]
-        if any(key[0] == story for key in run.finished):
-            return cls(Verdict.DONE, "", *counted, verified=bool(last.checks or run.plan.verify))
-        parked = next((p for key, p in run.parked.items() if key[0] == story), None)
-        if parked and parked.asks:
-            return cls(Verdict.QUESTION, parked.text, *counted)
-        reason = last.reason or run.error or last.outcome_class
-        return cls(Verdict.STUCK, reason, *counted)
+            return cls(Verdict.STUCK, (run.error if run else "") or words)
+        verdict, reason = _verdict(run, story)
+        total, last = run.ledger.total, run.iterations[-1]
+        verified = verdict is Verdict.DONE and bool(last.checks or run.plan.verify)
+        counted = len(run.iterations), total.cost_usd, total.tokens
+        return cls(verdict, reason, *counted, verified=verified)
+
+
+def _verdict(run: Run, story: str) -> tuple[Verdict, str]:
+    if any(key[0] == story for key in run.finished):
+        return Verdict.DONE, ""
+    parked = next((p for key, p in run.parked.items() if key[0] == story), None)
+    if parked and parked.asks:
+        return Verdict.QUESTION, parked.text
+    last = run.iterations[-1]
+    return Verdict.STUCK, last.reason or run.error or last.outcome_class
 
 
 def _initial(repository: Repository, run: Run) -> str:
@@ -261,8 +267,3 @@ def _ordered(book: StoryBook, known: frozenset[StoryKey]) -> list[StoryRow]:
         known |= {story.key}
     rest = (s for s in book.stories if s.key not in known)
     return [*rows, *(StoryRow(s.id, s.title, done=False) for s in rest)]
-
-
-def _environment() -> dict[str, str]:
-    """What a loop and its agents get: nothing of how the fleet's server is reached."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("UNTILDONE_FLEET_")}

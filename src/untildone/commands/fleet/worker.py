@@ -9,22 +9,21 @@ from untildone.adapters.process import watchdog
 from untildone.adapters.process.orphans import started_at
 from untildone.adapters.process.process import Captured, Processes
 from untildone.adapters.process.wake_pipe import WakePipe
-from untildone.commands.fleet.changes import connection, fleet_settings, identity
+from untildone.commands.fleet.changes import connection, identity
 from untildone.domain.fleet.order import ChangeOrder
-
-MARK = "UNTILDONE_FLEET_WORKER"
+from untildone.settings.fleet import WORKER, fleet_settings
 
 
 def work(slots: int, *, once: bool, say: Callable[[str], None], address: str = "") -> None:
     """Stories, `slots` at once; `once`: until nothing is to be done."""
-    where = connection(fleet_settings(), address)
+    where = connection(fleet_settings(os.environ), address)
     from platformdirs import user_cache_path
 
     from untildone.commands.fleet.checkout import Host
     from untildone.commands.fleet.story_work import StoryWork
 
     host = Host(user_cache_path("untildone") / "fleet")
-    mark = (MARK, f"{os.getpid()}-{started_at(os.getpid()) or 0:.0f}")
+    mark = (WORKER, f"{os.getpid()}-{started_at(os.getpid()) or 0:.0f}")
     # Before there are threads. If this process is killed, its loops and their agents are ended.
     note = host.root / f"worker-{host.number}.agents.json"
     guard = watchdog.start(note, mark, note.with_suffix(".ended"))

@@ -83,10 +83,7 @@ SHOWS_FAILURES = {
 
 
 class Wanted(Struct, frozen=True):
-    """What the person asked for on the command line; `origins`: where commands are written.
-
-    `guidance` is said to every agent from the first call on.
-    """
+    """What the person asked for on the command line; `origins`: where commands are written."""
 
     change: str = ""
     task: str = ""
@@ -95,7 +92,6 @@ class Wanted(Struct, frozen=True):
     source_file: str = ""
     source: str = "auto"
     origins: dict[str, str] = field(default_factory=dict)
-    guidance: tuple[str, ...] = ()
 
 
 class Prepared(Struct, frozen=True):
@@ -198,7 +194,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         plain=plain,
         done=done,
         source=source.name if source else "",
-        limits=Limits(max_iterations=cap, **_of_limits(settings)),
+        limits=Limits(max_iterations=cap, **of_limits(settings)),
         verify_found=() if plain else not_asked_for(settings, top),
         configured_max=settings.max_iterations,
         lanes=settings.lanes,
@@ -207,7 +203,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         agent_args=agent_options_of(settings).args,
         agent_env=names_of(agent_options_of(settings)),
         origins=wanted.origins | detected,
-        **_of_plan(settings),
+        **of_plan(settings),
     )
     return Prepared(plan, source, book, warnings)
 
@@ -223,7 +219,7 @@ def renewed(
     """The plan to go on with: the run's flags, given ones override, the cap counts from here."""
     given = _given(plan, flags)
     free = [name for name in given if not SETTINGS[name].fixed]
-    over, limits = _of_plan(settings, free), _of_limits(settings, free)
+    over, limits = of_plan(settings, free), of_limits(settings, free)
     configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
     retries = limits.get("max_retries", plan.limits.max_retries)
     open_stories = None if plan.plain else _open_stories(book)
@@ -356,13 +352,13 @@ def _change_task(top: Path, change: str, *, plain: bool) -> str:
     return f"Implement the change `{change}` in this repository. Its documents:\n\n{listed}"
 
 
-def _of_plan(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
+def of_plan(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
     """These settings, as far as the plan has them as they are, by the plan's names."""
     told = [SETTINGS[key] for key in keys if SETTINGS[key].plan]
     return {s.plan: s.in_plan(getattr(settings, s.key)) for s in told}
 
 
-def _of_limits(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
+def of_limits(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
     """These settings, as far as the limits of a plan have them, by their names."""
     told = [SETTINGS[key] for key in keys if SETTINGS[key].limit]
     return {s.limit: getattr(settings, s.key) for s in told}

@@ -1,5 +1,6 @@
 """`fleet`: changes of many repositories on many machines."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,8 +169,8 @@ def land(
 
 
 def _orders(named: Sequence[tuple[str, str]], **typed: Any) -> "list[ChangeOrder]":  # noqa: ANN401
-    from untildone.commands.fleet.changes import fleet_settings
     from untildone.domain.fleet.order import ChangeOrder
+    from untildone.settings.fleet import fleet_settings
 
     named = [(_absolute(repository), change) for repository, change in named]
     own = {name: typed.pop(name) for name in ("base", "account", "reserve", "priority", "land")}
@@ -179,7 +180,7 @@ def _orders(named: Sequence[tuple[str, str]], **typed: Any) -> "list[ChangeOrder
         for key, value in given(typed).items()
         if value is not None
     }
-    beat = 60 * fleet_settings().fleet_heartbeat
+    beat = 60 * fleet_settings(os.environ).heartbeat
     return [
         ChangeOrder(repository, change, flags=flags, heartbeat_s=beat, guidance=guidance, **own)
         for repository, change in named

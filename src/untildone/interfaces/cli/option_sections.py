@@ -7,7 +7,16 @@ import click
 # By the names of settings and parameters; what is named nowhere comes under "More".
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Needed most": ("agent", "verify", "strict", "budget", "on_complete", "dry_run"),
-    "Stories": ("task", "task_file", "source", "source_file", "granularity", "archive", "done"),
+    "Stories": (
+        "task",
+        "task_file",
+        "guidance",
+        "source",
+        "source_file",
+        "granularity",
+        "archive",
+        "done",
+    ),
     "Agent": (
         *("agent_cmd", "agent_arg", "agents", "model", "permissions", "fallback"),
         *("resume_session", "script", "prompt_template", "learnings", "no_learnings", "usage_cmd"),

@@ -102,10 +102,11 @@ def run(
     settings = load(repository.place.top, os.environ, flags)
     where = (settings.source_file, settings.source)
     written = origins(repository.place.top, os.environ, flags)
-    wanted = Wanted(change or "", task or "", "", include_flagged, *where, written, guidance)
+    wanted = Wanted(change or "", task or "", "", include_flagged, *where, written)
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
     process = process_for(repository, view, detach=detach)
+    process.guidance = guidance
     return _driven(
         process,
         view,
