@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from untildone.adapters.agents.program import HomePath
 from untildone.domain.agents.agent import Intent, Invocation, Permissions, Session
-from untildone.interfaces.cli.command_table import COMMANDS
+from untildone.interfaces.cli.command_table import COMMANDS, GROUPS
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.plan.init import meaning
 from untildone.interfaces.topics import TOPICS
@@ -71,6 +71,17 @@ def all_commands() -> list[str]:
 def _commands_of(name: str) -> list[str]:
     group = cli.get_command(click.Context(cli), name)
     return [f"{name} {inner}" for inner in getattr(group, "commands", ())]
+
+
+def command_groups(block: str) -> str:
+    """The names of all commands, by what one wants to do."""
+    del block
+    rows = [f"| {to.lower()} | {_words_apart(names)} |" for to, names in GROUPS.items()]
+    return "\n".join(["| to | commands |", "| --- | --- |", *rows]) + "\n"
+
+
+def _words_apart(names: Iterable[str]) -> str:
+    return " ".join(f"`{name}`" for name in names)
 
 
 def settings_table(block: str) -> str:
@@ -205,6 +216,7 @@ def _code(term: str) -> str:
 
 
 MAKERS: dict[str, Callable[[str], str]] = {
+    "commands": command_groups,
     "help": all_help,
     "settings": settings_table,
     "state": state_table,
@@ -213,7 +225,14 @@ MAKERS: dict[str, Callable[[str], str]] = {
     **{f"agent-{name}": partial(agent_table, name) for name in PROGRAMS},
 }
 AGENTS_PAGE = "agents.md"
-PAGES = (AGENTS_PAGE, "cli.md", "configuration.md", "state-file.md", "../README.md")
+PAGES = (
+    AGENTS_PAGE,
+    "cli.md",
+    "configuration.md",
+    "exit-codes.md",
+    "state-file.md",
+    "../README.md",
+)
 
 
 def made(text: str) -> str:

@@ -32,6 +32,7 @@ from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
 from untildone.commands import background
 from untildone.commands.run_ending import Ended, exit_code
+from untildone.commands.start.early_guidance import take_over
 from untildone.commands.start.plan import (
     Prepared,
     Wanted,
@@ -89,7 +90,7 @@ class LoopProcess(Struct):
     With `detach` the loop leaves the terminal before its first call, and `Detached` is raised in
     the process that stays behind. `log_window` makes what is then written to its log.
     `agent_env` is what the configuration sets for agents, and `settings` say who is told what
-    happens: both may hold secrets and are in no plan. `guidance` is said from the first call on.
+    happens: both may hold secrets and are in no plan.
     """
 
     repository: Repository
@@ -101,7 +102,6 @@ class LoopProcess(Struct):
     caught_up: str = ""
     agent_env: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
-    guidance: tuple[str, ...] = ()
     _bus: Bus = field(default_factory=Bus)
     _watchdog: Watchdog | None = None
 
@@ -396,8 +396,7 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
         exclude_own_files(repo.place, ignored)
         loop = process.loop(run, origin, remarks=(*prepared.warnings, *map(_own_output, own)))
         loop.record(started)
-        for n, text in enumerate(process.guidance):
-            loop.record(f.Guided(text, None, f"start-{n}"))
+        take_over(repo, loop, prepared.book)
     except OSError as error:
         raise UserError(
             f"The loop's files ({STATE_FILE}, .git/untildone) cannot be written: {error}",
@@ -462,6 +461,7 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
         checkpoint, remarks = loop.adopt()
         loop.record(f.Adopted(0, checkpoint, remarks))
     loop.record(f.Resumed(plan))
+    take_over(repo, loop, loop.run.book)
     for text in (*warnings, *unchecked, *not_obeyed(plan, known.finished)):
         loop.tell(warning(text))
     return process.drive(loop)

@@ -19,6 +19,7 @@ from untildone.adapters.process.process import Ended
 from untildone.adapters.records import journal as journals
 from untildone.commands import status
 from untildone.commands.fleet.checkout import Checkout, Host, Task, as_flags, as_words
+from untildone.commands.start import early_guidance
 from untildone.domain.errors import Interrupted, StepError, UntildoneError
 from untildone.domain.fleet.order import (
     ChangeOrder,
@@ -30,7 +31,7 @@ from untildone.domain.fleet.order import (
     Verdict,
 )
 from untildone.domain.plain_text import plain
-from untildone.domain.run.fact import Opened
+from untildone.domain.run.fact import Guided, Opened
 from untildone.domain.run.run import Run
 from untildone.domain.secrets import redactor
 from untildone.domain.stories.story import StoryBook, StoryKey
@@ -88,11 +89,14 @@ class StoryWork:
 
     def _done(self, order: StoryOrder, checkout: Checkout, task: Task) -> StoryResult:
         repository, variables = checkout.at(checkout.tips.start)
+        texts = (text for text in order.guidance if text.strip())
+        said = tuple(Guided(text, None, f"fleet-{n}") for n, text in enumerate(texts))
+        early_guidance.store(repository, order.change.change_id, said)
         if task.is_stopped():
             raise Interrupted("The story was not begun")
-        ended, said = self._loop(order, checkout, repository, variables, task)
+        ended, words = self._loop(order, checkout, repository, variables, task)
         run = repository.latest(order.change.change_id)
-        outcome = _Outcome.of(run, order.story_id, ended, said)
+        outcome = _Outcome.of(run, order.story_id, ended, words)
         if task.is_stopped() and outcome.verdict is not Verdict.DONE:
             checkout.rescued(checkout.tips.start)  # the remote may be out of reach
             raise Interrupted(f"The story {order.story_id} was ended on request")
@@ -131,7 +135,6 @@ class StoryWork:
         change = order.change
         words = ["run", change.change_id, "--story", order.story_id, "--json"]
         words += [*as_words(change), "--on-complete=keep", "--checkpoint=branch", "--lanes=1"]
-        words += [f"--guide={text}" for text in order.guidance]
         argv = (sys.executable, "-P", "-m", "untildone", *words)
         environment = without_fleet(os.environ) | dict(variables) | dict([self._mark])
         command = Command(argv, repository.place.top, environment, grace_s=GRACE_S)

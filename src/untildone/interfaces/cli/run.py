@@ -60,13 +60,6 @@ Examples:
     help="Take untracked files along that are large or look like secrets.",
 )
 @click.option(
-    "--guide",
-    "guidance",
-    multiple=True,
-    metavar="TEXT",
-    help="Say this to the agent from the first call on, as `guide` does later.  [repeatable]",
-)
-@click.option(
     "--dry-run", is_flag=True, help="Print the plan and the first prompt, and change nothing."
 )
 @setting_flags()
@@ -96,7 +89,6 @@ def run(
             )
         task = text_of(task_file, "The task file")
     _refuse_blank(("change", change), ("task", task))
-    guidance: tuple[str, ...] = typed.pop("guidance")
     view, flags = View.of(typed), given(typed)
     repository = here()
     settings = load(repository.place.top, os.environ, flags)
@@ -106,7 +98,6 @@ def run(
     if dry_run:
         return _for_one(view, wanted, lambda one: _dry_run(repository, settings, flags, one, view))
     process = process_for(repository, view, detach=detach)
-    process.guidance = guidance
     return _driven(
         process,
         view,
