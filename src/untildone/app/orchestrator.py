@@ -130,7 +130,7 @@ def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded | None:
     if book and driver.ports.predicted:
         tried = [(it.story_id, it.saved_ref) for it in driver.run.iterations if it.saved_ref]
         book = driver.ports.predicted(book, tried)
-    fact = stories_now(driver.run, book)
+    fact = stories_now(driver.run, book, driver.book)
     if book and not plain:
         story_terms.look(driver, book)
     return final_gate(driver, fact) if fact.done and driver.lanes else fact
