@@ -16,7 +16,7 @@ from tests.docs import diagram
 from tests.docs.pages import DOCS, PAGES, ROOT, made, schema
 from untildone.adapters.stories.checklists import checklist
 from untildone.domain.agents.agent import Kind, Trouble
-from untildone.interfaces.cli.command_table import COMMANDS, GROUPS
+from untildone.interfaces.cli.command_table import COMMANDS
 from untildone.interfaces.cli.plan.init import configuration
 from untildone.settings.choices import PROGRAMS
 from untildone.settings.settings import SETTINGS
@@ -226,12 +226,6 @@ def test_lines_that_the_page_calls_tasks_are_tasks() -> None:
 def test_readme_and_architecture_are_short() -> None:
     assert len(text_of(README).splitlines()) < 120
     assert len(text_of(ROOT / "ARCHITECTURE.md").splitlines()) < 100
-
-
-def test_readme_names_every_command() -> None:
-    rows = sections(text_of(README))["Commands"].splitlines()
-    named = [re.findall(r"`(\w+)`", row) for row in rows if row.startswith("| ")]
-    assert [names for names in named if names] == [list(group) for group in GROUPS.values()]
 
 
 @pytest.mark.parametrize("name", NAMES)

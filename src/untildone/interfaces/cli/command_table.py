@@ -7,6 +7,10 @@ GROUPS = {
         "plan": ("plan.plan", "Let the agent draft the stories of an idea; you say yes."),
         "stories": ("plan.stories", "The stories of a change as the loop sees them."),
         "lint": ("plan.lint", "What is wrong with a plan, before it costs anything."),
+        "interview": (
+            "plan.interview",
+            "Let the agent ask before the run what it could ask in the night.",
+        ),
         "add": ("plan.add", "Add a story to a change, also while its loop runs."),
         "run": ("run", "Start the loop over a change, or go on with it after a crash."),
         "resume": ("run", "Go on with a stopped, stuck, stalled or crashed run."),

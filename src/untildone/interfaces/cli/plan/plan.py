@@ -177,23 +177,24 @@ def _asked(result: Drafted) -> str:
     return short.get(lowered, lowered if lowered in ("y", "n") else answer.strip())
 
 
+def show_notice(notice: Notice) -> None:
+    """What the agent says and does, for who sits there."""
+    if not sys.stderr.isatty():
+        return
+    text = notice.text if isinstance(notice, AgentText) else f"{notice.tool} {notice.detail}"
+    if line := first_line(text, MOST_SAID):
+        echo(f"  {line}", err=True, color="" if os.environ.get("NO_COLOR") else "bright_black")
+
+
 class _Shown:
     """How far it is, on standard error."""
 
     def __init__(self) -> None:
-        self.telling = Telling(self._round, self._notice, self._judged)
-        self._live = sys.stderr.isatty()
+        self.telling = Telling(self._round, show_notice, self._judged)
 
     def _round(self, number: int, most: int) -> None:
         what = "drafts the plan" if number == 1 else "goes over its draft"
         echo(f"Round {number} of at most {most}: the agent {what}", err=True)
-
-    def _notice(self, notice: Notice) -> None:
-        if not self._live:
-            return
-        text = notice.text if isinstance(notice, AgentText) else f"{notice.tool} {notice.detail}"
-        if line := first_line(text, MOST_SAID):
-            echo(f"  {line}", err=True, color="" if os.environ.get("NO_COLOR") else "bright_black")
 
     def _judged(self, result: Drafted) -> None:
         echo(f"  {told(result)}: {counted(result.findings) or 'nothing to mend'}", err=True)
@@ -209,10 +210,11 @@ def _show(repository: Repository, result: Drafted, spent: Spent) -> None:
     show_findings(finding for finding in result.findings if finding.level is not Level.INFO)
     for path in result.left_out:
         echo(f"left out, a plan changes nothing else: {path}", wrap=True)
-    echo(f"{result.draft.change}: {told(result)}; {_cost(spent)}", wrap=True)
+    echo(f"{result.draft.change}: {told(result)}; {cost_words(spent)}", wrap=True)
 
 
-def _cost(spent: Spent) -> str:
+def cost_words(spent: Spent) -> str:
+    """What the calls have cost."""
     total = spent.usage.total
     used = f"{tokens(total)} tokens" if spent.tokens_known else "tokens unknown"
     cost = said("cost", spent.usage.cost_usd or 0.0) if spent.cost_known else "unknown"
