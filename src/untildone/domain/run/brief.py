@@ -137,14 +137,16 @@ def stories_now(
         *(book.total, book.complete, over and not unfinished, book, count, finished),
         *(aside.marked, aside.settled, held and not over_asked, unfinished),
         unasked=left if over_asked else 0,
-        renamed=tuple(_renamed(run, before, book)) if before else (),
+        renamed=tuple(_renamed(run, before, book)),
     )
 
 
-def _renamed(run: Run, before: StoryBook, book: StoryBook) -> Iterator[tuple[StoryKey, StoryKey]]:
+def _renamed(
+    run: Run, before: StoryBook | None, book: StoryBook
+) -> Iterator[tuple[StoryKey, StoryKey]]:
     for iteration in run.open_iterations:
-        was = before.find(iteration.story_key)
-        now = same_story(was, before, book) if was else None
+        was = before.find(iteration.story_key) if before else None
+        now = same_story(was, before, book) if before and was else None
         if now and now.key != iteration.story_key:
             yield iteration.story_key, now.key
 
