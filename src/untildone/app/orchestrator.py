@@ -128,8 +128,7 @@ def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded | None:
     source, plain = driver.ports.source, driver.run.plan.plain
     book = source.load() if source else None
     if book and driver.ports.predicted:
-        tried = [(it.story_id, it.saved_ref) for it in driver.run.iterations if it.saved_ref]
-        book = driver.ports.predicted(book, tried)
+        book = driver.ports.predicted(book, driver.run.iterations)
     fact = stories_now(driver.run, book, driver.book)
     if book and not plain:
         story_terms.look(driver, book)
