@@ -45,6 +45,7 @@ GROUPS = {
         "restore": ("undo", "Put everything back exactly as it was before the run."),
     },
     "Fleet": {
+        "fleet": ("fleet", "Changes of many repositories on many machines."),
         "push-run": ("carry", "Push a stopped run, so that another machine can go on with it."),
         "pull-run": ("carry", "Fetch a run that another machine has pushed."),
     },
