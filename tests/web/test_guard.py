@@ -167,6 +167,7 @@ def test_another_origin_is_refused(site: Site) -> None:
     origins = ("http://evil.invalid", "null", "http://127.0.0.1:1", f"{site.url}.evil.invalid")
     sent = [{"origin": origin} for origin in origins]
     sent += [{"sec_fetch_site": "cross-site"}, {"sec_fetch_site": "same-site"}]
+    sent += [{"origin": "null", "sec_fetch_site": "none"}]
     path = f"/api/runs/{site.run_id()}/guide"
     for headers in sent:
         site.post(path, {"text": "x"}, **headers).ok(403)
