@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
-from untildone.adapters.records.run_folder import RunFolder, run_ids
+from untildone.adapters.records.run_folder import RunFolder, change_of, run_ids
 from untildone.app.recovery import replay
 from untildone.domain.errors import UserError
 from untildone.domain.reporting import views
@@ -45,6 +46,11 @@ class Followed(Struct, frozen=True):
     def folder(self) -> RunFolder:
         return self.repository.folder(self.run_id)
 
+    @property
+    def change(self) -> str:
+        """The change that it works on."""
+        return change_of(self.repository.home, self.run_id)
+
     def alive(self) -> bool:
         """Whether a loop drives this very run now."""
         shown = read_state(self.repository.place.top / STATE_FILE) or {}
@@ -63,6 +69,25 @@ class Followed(Struct, frozen=True):
     def pause(self, seconds: float = LOOK_S, also: Sequence[int] = ()) -> tuple[int, ...]:
         """Until the next look, or until one of the descriptors is readable."""
         return self.repository.inbox.wake.wait(min(seconds, LOOK_S), also)
+
+    def events_of(self, n: int, most: int) -> list[EventObject]:
+        """The last events of one call, secrets redacted."""
+        found: deque[EventObject] = deque(maxlen=most)
+        current: dict[object, object] = {}
+        with contextlib.closing(journals.Tail(self.folder.journal)) as tail:
+            for event in tail.rows(redactor(os.environ)):
+                if "event" not in event:
+                    continue
+                lane = event.get("lane", 0)
+                if event["event"] == "iteration_started":
+                    current[lane] = event["n"]
+                if current.get(lane) == n:
+                    found.append(event)
+        return list(found)
+
+    def prompt(self, n: int) -> str:
+        """What the agent was told in one call, secrets redacted; empty if that is not kept."""
+        return redactor(os.environ)(self.folder.prompt(n)).decode(errors="replace")
 
     def run(self) -> Run:
         """The run as its journal has it now; without a loop as that has left it."""
@@ -116,6 +141,7 @@ class Feed:
         self._hide = redactor(os.environ)
         self._tail = journals.Tail(source.folder.journal)
         self._facts = 0
+        self._heard: dict[int, datetime] = {}
         self._run: Run | None = None
         self._ledger: Ledger | None = None
 
@@ -129,6 +155,8 @@ class Feed:
                 self._told(journals.fact_of(row), moment)
             elif (number := row["seq"]) and isinstance(number, int) and number > self.seq:
                 self.seq = number
+                lane = row.get("lane", 0)
+                self._heard[lane if isinstance(lane, int) else 0] = moment
                 if self._ledger:
                     self._ledger.add(Event(str(row["event"]), row), moment)
                 found.append(row)
@@ -150,6 +178,18 @@ class Feed:
         """Its calls, stories, pauses and remarks as at the last look."""
         run = self.run
         return self._ledger.account(run) if self._ledger else Ledger(run.started_at).account(run)
+
+    def signs(self) -> dict[int, datetime]:
+        """When the call of each lane last wrote anything, to its log or to the journal."""
+        found = {}
+        for lane in self.run.lanes:
+            if lane.iteration:
+                moments = [lane.iteration.started, self._heard.get(lane.id)]
+                log = Path(lane.iteration.log_file)
+                if log.is_file():
+                    moments.append(datetime.fromtimestamp(log.stat().st_mtime, UTC))
+                found[lane.id] = max(moment for moment in moments if moment)
+        return found
 
     def state(self) -> EventObject:
         """The run as `status --json` shows it, whether its state file tells of it or not."""

@@ -106,6 +106,20 @@ def run_account(repository: Repository, run_id: str, *, with_diffs: bool = False
     return RunAccount(run, found, live, saved, sizes, stored, words, diffs)
 
 
+def call_diff(repository: Repository, run: Run, call: Call, against: Call | None = None) -> str:
+    """What a call has changed, or what is different from an earlier one, as a patch.
+
+    Empty if git does not have it any more.
+    """
+    git = repository.git()
+    saved = _saved(git, run, [call] if against is None else [call, against])
+    old, new = _pair(call, saved)
+    if against:
+        old = _pair(against, saved)[1]
+    pair = (old, new)
+    return _diffs(git, [pair])[pair] if pair in diff_sizes(git, [pair]) else ""
+
+
 def _last_words(events: Iterable[Mapping[str, object]]) -> dict[int, str]:
     """What the agent said last in each call, secrets redacted."""
     current: dict[object, deque[str]] = {}

@@ -61,10 +61,11 @@ def page(loop: Loop, told: Told, now: datetime) -> str:
         *_asked(loop, told),
         *_next(loop, told),
     ]
-    return "\n".join([f"{loop['change_id']}: {_head(loop, told)}", *(f"  {row}" for row in rows)])
+    return "\n".join([f"{loop['change_id']}: {head(loop, told)}", *(f"  {row}" for row in rows)])
 
 
-def _head(loop: Loop, told: Told) -> str:
+def head(loop: Loop, told: Told) -> str:
+    """Where a run stands, in one line."""
     status, phase, choice = (str(loop.get(name) or "") for name in ("status", "phase", "choice"))
     if told and told[0].restored:
         return f"{status}, then restored: all is as it was before the run (not running)"
@@ -226,10 +227,11 @@ def _answer(change: object, story_id: str, why: str) -> str:
 
 def _next(loop: Loop, told: Told) -> Iterator[str]:
     """What to type, the likeliest first."""
-    return (f"next: untildone {command}" for command in _commands(loop, told))
+    return (f"next: untildone {command}" for command in next_commands(loop, told))
 
 
-def _commands(loop: Loop, told: Told) -> Iterator[str]:
+def next_commands(loop: Loop, told: Told) -> Iterator[str]:
+    """What to type after `untildone`, the likeliest first."""
     change, phase, choice = loop["change_id"], loop.get("phase"), loop.get("choice")
     over = loop.get("budget_reached")
     more = f" --budget {over['enough']}" if isinstance(over, dict) else ""
