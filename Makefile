@@ -18,7 +18,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo quick test test-full check coverage packages agents test-agents test-agents-all bench bench-outcomes \
-	torture pins clean
+	torture docs pins clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -81,6 +81,9 @@ torture: .venv/.dev ## Kill runs everywhere, play random agents, look for lost b
 	@$(BIN)/python -m tests.torture.random_lanes
 	@$(BIN)/python -m tests.torture.fuzz_sources
 
+docs: .venv/.dev ## Build the documentation as a site in build/docs; needs no network
+	@$(BIN)/zensical build --clean --strict $(ARGS)
+
 pins: ## Compile requirements/*.txt again (needs uv)
 	@uv pip compile -q --universal --python-version 3.11 --upgrade --no-header --no-emit-index-url \
 		pyproject.toml -o requirements/run.txt
@@ -88,7 +91,7 @@ pins: ## Compile requirements/*.txt again (needs uv)
 		pyproject.toml requirements/dev.in -o requirements/dev.txt
 
 clean: ## Remove what the other targets made
-	@rm -rf .venv .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf .venv .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache build dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment with two stamps: `demo` is content with the runtime packages, the rest wants all of them.

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from untildone.adapters.agents.program import HomePath
 from untildone.domain.agents.agent import Intent, Invocation, Permissions, Session
-from untildone.interfaces.cli.command_table import COMMANDS
+from untildone.interfaces.cli.command_table import COMMANDS, GROUPS
 from untildone.interfaces.cli.main import cli
 from untildone.interfaces.cli.plan.init import meaning
 from untildone.interfaces.topics import TOPICS
@@ -58,6 +58,17 @@ def all_help(block: str) -> str:
     parts = [f"```text\n{help_text()}```\n"]
     parts += [f"## `untildone {name}`\n\n```text\n{help_text(name)}```\n" for name in COMMANDS]
     return "\n".join(parts)
+
+
+def command_groups(block: str) -> str:
+    """The names of all commands, by what one wants to do."""
+    del block
+    rows = [f"| {to.lower()} | {_words_apart(names)} |" for to, names in GROUPS.items()]
+    return "\n".join(["| to | commands |", "| --- | --- |", *rows]) + "\n"
+
+
+def _words_apart(names: Iterable[str]) -> str:
+    return " ".join(f"`{name}`" for name in names)
 
 
 def settings_table(block: str) -> str:
@@ -192,6 +203,7 @@ def _code(term: str) -> str:
 
 
 MAKERS: dict[str, Callable[[str], str]] = {
+    "commands": command_groups,
     "help": all_help,
     "settings": settings_table,
     "state": state_table,
@@ -200,7 +212,14 @@ MAKERS: dict[str, Callable[[str], str]] = {
     **{f"agent-{name}": partial(agent_table, name) for name in PROGRAMS},
 }
 AGENTS_PAGE = "agents.md"
-PAGES = (AGENTS_PAGE, "cli.md", "configuration.md", "state-file.md", "../README.md")
+PAGES = (
+    AGENTS_PAGE,
+    "cli.md",
+    "configuration.md",
+    "exit-codes.md",
+    "state-file.md",
+    "../README.md",
+)
 
 
 def made(text: str) -> str:

@@ -12,22 +12,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs import diagram
 from tests.docs.pages import DOCS, PAGES, ROOT, made, schema
 from untildone.adapters.stories.checklists import checklist
 from untildone.domain.agents.agent import Kind, Trouble
-from untildone.interfaces.cli.command_table import COMMANDS, GROUPS
+from untildone.interfaces.cli.command_table import COMMANDS
 from untildone.interfaces.cli.plan.init import configuration
 from untildone.settings.choices import PROGRAMS
 from untildone.settings.settings import SETTINGS
 
 README = ROOT / "README.md"
-PICTURE = DOCS / "images" / "run.svg"
+PICTURES = sorted((DOCS / "images").iterdir())
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 AGAIN = "run `.venv/bin/python -m tests.docs.pages`"
 
-_FENCED = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+FENCED = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.*?) *$", re.MULTILINE)
 _CALL = re.compile(r"(?:^|[$|;&] *)untildone +([a-z][a-z-]*)", re.MULTILINE)
@@ -43,13 +44,13 @@ def text_of(path: Path) -> str:
 
 def code_of(text: str) -> Iterator[str]:
     """Everything that is set as code: fenced blocks but those of output, and code in a line."""
-    yield from (body for _, language, body in _FENCED.findall(text) if language != "text")
-    yield from _INLINE.findall(_FENCED.sub("", text))
+    yield from (body for _, language, body in FENCED.findall(text) if language != "text")
+    yield from INLINE.findall(FENCED.sub("", text))
 
 
 def anchors(text: str) -> set[str]:
     """The anchors of a page's headings, made as the usual viewers make them."""
-    titles = _HEADING.findall(_FENCED.sub("", text))
+    titles = _HEADING.findall(FENCED.sub("", text))
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
@@ -91,7 +92,7 @@ def test_configuration_page_and_init_have_every_key() -> None:
 
 def test_example_configuration_has_known_keys_only() -> None:
     blocks = [
-        b for _, lang, b in _FENCED.findall(text_of(DOCS / "configuration.md")) if lang == "toml"
+        b for _, lang, b in FENCED.findall(text_of(DOCS / "configuration.md")) if lang == "toml"
     ]
     keys = {key for block in blocks for key in tomllib.loads(block)}
     assert keys
@@ -132,7 +133,7 @@ def test_every_event_of_the_source_is_documented() -> None:
 def test_examples_of_events_are_of_their_event() -> None:
     known = documented_events()
     for name, body in sections(text_of(DOCS / "events.md")).items():
-        (example,) = [json.loads(b) for _, lang, b in _FENCED.findall(body) if lang == "json"]
+        (example,) = [json.loads(b) for _, lang, b in FENCED.findall(body) if lang == "json"]
         assert example["event"] == name
         assert set(example) - {"v", "seq", "at", "event"} <= known[name]
 
@@ -214,7 +215,7 @@ def test_lines_that_the_page_calls_ignored_are_ignored() -> None:
 
 def test_lines_that_the_page_calls_tasks_are_tasks() -> None:
     part = sections(text_of(DOCS / "story-formats.md"))["What is a task"]
-    ((_, _, text),) = _FENCED.findall(part)
+    ((_, _, text),) = FENCED.findall(part)
     book = checklist.parse(text.encode(), change="c", source="tasks-md", path="tasks.md")
     assert (book.total, book.complete, book.ignored) == (6, 2, ())
 
@@ -225,12 +226,6 @@ def test_lines_that_the_page_calls_tasks_are_tasks() -> None:
 def test_readme_and_architecture_are_short() -> None:
     assert len(text_of(README).splitlines()) < 120
     assert len(text_of(ROOT / "ARCHITECTURE.md").splitlines()) < 100
-
-
-def test_readme_names_every_command() -> None:
-    rows = sections(text_of(README))["Commands"].splitlines()
-    named = [re.findall(r"`(\w+)`", row) for row in rows if row.startswith("| ")]
-    assert [names for names in named if names] == [list(group) for group in GROUPS.values()]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -246,7 +241,7 @@ def test_commands_that_a_document_names_exist(name: str) -> None:
 def test_relative_links_lead_somewhere(name: str) -> None:
     page = ROOT / name
     broken = []
-    for link in _LINK.findall(_INLINE.sub("", _FENCED.sub("", text_of(page)))):
+    for link in _LINK.findall(INLINE.sub("", FENCED.sub("", text_of(page)))):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
@@ -257,7 +252,7 @@ def test_relative_links_lead_somewhere(name: str) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("name", [*NAMES, "docs/images/run.svg"])
+@pytest.mark.parametrize("name", [*NAMES, *(str(path.relative_to(ROOT)) for path in PICTURES)])
 def test_no_document_holds_a_path_of_one_machine(name: str) -> None:
     assert _MACHINE.findall(text_of(ROOT / name)) == []
 
@@ -283,9 +278,14 @@ def test_the_hazard_matrix_names_every_hazard_test_and_no_other() -> None:
     assert named == written
 
 
-def test_picture_is_small_and_stands_alone() -> None:
-    text = text_of(PICTURE)
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
+def test_pictures_are_small_and_stand_alone(path: Path) -> None:
+    text = text_of(path)
     assert len(text.encode()) < 60_000
     namespace = "http://www.w3.org/2000/svg"
     assert re.findall(r"https?://[^\"' )]+", text) == [namespace]
-    assert not re.search(r"<script|@import|@font-face|url\(|<image|href", text)
+    assert not re.search(r"<script|@import|@font-face|url\((?!#)|<image|href", text)
+
+
+def test_the_diagram_is_what_its_script_draws() -> None:
+    assert diagram.drawn() == text_of(diagram.TARGET)

@@ -42,6 +42,7 @@ class World:
     facts: list[f.Fact] = field(default_factory=list)
     begun: dict[int | None, s.Step] = field(default_factory=dict)
     landed: list[str] = field(default_factory=list)
+    in_slots: dict[int, bool] = field(default_factory=dict)  # by the number of a call
 
     def record(self, fact: f.Fact) -> None:
         before = self.run
@@ -57,6 +58,8 @@ class World:
         """Begin a step, and look whether it may."""
         if isinstance(step, s.RunAttempt):
             self._call(step)
+        elif (lane := lane_of(step)) is not None and (it := self.run.lanes[lane].iteration):
+            assert self.in_slots[it.n] is (len(self.run.lanes) > 1), "settled in another place"
         if isinstance(step, s.Land):
             assert not any(isinstance(other, s.Land) for other in self.begun.values())
             iteration = self.run.open_iteration(step.lane)
@@ -78,8 +81,13 @@ class World:
         entries = (*run.iterations, *run.open_iterations)
         assert step.n not in {one.n for one in entries}
         assert iterations_used(run) < run.plan.limits.max_iterations
-        assert run.lanes[step.lane].slot
-        assert step.base == run.tip
+        assert step.lane < run.plan.lanes
+        self.in_slots[step.n] = len(run.lanes) > 1
+        if self.in_slots[step.n]:
+            assert run.lanes[step.lane].slot
+            assert step.base == run.tip
+        else:
+            assert run.lanes[0].checkpoint == run.tip
         kept = sum(one.reserved.cost_usd for one in run.open_iterations) + step.reserved.cost_usd
         for budget in run.plan.budgets:
             assert spent(run, budget.name) + kept <= budget.limit or not at_work
@@ -102,8 +110,8 @@ class World:
             *(aside.marked, aside.settled, held),
         )
 
-    def crash(self) -> None:
-        """The process dies; the next one supplies what is missing and goes on."""
+    def crash(self, lanes: int) -> None:
+        """The process dies; the next one supplies what is missing and goes on in so many lanes."""
         self.begun.clear()
         for lane in self.run.lanes:
             if lane.iteration and lane.iteration.stage is Stage.RUNNING:
@@ -111,7 +119,7 @@ class World:
             elif lane.landing and lane.iteration and lane.iteration.story_id in self.landed:
                 self.record(f.Landed(lane.id, lane.landing.candidate))
         if not (self.run.closed or self.run.abandoned) and self.run.origin:
-            self.record(f.Resumed(self.run.plan))
+            self.record(f.Resumed(replace(self.run.plan, lanes=lanes)))
 
 
 def _ticked(one: Story, *, done: bool) -> tuple[Task, ...]:
@@ -148,6 +156,9 @@ def answers(world: World, step: s.Step) -> st.SearchStrategy[f.Fact | None]:  # 
             mine = run.open_iteration(lane).story_id
             back = f.Requeued(lane, "conflict", ("a.py",), f"refs/ralph/attempts/demo/{mine}/1")
             return st.sampled_from([f.Landed(lane, f"c-{mine}"), f.Landed(lane, f"c-{mine}"), back])
+        case s.Save(lane):
+            name = f"c-{run.open_iteration(lane).story_id}"
+            return st.just(f.Saved(lane, name, name))
         case s.Revert(lane):
             return st.just(f.Reverted(lane, f"refs/ralph/attempts/demo/{len(world.facts)}"))
         case s.Wait(lane, limit):
@@ -176,12 +187,12 @@ def requests(stories: tuple[Story, ...]) -> st.SearchStrategy[f.Fact]:
 
 
 def plans() -> st.SearchStrategy[Plan]:
-    """Of two to eight lanes; test_replay walks through runs of one."""
+    """Of one to eight lanes."""
     limits = st.builds(Limits, max_retries=st.integers(0, 2), max_iterations=st.integers(1, 30))
     return st.builds(
         replace,
         st.just(PLAN),
-        lanes=st.integers(2, 8),
+        lanes=st.integers(1, 8),
         optimistic=st.booleans(),
         limits=limits,
         on_fail=st.sampled_from(["stop", "skip"]),
@@ -214,7 +225,7 @@ def played(plan: Plan, stories: tuple[Story, ...], data: st.DataObject, *, wild:
         assert free or world.begun, "nothing to do, nothing to wait for, and not over"
         choice = data.draw(st.integers(0, 99)) if wild else 50
         if choice < 3 and world.run.origin:
-            world.crash()
+            world.crash(data.draw(st.integers(1, 8)))
         elif choice < 8 and world.run.origin and not world.run.ended:
             world.record(data.draw(requests(stories)))
         elif free and (not world.begun or data.draw(st.booleans())):
@@ -224,7 +235,7 @@ def played(plan: Plan, stories: tuple[Story, ...], data: st.DataObject, *, wild:
             step = world.begun[lane]
             answer = data.draw(answers(world, step))
             del world.begun[lane]
-            if isinstance(answer, f.Landed):
+            if isinstance(answer, f.Landed | f.Saved):
                 world.landed.append(world.run.open_iteration(answer.lane).story_id)
             if answer:
                 world.record(answer)
@@ -462,6 +473,38 @@ def test_a_lane_where_a_step_failed_is_left_for_resume() -> None:
     assert next_steps(fewer)[0] == s.Land(1)
     more = told(*lost[:0], f.Resumed(replace(TWO_LANES, lanes=3)))
     assert len(more.lanes) == 3
+
+
+def test_open_work_is_settled_where_it_was_begun_whatever_lanes_come_after() -> None:
+    facts = (looked(A, B, C), *SLOTS, began(0, 1, A))
+    one = replace(TWO_LANES, lanes=1)
+    fewer = told(*facts, f.AttemptEnded(0, Outcome.INTERRUPTED, "died"), f.Resumed(one))
+    assert len(fewer.lanes) == 2
+    settled = told(*facts, *at_limit(0), f.Resumed(one))
+    assert len(settled.lanes) == 1
+    single = told(looked(A, B, C), began(0, 1, A, base=""), plan=one)
+    more = apply(single, f.Resumed(TWO_LANES), at(9))
+    assert len(more.lanes) == 1
+    back = (f.AttemptEnded(0, Outcome.INTERRUPTED), f.UsageMeasured(0, None), f.Reverted(0, ""))
+    for fact in back:
+        more = apply(more, fact, at(10))
+    assert [lane.checkpoint for lane in more.lanes] == ["c0", "c0"]
+
+
+def test_lanes_that_are_not_wanted_any_more_begin_nothing() -> None:
+    three = (looked(A, B, C), *SLOTS, f.SlotReady(2, "/slots/2"), began(2, 1, A))
+    run = told(*three, f.Resumed(TWO_LANES), looked(A, B, C), plan=replace(TWO_LANES, lanes=3))
+    assert len(run.lanes) == 3
+    slots = [step.lane for step in next_steps(run) if isinstance(step, s.PrepareSlot)]
+    assert slots == [0, 1]
+
+
+def test_a_limit_that_a_lane_met_which_is_gone_holds_for_those_that_are_left() -> None:
+    three = replace(TWO_LANES, lanes=3)
+    met = (looked(A, B, C), *SLOTS, f.SlotReady(2, "/slots/2"), began(2, 1, A), *at_limit(2))
+    run = told(*met, f.Resumed(TWO_LANES), *SLOTS, looked(A, B, C), plan=three)
+    assert called(run) == ["1"]
+    assert called(apply(run, began(0, 2, A), at(20))) == []  # one to try
 
 
 def test_a_dead_loop_is_shown_without_the_work_that_waited_to_land() -> None:

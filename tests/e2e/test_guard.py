@@ -248,8 +248,6 @@ def test_names_in_odd_encoding_are_kept(bench: Bench) -> None:
         "before-add",
         "after-add",
         "after-write-tree",
-        "before-update-ref",
-        "after-update-ref",
         "before-read-tree",
         "after-read-tree",
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -213,4 +215,53 @@ def test_hazard_34_staged_before_a_cleanup_that_was_killed(bench: Bench) -> None
     (run,) = bench.path(".git/untildone/runs").iterdir()
     bench.path(".git/index").rename(run / "index.found.0")  # what a kill at the worst time leaves
     bench.run("finish", "demo", "cleanup").ok()
+    assert_stored(bench)
+
+
+COMMANDS = (("restore", "demo"), ("attempts", "demo", "--restore", "1/1"), ("undo",))
+
+
+def left_staged(bench: Bench) -> None:
+    """A run that has ended, with an attempt that was put back; then something is staged."""
+    bench.only_stories(1)
+    bench.plan({1: fails()})
+    bench.loop("--on-complete", "cleanup").ok()
+    stage(bench, bench.repo)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+def test_hazard_34_staged_beside_locks_of_a_git_that_was_killed(
+    bench: Bench, command: tuple[str, ...]
+) -> None:
+    left_staged(bench)
+    (run,) = bench.path(".git/untildone/runs").iterdir()
+    for name in ("look", "staged", "work", "home"):
+        (run / f"index.{name}.lock").touch()
+    (run / "attempt.index.lock").touch()
+    bench.run(*command).ok()
+    assert_stored(bench)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
+@pytest.mark.parametrize("died", ["kill -9 $$", "echo 'No space left on device' >&2; exit 128"])
+def test_hazard_34_staged_while_git_cannot_tell(
+    bench: Bench, command: tuple[str, ...], died: str
+) -> None:
+    left_staged(bench)
+    index, files = bench.git("ls-files", "-s", "-t"), bench.contents()
+    folder = bench.root / "dying"
+    folder.mkdir()
+    (folder / "git").write_text(
+        f"""#!/bin/sh
+case "$GIT_INDEX_FILE $*" in *index.look\\ *write-tree*) {died};; esac
+exec {shutil.which("git")} "$@"
+"""
+    )
+    (folder / "git").chmod(0o755)
+    path = f"{folder}{os.pathsep}{bench.env()['PATH']}"
+    refused = bench.run(*command, env={"PATH": path})
+    assert refused.code != 0
+    assert "write-tree" in refused.stderr
+    assert (bench.git("ls-files", "-s", "-t"), bench.contents()) == (index, files)
+    bench.run(*command).ok()
     assert_stored(bench)

@@ -119,6 +119,20 @@ def test_a_question_is_told(bench: Bench, receiver: Receiver) -> None:
     assert 'guide demo --story 1 "your answer"' in receiver.messages[0]["body"]
 
 
+def test_secrets_of_reasons_stay_here(bench: Bench, receiver: Receiver) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    reason = f"{'x' * 440} {token} and password=hunter2hunter2"
+    bench.plan({}, default=fails(reason))
+    out = bench.root / "told.txt"
+    to = ("--notify", receiver.url, "--notify", f"cmd:cat > {out}")
+    bench.loop(*to, "--max-retries", "0").ok(3)
+    (message,) = receiver.messages
+    assert "xxxx" in message["body"]
+    for told in (json.dumps(message), out.read_text()):
+        for secret in (token[:24], "hunter2hunter2"):
+            assert secret not in told
+
+
 def test_only_what_is_asked_for(bench: Bench, receiver: Receiver) -> None:
     bench.plan({1: [["say", "<promise>ASK: blue or green?</promise>"]]})
     bench.write("untildone.toml", f'notify = "{receiver.url}"\nnotify_on = "stuck done"\n')

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +16,9 @@ from msgspec.structs import replace
 
 from untildone.adapters.records import journal
 from untildone.app.recovery import replay
-from untildone.commands.feed import Feed, Followed, recorded
+from untildone.commands.feed import Feed, Followed, recorded, the_run
 from untildone.commands.run_account import told_account
+from untildone.domain.errors import UserError
 from untildone.domain.reporting import views
 from untildone.wiring.repository import here
 
@@ -133,3 +138,86 @@ def test_the_state_is_that_of_its_file(place: Callable[[Path], Growing]) -> None
     assert shown["alive"] is False
     assert len(shown["iterations"]) == len(feed.run.iterations)  # type: ignore[arg-type]
     json.dumps(shown)
+
+
+def test_a_record_that_is_removed_while_it_is_looked_at_is_shown_to_its_last_row(
+    place: Callable[[Path], Growing],
+) -> None:
+    path = GOLDEN / "0.1.0" / "crashed" / "journal.jsonl"
+    growing = place(path)
+    growing.write(path.read_bytes())
+    feed = growing.feed()
+    feed.look()
+    shutil.rmtree(growing.path.parent)
+    assert feed.look() == []
+    last = json.loads(path.read_bytes().splitlines()[-1])["at"]
+    assert feed.run.died == datetime.fromisoformat(last)
+    assert feed.state()["last_sign"] == feed.run.died.isoformat(timespec="milliseconds")
+    with pytest.raises(UserError, match="removed"):
+        growing.feed()
+
+
+def test_a_record_that_is_moved_while_it_is_looked_at_is_shown_as_before(
+    tmp_path: Path,
+) -> None:
+    linked, user = (Growing(tmp_path / name, run_id_of(RUNS[0])) for name in ("linked", "user"))
+    shutil.rmtree(user.path.parent)
+    first, second, *rest = RUNS[0].read_bytes().splitlines(keepends=True)
+    linked.write(first + second)
+    source = replace(linked.source, user=user.repository)
+    with contextlib.closing(Feed(source)) as feed, contextlib.closing(Feed(source)) as late:
+        feed.look()
+        linked.write(b"".join(rest))
+        linked.path.parent.rename(user.path.parent)
+        feed.look()
+        assert source.home == user.repository
+        late.look()
+        assert feed.run == late.run == source.run()
+        assert feed.state() == late.state()
+
+
+def test_lines_of_others_are_passed_over(place: Callable[[Path], Growing]) -> None:
+    growing = place(RUNS[0])
+    first, *rest = RUNS[0].read_bytes().splitlines(keepends=True)
+    growing.write(first)
+    growing.write(b'{}\n[1]\nno json\n{"event": "x"}\n{"event": "x", "at": "never", "seq": 1}\n')
+    growing.write(b"".join(rest))
+    feed, late = growing.feed(), growing.feed()
+    assert feed.look() == [row for line in rest if "event" in (row := json.loads(line))]
+    late.look()
+    assert feed.run.plan.run_id == growing.source.run_id
+
+
+def test_an_undo_brings_no_secret_back(place: Callable[[Path], Growing]) -> None:
+    path = next(path for path in RUNS if b'"fact": "TakenBack"' in path.read_bytes())
+    growing = place(path)
+    data = path.read_bytes()
+    growing.write(data.replace(b'"agent": "', b'"agent": "' + SECRET.encode() + b" "))
+    feed = growing.feed()
+    feed.look()
+    assert feed.run.undone
+    assert SECRET not in repr(feed.run)
+
+
+def test_to_look_for_runs_leaves_nothing_open(tmp_path: Path) -> None:
+    growing = Growing(tmp_path / "one", "20261101-000000-0001")
+    linked = growing.repository.place.git_dir / "worktrees" / "gone" / "untildone"
+    (linked / "runs" / "20261102-000000-0002").mkdir(parents=True)
+    (linked / "runs" / "20261102-000000-0002" / "journal.jsonl").touch()
+    (linked / "made_for").write_text(str(tmp_path / "nowhere"))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        assert [run.run_id[-1] for run in recorded([growing.repository])] == ["2", "1"]
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_run_is_found_by_its_id_or_its_change(place: Callable[[Path], Growing]) -> None:
+    growing = place(RUNS[0])
+    growing.write(RUNS[0].read_bytes())
+    runs = recorded([growing.repository])
+    assert the_run(runs, "") == the_run(runs, growing.source.run_id) == runs[0]
+    assert the_run(runs, runs[0].change) == runs[0]
+    with pytest.raises(UserError, match="There is no run of this change: other"):
+        the_run(runs, "other")
+    with pytest.raises(UserError, match="There is no run yet"):
+        the_run([], "")

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.e2e.fork_server import Forked, forked
+
 UNTILDONE = str(Path(sys.executable).parent / "untildone")
 GIT = shutil.which("git") or "git"
 INJECTED = str(Path(__file__).parent / "injected")
@@ -203,12 +205,18 @@ class Scene:
 
     def begin(
         self, *args: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
-    ) -> subprocess.Popen[bytes]:
-        """Start `untildone`; all it says goes into a file."""
+    ) -> subprocess.Popen[bytes] | Forked:
+        """Start `untildone`; all it says goes into a file.
+
+        What is hit is started from its file, all else as a copy of a process that has loaded it.
+        """
         hit = {name: value for name, value in (env or {}).items() if name.startswith("FAULT_")}
-        with self.said.open("ab") as said:
+        with self.said.open("ab") as said, open(os.devnull, "rb") as nothing:
             said.write(f"$ untildone {' '.join(args)} {hit or ''}\n".encode())
             said.flush()
+            if not (env or prefix):
+                streams = nothing.fileno(), said.fileno(), said.fileno()
+                return forked(args, self.repo, self.env, streams)
             return subprocess.Popen(
                 [*prefix, UNTILDONE, *args],
                 cwd=self.repo,
@@ -218,7 +226,7 @@ class Scene:
                 stderr=subprocess.STDOUT,
             )
 
-    def end(self, process: subprocess.Popen[bytes]) -> int:
+    def end(self, process: subprocess.Popen[bytes] | Forked) -> int:
         """Wait for the end, with a limit; the exit code."""
         try:
             code = process.wait(PATIENCE_S)

@@ -21,6 +21,7 @@ from untildone.adapters.process.wake_pipe import WakePipe
 from untildone.domain.agents.agent import Ending
 from untildone.domain.errors import UserError
 from untildone.domain.reporting.notification import Address, Notification
+from untildone.domain.secrets import redactor
 
 LIMIT_S = 10.0
 DISCORD_LIMIT = 2000
@@ -74,7 +75,7 @@ class Delivery:
         told = {**event, **to_builtins(message)}
         env = {**clean_environment(os.environ), "UNTILDONE_EVENT": message.event}
         argv = ("/bin/sh", "-c", self._address.rest)
-        stdin = json.dumps(told).encode() + b"\n"
+        stdin = redactor(os.environ)(json.dumps(told).encode()) + b"\n"
         # A little less than the limit: it is ended here, and says so itself.
         call = Command(argv, self._top, env, stdin, timeout_s=LIMIT_S - 0.5)
         ended = self._processes.run(call, lambda chunk: None, lambda: False)

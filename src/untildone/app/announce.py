@@ -30,7 +30,7 @@ from untildone.domain.run.plan import label
 from untildone.domain.run.run import Iteration, Outcome, Reason, Run, Stage, Status, StopHow
 from untildone.domain.run.run_commands import is_checked, run_commands
 from untildone.domain.run.spending import forecast, standing
-from untildone.domain.stories.parking import Why, blocked
+from untildone.domain.stories.parking import Guidance, Why, blocked
 
 
 def announce(before: Run, fact: f.Fact, after: Run) -> tuple[Event, ...]:
@@ -72,18 +72,23 @@ def _of_wish(before: Run, fact: f.Fact) -> Iterator[Event]:
             story_id,
             saved_ref=parked.saved_ref,
         )
-    if isinstance(fact, f.Guided):
-        yield Event("guided", {"story_id": fact.key[0] if fact.key else "", "text": fact.text})
+    if isinstance(fact, f.Guided) and before.origin:
+        yield _guided(fact)
     if isinstance(fact, f.StoriesReordered):
         yield Event("reordered", {"story_ids": [key[0] for key in fact.keys]})
     if isinstance(fact, f.StoryAdded):
         yield Event("added", {"story_id": fact.key[0], "title": fact.key[1]})
 
 
+def _guided(said: f.Guided | Guidance) -> Event:
+    return Event("guided", {"story_id": said.key[0] if said.key else "", "text": said.text})
+
+
 def _of_fact(before: Run, fact: f.Fact, after: Run) -> Iterator[Event]:  # noqa: C901 - one arm each
     match fact:
         case f.Opened():
             yield _run_started(after, resumed=False)
+            yield from map(_guided, after.guidance)  # what was said before it began
             yield from map(warning, fact.remarks)
             if fact.archived_ref:
                 text = f"An earlier ralph/{after.plan.change_id} was stored as: {fact.archived_ref}"

@@ -22,9 +22,15 @@ class Undelivered(Exception):
 
 
 class Messages:
-    """Reads all events of a run from its first; what an earlier process told is not told again."""
+    """Reads all events of a run from its first; what an earlier process told is not told again.
 
-    def __init__(self, earlier: Iterable[EventObject] = ()) -> None:
+    `hide` redacts: reasons and questions leave this machine.
+    """
+
+    def __init__(
+        self, earlier: Iterable[EventObject] = (), hide: Callable[[str], str] = str
+    ) -> None:
+        self._hide = hide
         self._change = ""
         self._stories: Mapping[str, object] = {}
         self._error: EventObject = {}
@@ -122,9 +128,10 @@ class Messages:
         yield self._told("budget", title, body, "stopped" if "hint" in event else "running")
 
     def _told(self, event: str, title: str, body: str, status: str = "running") -> Notification:
-        text = plain(body)
+        text = self._hide(plain(body))
         text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-        return Notification(plain(f"untildone: {title}"), text, event, self._change, status)
+        title = self._hide(plain(f"untildone: {title}"))
+        return Notification(title, text, event, self._change, status)
 
 
 class Messenger:

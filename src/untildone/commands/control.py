@@ -2,13 +2,14 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S, send, wish
+from untildone.commands.start.early_guidance import book_of, is_early, open_story, store, waiting
 from untildone.commands.start.plan import given_budgets
 from untildone.commands.start.start_checks import refuse_ended, refuse_spent
 from untildone.domain.errors import CloseRefused, StoriesError, UserError
@@ -164,6 +165,25 @@ def _leaves_pause(repository: Repository) -> bool:
     return False
 
 
+class Said(Struct, frozen=True):
+    """One thing to know: for these stories, or for all of them."""
+
+    text: str
+    story_ids: tuple[str, ...] = ()
+
+
+class Early(Struct, frozen=True):
+    """What the next run of a change will be told: there is none yet."""
+
+    change: str
+    guidance: tuple[f.Guided, ...]
+
+    def sentences(self, text: str) -> Iterator[str]:
+        """What came of it, after its first sentence."""
+        yield text
+        yield f"Next: `untildone run {self.change}`"
+
+
 class Heard(Struct, frozen=True):
     """Where a wish went, and the run as it will be with it."""
 
@@ -207,22 +227,38 @@ class Heard(Struct, frozen=True):
             yield f"Next: `untildone resume {self.change}`"
 
 
-def guide(repository: Repository, change: str, story_ids: tuple[str, ...], text: str) -> Heard:
+def guide(repository: Repository, change: str, *said: Said) -> Heard | Early:
     """Words for the next prompts, of all stories or of some; they may answer a question."""
-    if not text.strip():
+    if not all(piece.text.strip() for piece in said):
         raise UserError(
             "There is no guidance in the text", hint=f'untildone guide {change} "what to know"'
         )
+    if is_early(repository.latest(change)):
+        refuse_agent(os.environ.get("UNTILDONE_RUN_ID"))
+        keyed = _guided(said, lambda story_id: open_story(repository, change, story_id))
+        book_of(repository, change)  # a change that is not known has no next run
+        store(repository, change, (*waiting(repository, change), *keyed))
+        return Early(change, waiting(repository, change))
     run = _run(repository, change)
-    keys: list[StoryKey | None] = [_open_key(repository, run, id) for id in story_ids]
-    facts = (
-        f.Guided(text.strip(), key, f"{time.time_ns()}-{os.getpid()}") for key in keys or [None]
-    )
-    return _say(repository, run, *facts)
+    return _say(repository, run, *_guided(said, lambda id: _open_key(repository, run, id)))
 
 
-def clear(repository: Repository, change: str, story_ids: tuple[str, ...]) -> Heard:
+def _guided(said: Iterable[Said], key_of: Callable[[str], StoryKey]) -> list[f.Guided]:
+    keyed: list[tuple[str, StoryKey | None]] = []
+    for piece in said:
+        keys: list[StoryKey | None] = [key_of(story_id) for story_id in piece.story_ids]
+        keyed += [(piece.text.strip(), key) for key in keys or [None]]
+    stamp = f"{time.time_ns()}-{os.getpid()}"
+    return [f.Guided(text, key, f"{stamp}-{n}") for n, (text, key) in enumerate(keyed)]
+
+
+def clear(repository: Repository, change: str, story_ids: tuple[str, ...]) -> Heard | Early:
     """Guidance is taken back."""
+    if is_early(repository.latest(change)):
+        kept = [g for g in waiting(repository, change) if story_ids]
+        left = tuple(g for g in kept if not (g.key and g.key[0] in story_ids))
+        store(repository, change, left)
+        return Early(change, left)
     run = _run(repository, change)
     keys: list[StoryKey | None] = [_key(repository, run, id) for id in story_ids]
     return _say(repository, run, *map(f.GuidanceCleared, keys or [None]))

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from untildone.adapters.git.own_worktree import user_of
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE
+from untildone.adapters.records import codec
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.run_folder import RunFolder, change_of, run_ids
@@ -44,27 +46,51 @@ class Followed(Struct, frozen=True):
 
     @property
     def folder(self) -> RunFolder:
-        return self.repository.folder(self.run_id)
+        """Its folder, wherever that is by now."""
+        return self.home.folder(self.run_id)
+
+    @property
+    def home(self) -> Repository:
+        """Whose record it is in by now."""
+        moved = self.user and self.user.folder(self.run_id).journal.exists()
+        return self.user if self.user and moved else self.repository
 
     @property
     def change(self) -> str:
-        """The change that it works on."""
-        return change_of(self.repository.home, self.run_id)
+        """The name of its change; empty if its record is broken."""
+        return change_of(self.home.home, self.run_id)
 
     def alive(self) -> bool:
         """Whether a loop drives this very run now."""
-        shown = read_state(self.repository.place.top / STATE_FILE) or {}
-        return shown.get("run_id") == self.run_id and self.repository.alive()
+        return _driven(self.repository) == self.run_id
+
+    def tail(self) -> journals.Tail:
+        """Its journal, opened: from now on it can be moved or removed."""
+        for _ in range(2):  # it may be moved between two looks
+            with contextlib.suppress(FileNotFoundError):
+                return journals.Tail(self.folder.journal)
+        raise _removed()
 
     def batches(self, pause: Pause) -> Iterator[list[EventObject]]:
         """All events so far, then those that are new at each look; over when the loop is gone."""
-        with contextlib.closing(journals.Tail(self.folder.journal)) as tail:
+        with contextlib.closing(self.tail()) as tail:
             while True:
                 alive = self.alive()  # before the look: what comes last is not missed
                 yield tail.events()
                 if not alive:
                     return
                 pause()
+
+    def events(self, after: int, until: int) -> Iterator[EventObject]:
+        """Those between two numbers, the last one included, as the journal has them.
+
+        Secrets are redacted.
+        """
+        with contextlib.closing(self.tail()) as tail:
+            for row in tail.rows(redactor(os.environ)):
+                number = row.get("seq") if "event" in row else None
+                if isinstance(number, int) and after < number <= until:
+                    yield row
 
     def pause(self, seconds: float = LOOK_S, also: Sequence[int] = ()) -> tuple[int, ...]:
         """Until the next look, or until one of the descriptors is readable."""
@@ -74,7 +100,7 @@ class Followed(Struct, frozen=True):
         """The last events of one call, secrets redacted."""
         found: deque[EventObject] = deque(maxlen=most)
         current: dict[object, object] = {}
-        with contextlib.closing(journals.Tail(self.folder.journal)) as tail:
+        with contextlib.closing(self.tail()) as tail:
             for event in tail.rows(redactor(os.environ)):
                 if "event" not in event:
                     continue
@@ -91,11 +117,10 @@ class Followed(Struct, frozen=True):
 
     def run(self) -> Run:
         """The run as its journal has it now; without a loop as that has left it."""
-        run = self.repository.replay(self.run_id)
-        home = self.repository if run or not self.user else self.user
-        run = run or home.replay(self.run_id)
+        home = self.home
+        run = home.replay(self.run_id)
         if run is None:
-            raise UserError("The record of this run was removed", hint="untildone status")
+            raise _removed()
         return run if self.alive() else views.left_behind(run, home.last_sign(run))
 
 
@@ -119,9 +144,12 @@ def _only_live(repo: Repository) -> Repository:
     if len(live) < 2:
         return live[0] if live else worktree_running(repo, "")
     states = (read_state(place.place.top / STATE_FILE) or {} for place in live)
-    names = sorted(str(state.get("change_id")) for state in states)
-    raise UserError(
-        f"Which run is meant? Several are live: {', '.join(names)}",
+    raise _several(str(state.get("change_id")) for state in states)
+
+
+def _several(names: Iterable[str]) -> UserError:
+    return UserError(
+        f"Which run is meant? Several are live: {', '.join(sorted(names))}",
         state="Nothing was changed.",
         hint="Name the change; `untildone status` shows them all",
     )
@@ -139,9 +167,10 @@ class Feed:
         self.alive = source.alive()
         self.seq = 0  # of the last event
         self._hide = redactor(os.environ)
-        self._tail = journals.Tail(source.folder.journal)
+        self._tail = source.tail()
         self._facts = 0
         self._heard: dict[int, datetime] = {}
+        self._last = datetime.fromtimestamp(0, UTC)
         self._run: Run | None = None
         self._ledger: Ledger | None = None
 
@@ -150,10 +179,14 @@ class Feed:
         self.alive = self.source.alive()  # before the look: what comes last is not missed
         found = []
         for row in self._tail.rows(self._hide):
-            moment = datetime.fromisoformat(str(row["at"]))
+            moment = _moment(row)
+            number = row.get("seq")
+            if moment is None:
+                continue
+            self._last = moment
             if "event" not in row:
                 self._told(journals.fact_of(row), moment)
-            elif (number := row["seq"]) and isinstance(number, int) and number > self.seq:
+            elif isinstance(number, int) and number > self.seq:
                 self.seq = number
                 lane = row.get("lane", 0)
                 self._heard[lane if isinstance(lane, int) else 0] = moment
@@ -167,12 +200,7 @@ class Feed:
         """The run as it was at the last look; without a loop as that has left it."""
         if self._run is None:
             raise UserError("The record of this run is empty", hint="untildone status")
-        repository = self.source.repository
-        return (
-            self._run
-            if self.alive
-            else views.left_behind(self._run, repository.last_sign(self._run))
-        )
+        return self._run if self.alive else views.left_behind(self._run, self._last_sign(self._run))
 
     def account(self) -> Account:
         """Its calls, stories, pauses and remarks as at the last look."""
@@ -196,41 +224,97 @@ class Feed:
         run, top = self.run, self.source.repository.place.top
         shown = read_state(top / STATE_FILE) or {}
         pid = shown.get("pid") if self.alive and shown.get("run_id") == run.plan.run_id else 0
-        last_sign = self.source.repository.last_sign(run)
-        return views.state(run, pid if isinstance(pid, int) else 0, None) | {
+        last_sign = self._last_sign(run)
+        state = views.state(run, pid if isinstance(pid, int) else 0, None) | {
             "iterations": [views.entry(iteration) for iteration in run.iterations],
             "worktree": os.fspath(top),
             "alive": self.alive,
             "last_sign": last_sign.isoformat(timespec="milliseconds"),
         }
+        return {name: codec.encode(value) for name, value in state.items()}
 
     def close(self) -> None:
         self._tail.close()
 
+    def _last_sign(self, run: Run) -> datetime:
+        with contextlib.suppress(FileNotFoundError):
+            return self.source.home.last_sign(run)
+        return self._last  # its record was removed since
+
     def _told(self, fact: f.Fact | None, moment: datetime) -> None:
-        self._facts += fact is not None
+        if fact is None:
+            return
+        self._facts += 1
         if isinstance(fact, f.Started):
             self._run, self._ledger = begin(fact, moment), Ledger(moment)
         elif isinstance(fact, f.TakenBack):
             # An undo between two loops, and rare: what was is known by reading all of it again.
-            so_far = journals.replayed(self.source.folder.journal)
-            self._run = replay(islice(so_far, self._facts))
-        elif fact and self._run:
+            told = journals.facts_and_events(self.source.folder.journal, (), self._hide)
+            facts = ((fact, at) for fact, at in told if not isinstance(fact, Event))
+            self._run = replay(islice(facts, self._facts))
+        elif self._run:
             self._run = apply(self._run, fact, moment)
-        if fact and self._ledger:
+        if self._ledger:
             self._ledger.add(fact, moment)
+
+
+def live(runs: Iterable[Followed]) -> frozenset[str]:
+    """The ids of those that a loop drives now; each worktree is looked at once."""
+    places = {run.repository.place.git_dir: run.repository for run in runs}
+    return frozenset(map(_driven, places.values())) - {""}
+
+
+def _driven(repository: Repository) -> str:
+    """The id of the run that a loop drives in this worktree; empty if there is none."""
+    shown = read_state(repository.place.top / STATE_FILE) or {}
+    return str(shown.get("run_id", "")) if repository.alive() else ""
+
+
+def _moment(row: EventObject) -> datetime | None:
+    """When it was written; None in a line that is none of ours."""
+    try:
+        return datetime.fromisoformat(str(row.get("at")))
+    except ValueError:
+        return None
+
+
+def _removed() -> UserError:
+    return UserError("The record of this run was removed", hint="untildone status")
 
 
 def recorded(repositories: Iterable[Repository]) -> list[Followed]:
     """All runs of these repositories in all their worktrees, newest first."""
     found: dict[str, Followed] = {}
     for repository in repositories:
-        for place in _worktrees(repository):
-            user = user_place(place.place)
-            home = at(user, place.inbox.wake) if user else None
+        places = {place.place.top: place for place in _worktrees(repository)}
+        for place in places.values():
+            user = user_of(place.place)
             for run_id in run_ids(place.home):
+                home = places.get(user) if user else None
                 found.setdefault(run_id, Followed(place, run_id, home))
     return [found[run_id] for run_id in sorted(found, reverse=True)]
+
+
+def the_run(runs: Sequence[Followed], name: str) -> Followed:
+    """The run with this id, or the newest of this change; without a name the only live one.
+
+    Where none is live, the newest of all.
+    """
+    named = [run for run in runs if name in ("", run.run_id) or run.change == name]
+    live = [run for run in named if run.alive()]
+    if len(live) > 1:
+        raise _several(run.change if not name else run.run_id for run in live)
+    if not named:
+        raise _none(runs, name)
+    return (live or named)[0]
+
+
+def _none(runs: Sequence[Followed], name: str) -> UserError:
+    known = sorted({run.change for run in runs} - {""})
+    return UserError(
+        f"There is no run of this change: {name}" if name else "There is no run yet",
+        hint=f"Runs here: {', '.join(known)}" if known else "untildone run",
+    )
 
 
 def _worktrees(repository: Repository) -> Iterator[Repository]:

@@ -71,7 +71,7 @@ def restore(process: LoopProcess, run: Run) -> tuple[str, ...]:
     if user_of(process.repository.place) and run.choice is Choice.CLEANUP:
         run = _after_cleanup(process, run)
     repo = process.repository
-    run = _settled(process, run)
+    run = settled(process, run)
     origin = run.origin
     if origin is None:
         raise UserError(
@@ -91,7 +91,7 @@ def restore(process: LoopProcess, run: Run) -> tuple[str, ...]:
     return stored
 
 
-def _settled(process: LoopProcess, run: Run) -> Run:
+def settled(process: LoopProcess, run: Run) -> Run:
     """An attempt that was cut short is put back first: it may have moved more than files."""
     loop = process.recovered(run)
     if any(lane.iteration for lane in loop.run.lanes) and not loop.run.ended:

@@ -33,8 +33,9 @@ from untildone.domain.reporting.event import Event
 from untildone.domain.run.fact import Opened
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Origin, Run, Status
-from untildone.domain.secrets import redactor
+from untildone.domain.secrets import text_redactor
 from untildone.domain.stories.story import StoryBook
+from untildone.plain_files import opened
 from untildone.wiring.repository import Repository
 from untildone.wiring.sources import source_of
 
@@ -322,8 +323,8 @@ class Handover:
         if len(body) > LONGEST_TEXT:
             body = f"{body[:LONGEST_TEXT]}\n\n… cut here; `untildone report` has all of it.\n"
         path = self._repo.folder(self._run.plan.run_id).path / TEXT_FILE
-        path.write_text(body, encoding="utf-8", errors="replace")
-        path.chmod(0o600)
+        with opened(path, "wb", private=True) as file:
+            file.write(body.encode("utf-8", "replace"))
         title = " ".join(self._redacted(said.title).split())
         return Wanted(self._branch, made.base, title, body, path, draft)
 
@@ -342,8 +343,7 @@ class Handover:
         return replace(found, base=wanted.base), False
 
     def _redacted(self, text: str) -> str:
-        hidden = redactor(os.environ)(plain(text).encode("utf-8", "replace"))
-        return hidden.decode("utf-8", "replace").strip()
+        return text_redactor(os.environ)(plain(text)).strip()
 
     def _note(self, over: HandedOver) -> dict[str, object]:
         journal = Journal(self._repo.folder(self._run.plan.run_id).journal)

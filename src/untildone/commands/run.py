@@ -32,6 +32,7 @@ from untildone.app.recovery import missing_facts
 from untildone.app.run_driver import RunDriver
 from untildone.commands import background
 from untildone.commands.run_ending import Ended, exit_code
+from untildone.commands.start.early_guidance import take_over
 from untildone.commands.start.plan import (
     Prepared,
     Wanted,
@@ -395,6 +396,7 @@ def _begin(process: LoopProcess, prepared: Prepared, origin: Origin) -> Ended:
         exclude_own_files(repo.place, ignored)
         loop = process.loop(run, origin, remarks=(*prepared.warnings, *map(_own_output, own)))
         loop.record(started)
+        take_over(repo, loop, prepared.book)
     except OSError as error:
         raise UserError(
             f"The loop's files ({STATE_FILE}, .git/untildone) cannot be written: {error}",
@@ -459,6 +461,7 @@ def _go_on(process: LoopProcess, run: Run, settings: Settings, flags: Flags) -> 
         checkpoint, remarks = loop.adopt()
         loop.record(f.Adopted(0, checkpoint, remarks))
     loop.record(f.Resumed(plan))
+    take_over(repo, loop, loop.run.book)
     for text in (*warnings, *unchecked, *not_obeyed(plan, known.finished)):
         loop.tell(warning(text))
     return process.drive(loop)

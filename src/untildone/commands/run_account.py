@@ -19,7 +19,7 @@ from untildone.domain.reporting import views
 from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
-from untildone.domain.secrets import redactor
+from untildone.domain.secrets import redactor, text_redactor
 from untildone.wiring.repository import Repository, here, no_run, read_state
 from untildone.wiring.worktrees import worktree_running
 
@@ -74,6 +74,43 @@ class RunAccount(Struct, frozen=True):
         return self.sizes.get(_pair(call, self.saved))
 
 
+class Changes:
+    """What the calls of one run changed; git is asked about each of them once."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._sizes: dict[Pair, Size] = {}
+
+    def sizes(self, run: Run, calls: Iterable[Call]) -> dict[int, Size]:
+        """How much each call changed, by its number; what git does not have is left out."""
+        wanted = self._pairs(run, calls)
+        asked = [pair for pair in wanted.values() if pair not in self._sizes]
+        self._sizes |= diff_sizes(self._repository.git(), asked)
+        return {n: self._sizes[pair] for n, pair in wanted.items() if pair in self._sizes}
+
+    def diffs(self, run: Run, calls: Iterable[Call]) -> dict[int, str]:
+        """Their patches, secrets redacted."""
+        git, wanted = self._repository.git(), self._pairs(run, calls)
+        there = diff_sizes(git, wanted.values())
+        found = _diffs(git, there)
+        return {n: found[pair] for n, pair in wanted.items() if pair in found}
+
+    def between(self, run: Run, call: Call, earlier: Call) -> str:
+        """What is different from the work of an earlier call; empty if git does not have both."""
+        git, pairs = self._repository.git(), self._pairs(run, (call, earlier))
+        if len(pairs) < 2:
+            return ""
+        pair = pairs[earlier.n][1], pairs[call.n][1]
+        return _diffs(git, diff_sizes(git, [pair])).get(pair, "")
+
+    def _pairs(self, run: Run, calls: Iterable[Call]) -> dict[int, Pair]:
+        settled = [call for call in calls if call.tip or call.saved_ref]
+        put_back = any(not call.tip for call in settled)
+        saved = _saved(self._repository.git(), run, settled) if put_back else {}
+        pairs = {call.n: _pair(call, saved) for call in settled}
+        return {n: pair for n, pair in pairs.items() if all(pair)}
+
+
 def as_data(value: object) -> object:
     """A value as the journal writes it: what JSON can hold."""
     return encode(value)
@@ -98,7 +135,7 @@ def run_account(repository: Repository, run_id: str, *, with_diffs: bool = False
     saved = _saved(git, run, found.calls)
     sizes = diff_sizes(git, (_pair(call, saved) for call in found.calls))
     stored = _stored(repository, git, run, found, len(saved))
-    words = _last_words(journal.events(repository.folder(run_id).journal))
+    words = last_words(journal.events(repository.folder(run_id).journal))
     diffs: dict[Pair, str] = {}
     if with_diffs:
         last = (call for story in found.stories[:MOST_DIFFS] if (call := story.last_call))
@@ -106,21 +143,7 @@ def run_account(repository: Repository, run_id: str, *, with_diffs: bool = False
     return RunAccount(run, found, live, saved, sizes, stored, words, diffs)
 
 
-def call_diff(repository: Repository, run: Run, call: Call, against: Call | None = None) -> str:
-    """What a call has changed, or what is different from an earlier one, as a patch.
-
-    Empty if git does not have it any more.
-    """
-    git = repository.git()
-    saved = _saved(git, run, [call] if against is None else [call, against])
-    old, new = _pair(call, saved)
-    if against:
-        old = _pair(against, saved)[1]
-    pair = (old, new)
-    return _diffs(git, [pair])[pair] if pair in diff_sizes(git, [pair]) else ""
-
-
-def _last_words(events: Iterable[Mapping[str, object]]) -> dict[int, str]:
+def last_words(events: Iterable[Mapping[str, object]]) -> dict[int, str]:
     """What the agent said last in each call, secrets redacted."""
     current: dict[object, deque[str]] = {}
     calls: dict[int, deque[str]] = {}
@@ -130,9 +153,8 @@ def _last_words(events: Iterable[Mapping[str, object]]) -> dict[int, str]:
             calls[int(str(event["n"]))] = current[lane] = deque(maxlen=LAST_TEXTS)
         elif event["event"] == "agent_text" and text and lane in current:
             current[lane].append(text)
-    hide = redactor(os.environ)
-    said = ((n, "\n".join(texts).encode("utf-8", "replace")) for n, texts in calls.items())
-    shown = ((n, hide(text).decode(errors="replace")) for n, text in said if text)
+    hide = text_redactor(os.environ)
+    shown = ((n, hide("\n".join(texts))) for n, texts in calls.items() if texts)
     return {n: text if len(text) <= WORDS else f"… {text[-WORDS:]}" for n, text in shown}
 
 

@@ -1,11 +1,12 @@
 """Waiting for a run that another process drives: for its end, or for news of it."""
 
+import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from msgspec import Struct
 
-from untildone.commands.feed import EventObject, Followed
+from untildone.commands.feed import EventObject, Feed, Followed
 from untildone.commands.run_ending import exit_code
 from untildone.domain.reporting import views
 from untildone.domain.run.run import Run
@@ -43,47 +44,81 @@ class News(Struct, frozen=True):
         )
 
 
-def wait_for_end(run: Followed, seconds: float | None) -> News:
-    """How the run has ended, or that it has not in this time."""
-    last: EventObject = {}
-    for batch in _looks(run, seconds):
-        if batch is None:
-            return News("timeout", run.run(), _seq(last), {})
-        last = batch[-1] if batch else last
-    return _ended(run, last)
+class Wait:
+    """For the end of a run, or for the next thing worth knowing of it.
 
+    That is news since the event whose number is `after`, or from now on.
+    """
 
-def wait_for_next(run: Followed, seconds: float | None, after: int | None) -> News:
-    """The next thing worth knowing; after an event that is known by its number, or from now on."""
-    last: EventObject = {}
-    ending: EventObject | None = None  # the loop may wait for the choice now, or go on by itself
-    for k, batch in enumerate(_looks(run, seconds)):
-        if batch is None:
-            return News("timeout", run.run(), _seq(last), {})
-        last = batch[-1] if batch else last
-        fresh = batch if k else _since(run, batch, after)
-        found = next(filter(_is_news, fresh), ending if not batch and run.alive() else None)
+    def __init__(self, feed: Feed, *, for_news: bool = False, after: int | None = None) -> None:
+        self._feed = feed
+        self._for_news = for_news
+        self._after = after
+        self._last: EventObject = {}
+        self._looked = False
+        # The loop may wait for the choice now, or go on by itself.
+        self._ending: EventObject | None = None
+
+    def look(self) -> News | None:
+        """What was waited for, if it has come."""
+        batch = self._feed.look()
+        self._last = batch[-1] if batch else self._last
+        found = self._news(batch) if self._for_news else None
+        self._looked = True
         if found:
-            return News(str(found["event"]), run.run(), _seq(found), found)
-        ending = next((event for event in fresh if event["event"] == "complete"), ending)
-    return _ended(run, last)
+            return News(str(found["event"]), self._feed.run, _seq(found), found)
+        return None if self._feed.alive else self._ended()
+
+    def given_up(self) -> News:
+        return News("timeout", self._feed.run, self._feed.seq, {})
+
+    def _news(self, batch: list[EventObject]) -> EventObject | None:
+        fresh = batch if self._looked else self._since(batch)
+        at_its_end = self._ending if not batch and self._feed.alive else None
+        found = next(filter(_is_news, fresh), at_its_end)
+        self._ending = next((row for row in fresh if row["event"] == "complete"), self._ending)
+        return found
+
+    def _since(self, events: list[EventObject]) -> list[EventObject]:
+        """What of the past is new. Nothing, unless the loop waits for the person by now.
+
+        Then nothing would come before they have answered. A number that is not there yet is one of
+        another run.
+        """
+        if self._after is not None:
+            after = self._after if self._after <= self._feed.seq else 0
+            return [event for event in events if _seq(event) > after]
+        if not self._feed.alive or views.phase(self._feed.run) not in FOR_THE_PERSON:
+            return []
+        asked = [event for event in events if event["event"] in ("complete", "waiting")]
+        return asked[-1:]
+
+    def _ended(self) -> News:
+        ended = self._feed.run
+        if ended.died:
+            return News("died", ended, self._feed.seq, {}, DIED)
+        return News("finished", ended, self._feed.seq, self._last, exit_code(ended))
 
 
-def _looks(run: Followed, seconds: float | None) -> Iterator[list[EventObject] | None]:
-    """What is new at each look; None when the time is over and the loop is not."""
-    clock = run.repository.clock
+def wait(
+    run: Followed,
+    seconds: float | None,
+    *,
+    for_news: bool = False,
+    after: int | None = None,
+    pause: Callable[[float], object] | None = None,
+) -> News:
+    """What was waited for, or after this time that it has not come."""
+    clock, pause = run.repository.clock, pause or run.pause
     end = math.inf if seconds is None else clock.monotonic() + seconds
-    for batch in run.batches(lambda: run.pause(max(0.0, end - clock.monotonic()))):
-        yield batch
-        if clock.monotonic() >= end and run.alive():
-            yield None
-
-
-def _ended(run: Followed, last: EventObject) -> News:
-    ended = run.run()
-    if ended.died:
-        return News("died", ended, _seq(last), {}, DIED)
-    return News("finished", ended, _seq(last), last, exit_code(ended))
+    with contextlib.closing(Feed(run)) as feed:
+        waiting = Wait(feed, for_news=for_news, after=after)
+        while not (news := waiting.look()):
+            left = end - clock.monotonic()
+            if left <= 0:
+                return waiting.given_up()
+            pause(left)
+        return news
 
 
 def _is_news(event: EventObject) -> bool:
@@ -94,19 +129,6 @@ def _is_news(event: EventObject) -> bool:
             return bool(story)
         case _:
             return False
-
-
-def _since(run: Followed, events: list[EventObject], after: int | None) -> list[EventObject]:
-    """What of the past is new. Nothing, unless the loop waits for the person by now.
-
-    Then nothing would come before they have answered.
-    """
-    if after is not None:
-        return [event for event in events if _seq(event) > after]
-    if not run.alive() or views.phase(run.run()) not in FOR_THE_PERSON:
-        return []
-    asked = [event for event in events if event["event"] in ("complete", "waiting")]
-    return asked[-1:]
 
 
 def _seq(event: EventObject) -> int:

@@ -203,6 +203,12 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
     return redacted
 
 
+def text_redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
+    """The same for text."""
+    redacted = redactor(environ)
+    return lambda text: redacted(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+
 def _hidden(found: re.Match[bytes]) -> bytes:
     named = found.groupdict()
     group = next((name for name in ("hide", "bare") if named.get(name) is not None), 0)

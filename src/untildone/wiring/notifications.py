@@ -1,11 +1,14 @@
 """The messengers of a run: one window for each address."""
 
+import os
+
 from untildone.adapters.notifications import Delivery
 from untildone.adapters.records import journal as journals
 from untildone.app.bus import EventObject
 from untildone.app.notify import Messages, Messenger, Send, Undelivered
 from untildone.domain.reporting.event import warning
 from untildone.domain.reporting.notification import EVENTS, Address, Notification, address
+from untildone.domain.secrets import text_redactor
 from untildone.ports import Report
 from untildone.settings.settings import Settings
 from untildone.wiring.repository import Repository
@@ -40,5 +43,6 @@ def messengers(repository: Repository, settings: Settings, run_id: str) -> list[
 
         earlier = journals.events(journal) if journal.exists() else ()
         wanted = settings.notify_on or EVENTS
-        found.append(Messenger(Messages(earlier), wanted, send, failed))
+        messages = Messages(earlier, text_redactor(os.environ))
+        found.append(Messenger(messages, wanted, send, failed))
     return found

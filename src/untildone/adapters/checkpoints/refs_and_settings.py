@@ -205,7 +205,8 @@ def from_json(rows: Mapping[str, tuple[str, int, str | None]]) -> dict[str, File
 
 STASH = "refs/stash"
 STASH_LOG = "logs/refs/stash"
-KEPT = tuple(f"refs/ralph/{kind}/" for kind in ("backup", "archive", "attempts", "moved", "raw"))
+KINDS = ("backup", "archive", "attempts", "moved", "raw", "carried")
+KEPT = tuple(f"refs/ralph/{kind}/" for kind in KINDS)
 # An attempt has no business there. Elsewhere (`git fetch`) refs may move, but no commit gets lost.
 REPLACED = "refs/replace/"
 FIXED = ("refs/heads/", "refs/tags/", "refs/notes/", REPLACED, STASH)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from untildone.adapters.checkpoints.guard import DEFAULT, Guard
 from untildone.adapters.checkpoints.refs_and_settings import STASH
 from untildone.adapters.checkpoints.snapshot.snapshot import Snapshots
+from untildone.adapters.checkpoints.snapshot.staged_content import staged_tree
 from untildone.adapters.checkpoints.stash_entries import StashEntries, StateBefore
 from untildone.adapters.checkpoints.workspace import MERGE_LEFT_OPEN, Workspace, trailer
 from untildone.adapters.git.git import Git, Ref, RefUpdate
@@ -326,9 +327,9 @@ class StashCheckpoint(Workspace):
         saved, index = self._users_index, self._place.git_dir / "index"
         if self._has_users_index():
             return ()
-        answer = self._git.ask("write-tree", index=index)
         staged = self._staged()
-        tree = answer.stdout.decode().strip() if answer.ok else staged
+        found = staged_tree(self._git, index, self._folder) if index.is_file() else ""
+        tree = found or staged
         remarks: tuple[str, ...] = ()
         if tree != staged:
             message = f"staged by an attempt\n\nUntildone-Run: {self._run_id}\n"

@@ -244,9 +244,7 @@ class WorktreeCheckpoint(BranchCheckpoint):
         return read_text(self._folder / "initial")
 
     def _staged(self) -> str:
-        copy = self._folder / "index.look"
-        shutil.copy2(self._user.git_dir / "index", copy)
-        return staged_tree(self._users, copy)
+        return staged_tree(self._users, self._user.git_dir / "index", self._folder)
 
 
 def is_gone(place: Place) -> bool:

@@ -248,6 +248,13 @@ class Git:
             self.store.take_in_all(incoming[OBJECTS])
         return answer
 
+    def question(self, *args: str, index: Path | None = None) -> Captured:
+        """Ask what may be answered with no: one that git did not live to answer is a StepError."""
+        answer = self.ask(*args, index=index)
+        if answer.ending is not Ending.EXITED or answer.exit_code < 0:
+            raise git_failed(args, answer)
+        return answer
+
     def _move_special_files(self) -> None:
         from untildone.adapters.git.damaged import move_special_files  # noqa: PLC0415 - rare
 
@@ -279,8 +286,8 @@ class Git:
             found = ref_in_file(self.common_dir, name)
             if found is not None:
                 return found
-        answer = self.ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-        return os.fsdecode(answer.stdout).strip() if answer.ok else ""
+        words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return os.fsdecode(self.question(*words).stdout).strip()
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
@@ -298,12 +305,12 @@ class Git:
 
     def is_ancestor(self, ancestor: str, commit: str) -> bool:
         """Whether `commit` builds on `ancestor`."""
-        return ancestor == commit or self.ask("merge-base", "--is-ancestor", ancestor, commit).ok
+        words = ("merge-base", "--is-ancestor", ancestor, commit)
+        return ancestor == commit or self.question(*words).ok
 
     def merge_base(self, one: str, other: str) -> str:
         """The best common ancestor, or an empty string."""
-        answer = self.ask("merge-base", one, other)
-        return os.fsdecode(answer.stdout).strip() if answer.ok else ""
+        return os.fsdecode(self.question("merge-base", one, other).stdout).strip()
 
     def commits_since(self, base: str, tips: Iterable[str]) -> tuple[str, ...]:
         """Commits reachable from the tips and not from the base, oldest first."""
@@ -320,9 +327,8 @@ class Git:
     def message(self, commit: str) -> str:
         """A commit's whole message."""
         head, _, message = self.loose_commit(commit).partition(b"\n\n")
-        if head and b"\nencoding " not in head:
-            return os.fsdecode(message)
-        return os.fsdecode(self.do("log", "-1", "--format=%B", commit))
+        known = head and b"\nencoding " not in head
+        return os.fsdecode(message if known else self.do("log", "-1", "--format=%B", commit))
 
     def loose_commit(self, name: str) -> bytes:
         """A commit that is a file of its own and is given by its full name; else nothing."""
@@ -367,10 +373,6 @@ class Git:
             self.do("ls-tree", "-z", "--name-only", "--full-tree", commit, "--", *paths)
         )
 
-    def files_in(self, commit: str, name: str) -> tuple[str, ...]:
-        """Paths of a commit whose last part is `name`."""
-        return tuple(p for p in self.files_at(commit) if p.rpartition("/")[2] == name)
-
     def objects(self, specs: Sequence[bytes]) -> dict[str, bytes]:
         """What git stores under these names, or paths of commits; those that are missing are not.
 
@@ -402,8 +404,7 @@ class Git:
         answer = self.ask("write-tree", index=index)
         if not answer.ok:
             failed = git_failed(("write-tree",), answer)
-            gone = b"invalid object" in answer.stderr
-            raise ObjectsGone(failed.message) if gone else failed
+            raise ObjectsGone(failed.message) if b"invalid object" in answer.stderr else failed
         return os.fsdecode(answer.stdout).strip()
 
     def commit_tree(self, tree: str, parents: Iterable[str], message: str) -> str:

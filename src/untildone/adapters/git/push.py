@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Captured, Processes
 from untildone.domain.errors import UserError
 from untildone.domain.regex import regex
+from untildone.domain.secrets import redactor
 
 LOOK_S = 60.0
 PUSH_S = 1800.0
@@ -35,6 +37,14 @@ class RemoteBranches(Struct, frozen=True):
 
     tips: dict[str, str]
     default: str = ""
+
+
+class RefPush(Struct, frozen=True):
+    """One ref of a remote: the commit that it is to have, and the one that it has (empty: none)."""
+
+    name: str
+    commit: str
+    there: str = ""
 
 
 class UsersGit:
@@ -69,6 +79,26 @@ class UsersGit:
         """The commit as that branch of the remote, if what is there is part of it."""
         return self._run("push", "--", remote, refspec(commit, branch), limit_s=PUSH_S)
 
+    def refs(self, remote: str, patterns: Sequence[str]) -> dict[str, str] | Captured:
+        """The refs of the remote of these full names or patterns, or what git said instead."""
+        answer = self._run("ls-remote", "--refs", "--", remote, *patterns, limit_s=LOOK_S)
+        if not answer.ok:
+            return answer
+        rows = (row.partition("\t") for row in os.fsdecode(answer.stdout).splitlines())
+        # A pattern also fits the end of longer names.
+        return {name: commit for commit, _, name in rows if _fits(name, patterns)}
+
+    def publish(self, remote: str, pushed: Sequence[RefPush]) -> Captured:
+        """All of them or none, and only if the remote has what was seen there."""
+        leases = (f"--force-with-lease={ref.name}:{ref.there}" for ref in pushed)
+        specs = (f"{ref.commit}:{ref.name}" for ref in pushed)
+        return self._run("push", "-q", "--atomic", *leases, "--", remote, *specs, limit_s=PUSH_S)
+
+    def fetch(self, remote: str, specs: Sequence[str]) -> Captured:
+        """Refs of the remote under these names here; nothing else is fetched or noted."""
+        words = ("fetch", "-q", "--no-tags", "--no-write-fetch-head", "--refmap=")
+        return self._run(*words, "--", remote, *specs, limit_s=PUSH_S)
+
     def _run(self, *words: str, limit_s: float) -> Captured:
         users = {name: value for name, value in os.environ.items() if name.startswith(ACCESS)}
         environment = clean_environment(os.environ) | users
@@ -79,6 +109,15 @@ class UsersGit:
 
 def refspec(commit: str, branch: str) -> str:
     return f"{commit}:refs/heads/{branch}"
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def shown_address(remote: str) -> str:
+    """A remote's name or address as it may be printed: without the password in it."""
+    return redactor({})(remote.encode()).decode()
 
 
 def remote_of(git: Git, branch: str, wanted: str = "") -> Remote:

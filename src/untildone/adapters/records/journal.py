@@ -30,6 +30,7 @@ DURABLE = (
     facts.TakenBack,
     facts.StoryUndone,
 )
+BLOCK = 1024 * 1024
 KINDS = {kind.__name__: kind for kind in facts.Fact.__args__}
 
 
@@ -121,7 +122,7 @@ def facts_and_events(
 
 
 class Tail:
-    """A journal that another process writes: each line once."""
+    """A journal that another process writes: each line once, also after it was moved or removed."""
 
     def __init__(self, path: Path) -> None:
         self._file = opened(path)
@@ -133,8 +134,10 @@ class Tail:
 
     def rows(self, hide: Callable[[bytes], bytes] = bytes) -> Iterator[dict[str, object]]:
         """Facts and events since the last call; a line that is being written waits for its end."""
-        *lines, self._torn = (self._torn + self._file.read()).split(b"\n")
-        return _parsed(map(hide, lines))
+        while data := self._file.read(BLOCK):
+            whole, end, self._torn = (self._torn + data).rpartition(b"\n")
+            if end:
+                yield from _parsed(hide(whole).split(b"\n"))
 
     def close(self) -> None:
         self._file.close()

@@ -205,6 +205,14 @@ class _Book:
         return bool(others)
 
 
+def issue_text(root: Path, which: str) -> tuple[str, str]:
+    """Title and text of one issue, by its number or address."""
+    number = which.removeprefix("#")
+    answer = GH.ask(root, "issue", "view", number, "--json", "title,body")
+    found = answer if isinstance(answer, dict) else {}
+    return fields.text(found.get("title")), fields.text(found.get("body"))
+
+
 def _needed(issue: Issue) -> dict[str, str]:
     """What it waits for, with the state where it is told: a number, or `owner/name#number`.
 

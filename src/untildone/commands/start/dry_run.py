@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from untildone.adapters.git.history import FileHistory
 from untildone.adapters.slots.setup import SetUp, set_up_of
 from untildone.app.rehearsal import Rehearsed, interrupted, rehearse
+from untildone.commands.start.early_guidance import as_now, waiting
 from untildone.commands.start.plan import Wanted, given_budgets, pick_change, with_detected
 from untildone.commands.start.start_checks import (
     Asking,
@@ -109,7 +110,11 @@ def _starting(repo: Repository, settings: Settings, wanted: Wanted, change: str)
     told = found.prepared.warnings
     dry = DryRun(plan, found.origin, warnings=told, idle=found.idle, agent_env=env)
     now = repo.clock.now()
-    return _rehearsed(repo, dry, begin(Started(plan), now), now)
+    run = begin(Started(plan), now)
+    for piece in waiting(repo, change):
+        if fact := as_now(piece, found.prepared.book):
+            run = apply(run, fact, now)
+    return _rehearsed(repo, dry, run, now)
 
 
 def _going_on(repo: Repository, run: Run, settings: Settings, flags: dict[str, object]) -> DryRun:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.adapters.checks.detect import detect, missing_program
+from untildone.adapters.git.git import Git
 from untildone.adapters.git.history import FileHistory
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.commands.start.plan import Wanted, known_change, pick_change
@@ -37,12 +38,22 @@ def lint_change(
     repository: Repository, change: str, settings: Settings, *, fix: bool = False
 ) -> Linted:
     """Judge one change; with `fix`, mend first what has only one answer."""
-    book = _book(repository.place.top, change, settings)
-    found = _judged(repository, book, settings)
-    fixed = _mend(repository.place.top, change, found) if fix else ()
+    top, git = repository.place.top, repository.git()
+    found = judged(git, top, _book(top, change, settings), settings)
+    fixed = _mend(top, change, found) if fix else ()
     if fixed:
-        found = _judged(repository, _book(repository.place.top, change, settings), settings)
+        found = judged(git, top, _book(top, change, settings), settings)
     return Linted(change, found, fixed)
+
+
+def judged(git: Git, top: Path, book: StoryBook, settings: Settings) -> tuple[Finding, ...]:
+    """What is wrong with a book whose files are below `top`; its history is what `git` knows."""
+    history = FileHistory(git, book.change)
+    detected = tuple(detect(top))
+    checks = [check.command for check in in_force(settings.verify)]
+    spelled = [c for check in checks for c in (detected if check == AUTO else (check,))]
+    around = _surroundings(book, top, spelled, detected, settings.lanes)
+    return lint(history.predicted(book), replace(around, files=history.files))
 
 
 def changes_to_lint(repository: Repository, change: str, settings: Settings) -> list[str]:
@@ -89,16 +100,6 @@ def _book(top: Path, change: str, settings: Settings) -> StoryBook:
             hint=f"`untildone stories {change}` shows what is read of it.",
         )
     return source.load()
-
-
-def _judged(repository: Repository, book: StoryBook, settings: Settings) -> tuple[Finding, ...]:
-    top = repository.place.top
-    history = FileHistory(repository.git(), book.change)
-    detected = tuple(detect(top))
-    checks = [check.command for check in in_force(settings.verify)]
-    spelled = [c for check in checks for c in (detected if check == AUTO else (check,))]
-    around = _surroundings(book, top, spelled, detected, settings.lanes)
-    return lint(history.predicted(book), replace(around, files=history.files))
 
 
 def _surroundings(

@@ -50,7 +50,6 @@ from untildone.wiring.sources import (
 from untildone.wiring.user_files import template_of
 
 PLAIN_ITERATIONS = 10
-OUTSIDE_GIT = ("beads", "github")
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
 NO_END = (
     "Nothing that the agent says ends this run: it goes on until you type `untildone done "
@@ -194,7 +193,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         plain=plain,
         done=done,
         source=source.name if source else "",
-        limits=Limits(max_iterations=cap, **_of_limits(settings)),
+        limits=Limits(max_iterations=cap, **of_limits(settings)),
         verify_found=() if plain else not_asked_for(settings, top),
         configured_max=settings.max_iterations,
         lanes=settings.lanes,
@@ -203,7 +202,7 @@ def prepare(top: Path, settings: Settings, wanted: Wanted, change: str, run_id: 
         agent_args=agent_options_of(settings).args,
         agent_env=names_of(agent_options_of(settings)),
         origins=wanted.origins | detected,
-        **_of_plan(settings),
+        **of_plan(settings),
     )
     return Prepared(plan, source, book, warnings)
 
@@ -219,7 +218,7 @@ def renewed(
     """The plan to go on with: the run's flags, given ones override, the cap counts from here."""
     given = _given(plan, flags)
     free = [name for name in given if not SETTINGS[name].fixed]
-    over, limits = _of_plan(settings, free), _of_limits(settings, free)
+    over, limits = of_plan(settings, free), of_limits(settings, free)
     configured = settings.max_iterations if "max_iterations" in given else plan.configured_max
     retries = limits.get("max_retries", plan.limits.max_retries)
     open_stories = None if plan.plain else _open_stories(book)
@@ -241,7 +240,7 @@ def renewed(
 
 
 def _more_lanes(plan: Plan, lanes: int) -> int:
-    why = no_lanes(plan.checkpoint, plan.source, plain=plan.plain)
+    why = no_lanes(plan.checkpoint, plain=plan.plain)
     if plan.checkpoint == "branch":
         why = "This run works in your own files, and several lanes need a worktree of its own"
     if lanes != 1 and why:
@@ -293,22 +292,17 @@ def _for_lanes(
     """Several lanes need a worktree of the run's own, and stories to tell apart."""
     if settings.lanes == 1:
         return settings
-    if why := no_lanes(settings.checkpoint, source.name if source else "", plain=plain):
+    if why := no_lanes(settings.checkpoint, plain=plain):
         raise UserError(why, state="Nothing was changed.", hint=f"untildone run {change} --lanes 1")
     return replace(settings, checkpoint="worktree")
 
 
-def no_lanes(checkpoint: str, source: str, *, plain: bool) -> str:
+def no_lanes(checkpoint: str, *, plain: bool) -> str:
     """Why several stories cannot be worked on at once; empty if they can."""
     if plain:
         return "Several lanes work on stories, and a run with one task has none"
     if checkpoint == "stash":
         return "Several lanes land commits on a branch, and `--checkpoint stash` makes no commits"
-    if source in OUTSIDE_GIT:
-        return (
-            f"Several lanes tick boxes in the commit that lands, and stories of `{source}` are in "
-            "no commit"
-        )
     return ""
 
 
@@ -352,13 +346,13 @@ def _change_task(top: Path, change: str, *, plain: bool) -> str:
     return f"Implement the change `{change}` in this repository. Its documents:\n\n{listed}"
 
 
-def _of_plan(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
+def of_plan(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
     """These settings, as far as the plan has them as they are, by the plan's names."""
     told = [SETTINGS[key] for key in keys if SETTINGS[key].plan]
     return {s.plan: s.in_plan(getattr(settings, s.key)) for s in told}
 
 
-def _of_limits(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
+def of_limits(settings: Settings, keys: Collection[str] = SETTINGS) -> dict[str, Any]:
     """These settings, as far as the limits of a plan have them, by their names."""
     told = [SETTINGS[key] for key in keys if SETTINGS[key].limit]
     return {s.limit: getattr(settings, s.key) for s in told}

@@ -326,6 +326,8 @@ def step_failed(run: Run, fact: f.StepFailed) -> Run:
 def resumed(run: Run, fact: f.Resumed) -> Run:
     """The run goes on: retries renewed, the earlier ending forgotten."""
     tallies = {key: tally.renewed for key, tally in run.tallies.items()}
+    lanes = _lanes_again(run, fact.plan.lanes)
+    gates = {k: g if g.lane < len(lanes) else replace(g, lane=0) for k, g in run.gates.items()}
     return replace(
         run,
         plan=fact.plan,
@@ -347,21 +349,37 @@ def resumed(run: Run, fact: f.Resumed) -> Run:
         over=None,
         cannot_start=(),
         ending=None,
-        lanes=_lanes_again(run, fact.plan.lanes),
+        lanes=lanes,
+        gates=gates,
     )
 
 
 def _lanes_again(run: Run, wanted: int) -> tuple[Lane, ...]:
-    """As many lanes as are wanted now, and those with work to settle; each slot is looked at."""
+    """As many lanes as are wanted now, and those with work to settle; each slot is looked at.
+
+    Open work is settled where it was begun: a single lane works in the worktree of the run, several
+    in slots. So one stays one until that is done (see `grown`), and several stay several.
+    """
     again = tuple(
         replace(
             lane, broken=False, slot="", checkpoint=lane.checkpoint if lane.iteration else run.tip
         )
         for lane in run.lanes
     )
-    kept = max([wanted, *(lane.id + 1 for lane in again if lane.iteration)])
+    with_work = [lane.id + 1 for lane in again if lane.iteration]
+    if with_work and len(again) == 1:
+        return again
+    kept = max([wanted, *with_work, 2 if with_work else 1])
     more = (Lane(k, run.tip) for k in range(len(again), kept))
     return (*again[:kept], *more)
+
+
+def grown(run: Run) -> Run:
+    """A run that was to go on with several lanes has them once the work of the one is settled."""
+    wanted = run.plan.lanes
+    if not len(run.lanes) == 1 < wanted or run.origin is None or run.open_iterations or run.ended:
+        return run
+    return replace(run, lanes=(*run.lanes, *(Lane(k, run.tip) for k in range(1, wanted))))
 
 
 def asked_again(run: Run, fact: f.AskedAgain) -> Run:

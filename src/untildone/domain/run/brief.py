@@ -126,7 +126,7 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
     unfinished = book.unfinished if over else ""
     aside = Aside.of(book, run.finished, run.parked, run.answered)
     others = unasked(book, run.plan.only, deps=run.plan.with_deps)
-    left = len(open_stories) - sum(story.key not in others for story in open_stories)
+    left = sum(story.key in others for story in open_stories) if others else 0
     over_asked = 0 < left == len(open_stories)
     held = bool(open_stories) and book.next_story(run.finished, aside.keys | others) is None
     return f.StoriesLoaded(

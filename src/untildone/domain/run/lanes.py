@@ -62,7 +62,8 @@ def starts(run: Run) -> Iterator[s.PrepareSlot | s.RunAttempt]:
     """
     taken = [*_at_work(run)]
     begun = False
-    for lane in run.lanes if exclusive(run) is None else ():
+    # There may be more lanes than wanted, as long as they have work to settle.
+    for lane in run.lanes[: run.plan.lanes] if exclusive(run) is None else ():
         if lane.iteration or lane.waiting or lane.limit or lane.broken:
             continue
         story = _next_for(run, taken)

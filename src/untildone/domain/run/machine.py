@@ -147,7 +147,7 @@ def apply(run: Run, fact: f.Fact, at: datetime) -> Run:
         after = user_requests.apply_user_request(run, fact, at)
     else:
         after = _folded(run, fact, at)
-    return booked(run, fact, settled(after), at)
+    return booked(run, fact, apply_fact.grown(settled(after)), at)
 
 
 def _folded(run: Run, fact: f.Happening, at: datetime) -> Run:  # noqa: C901 - one arm per fact

@@ -4,8 +4,13 @@
 GROUPS = {
     "Plan and run": {
         "init": ("plan.init", "Write a commented configuration file."),
+        "plan": ("plan.plan", "Let the agent draft the stories of an idea; you say yes."),
         "stories": ("plan.stories", "The stories of a change as the loop sees them."),
         "lint": ("plan.lint", "What is wrong with a plan, before it costs anything."),
+        "interview": (
+            "plan.interview",
+            "Let the agent ask before the run what it could ask in the night.",
+        ),
         "add": ("plan.add", "Add a story to a change, also while its loop runs."),
         "run": ("run", "Start the loop over a change, or go on with it after a crash."),
         "resume": ("run", "Go on with a stopped, stuck, stalled or crashed run."),
@@ -14,6 +19,7 @@ GROUPS = {
     },
     "Look": {
         "status": ("look.status", "Where every loop of this repository stands."),
+        "serve": ("look.serve", "All runs in a browser, also on a phone, live."),
         "attach": ("look.follow", "The live view on a run; leaving it does not stop the run."),
         "ui": ("look.full_screen", "The full screen: stories, diffs, the agent's words, steering."),
         "wait": ("look.follow", "Wait for the end of a run, or for the next thing worth knowing."),
@@ -37,6 +43,10 @@ GROUPS = {
     "Undo": {
         "undo": ("undo", "Take back the newest change that untildone made here."),
         "restore": ("undo", "Put everything back exactly as it was before the run."),
+    },
+    "Fleet": {
+        "push-run": ("carry", "Push a stopped run, so that another machine can go on with it."),
+        "pull-run": ("carry", "Fetch a run that another machine has pushed."),
     },
     "Care": {
         "doctor": ("care.doctor", "Check git, agents, story sources and leftovers."),

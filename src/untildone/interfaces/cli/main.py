@@ -45,7 +45,7 @@ class LazyGroup(click.Group):
             return None
         module = import_module(f"untildone.interfaces.cli.{COMMANDS[cmd_name][0]}")
         _collect_from_now_on()
-        command = getattr(module, cmd_name)
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         command.context_class = HelpContext
         return command

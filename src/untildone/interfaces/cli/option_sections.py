@@ -7,7 +7,10 @@ import click
 # By the names of settings and parameters; what is named nowhere comes under "More".
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Needed most": ("agent", "verify", "strict", "budget", "on_complete", "dry_run"),
-    "Stories": ("task", "task_file", "source", "source_file", "granularity", "archive", "done"),
+    "Stories": (
+        *("story", "with_deps", "source", "source_file", "granularity", "archive"),
+        *("task", "task_file", "done"),
+    ),
     "Agent": (
         *("agent_cmd", "agent_arg", "agents", "model", "permissions", "fallback"),
         *("resume_session", "script", "prompt_template", "learnings", "no_learnings", "usage_cmd"),
@@ -21,8 +24,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("allow_empty_story", "protect", "protect_checks", "protect_tests", "trust_story_checks"),
     ),
     "Git": ("checkpoint", "commit_message", "max_file_mb", "include_flagged"),
-    "Lanes": ("lanes", "optimistic", "slots", "lane_setup", "check_slots"),
+    "Lanes": ("lanes", "optimistic", "slots", "lane_setup", "check_slots", "regenerate"),
     "Sandbox": ("sandbox", "sandbox_network", "sandbox_writable"),
+    "While you are away": ("detach", "on_hangup", "notify", "notify_on"),
     "Output": ("as_json", "quiet", "no_color"),
 }
 MORE = "More"

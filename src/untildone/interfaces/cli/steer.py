@@ -1,17 +1,20 @@
 """`guide`, `skip`, `retry` and `reorder`: what the person decides about stories, at any time."""
 
 import sys
+from collections.abc import Iterable
 
 import click
 
 from untildone.commands import control
-from untildone.commands.control import Heard
+from untildone.commands.control import Early, Heard, Said
+from untildone.commands.start.early_guidance import is_early, waiting
 from untildone.domain.errors import UserError
+from untildone.domain.run.fact import Guided
 from untildone.domain.run.run import Run
 from untildone.interfaces.cli.completion import change_names, changes_and_stories, open_story_ids
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.render import first_line
-from untildone.wiring.repository import here
+from untildone.wiring.repository import Repository, here
 from untildone.wiring.worktrees import changes_with_runs, here_for, the_change
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
@@ -39,24 +42,25 @@ def guide(
     """Tell the agent TEXT in its next prompts ("-": from standard input).
 
     Guidance for a story stays until the story is finished, guidance for all until the run ends.
-    A story that was parked with a question is retried after guidance for it, or after guidance
-    for all if only one question is open, whoever asks it. Works while the loop runs and while it
-    does not. CHANGE can be left out if only one run could be meant.
+    Given before the first run of CHANGE, it is kept for that run. A story that was parked with a
+    question is retried after guidance for it, or after guidance for all if only one question is
+    open, whoever asks it. Works while the loop runs and while it does not. CHANGE can be left out
+    if only one run could be meant.
     """
     change, text = _change_and_text(words, takes_text=not (listed or clear))
     repository = here_for(change)
     if listed:
-        _list(repository.needed(change), as_json=as_json)
+        _list(change, _in_force(repository, change), as_json=as_json)
         return 0
     if clear:
-        heard = control.clear(repository, change, story_ids)
-        return _tell(heard, "The guidance was taken back.", as_json=as_json)
+        cleared = control.clear(repository, change, story_ids)
+        return tell(cleared, "The guidance was taken back.", as_json=as_json)
     if not text:
         raise UserError("There is no text", hint=f'untildone guide {change} "what to know"')
     said = sys.stdin.read() if text == "-" else text
-    heard = control.guide(repository, change, story_ids, said)
+    heard = control.guide(repository, change, Said(said, story_ids))
     whom = f"story {', '.join(story_ids)}" if story_ids else "every story"
-    return _tell(heard, f"The next prompt of {whom} will say it.", as_json=as_json)
+    return tell(heard, f"The next prompt of {whom} will say it.", as_json=as_json)
 
 
 def _change_and_text(words: tuple[str, ...], *, takes_text: bool) -> tuple[str, str]:
@@ -81,7 +85,7 @@ def skip(words: tuple[str, ...], why: str, as_json: bool) -> int:  # noqa: FBT00
     change, (story,) = _change_and_stories(words, most=1)
     heard = control.skip(here_for(change), change, story, why)
     text = f"Story {story} is skipped. `untildone retry {change} {story}` retries it."
-    return _tell(heard, text, as_json=as_json, goes_on=False)
+    return tell(heard, text, as_json=as_json, goes_on=False)
 
 
 @click.command()
@@ -94,7 +98,7 @@ def retry(words: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - click
     """
     change, (story,) = _change_and_stories(words, most=1)
     heard = control.retry(here_for(change), change, story)
-    return _tell(heard, f"Story {story} will be tried with all its retries.", as_json=as_json)
+    return tell(heard, f"Story {story} will be tried with all its retries.", as_json=as_json)
 
 
 @click.command()
@@ -107,7 +111,7 @@ def reorder(words: tuple[str, ...], as_json: bool) -> int:  # noqa: FBT001 - cli
     """
     change, stories = _change_and_stories(words)
     heard = control.reorder(here_for(change), change, stories)
-    return _tell(heard, f"To come first: {', '.join(stories)}.", as_json=as_json)
+    return tell(heard, f"To come first: {', '.join(stories)}.", as_json=as_json)
 
 
 def _change_and_stories(words: tuple[str, ...], most: int = 0) -> tuple[str, tuple[str, ...]]:
@@ -124,7 +128,10 @@ def _change_and_stories(words: tuple[str, ...], most: int = 0) -> tuple[str, tup
     return words[0] if named else the_change(here()), stories
 
 
-def _tell(heard: Heard, text: str, *, as_json: bool, goes_on: bool = True) -> int:
+def tell(heard: Heard | Early, text: str, *, as_json: bool, goes_on: bool = True) -> int:
+    """Where the words went, and what to type next."""
+    if isinstance(heard, Early):
+        return _tell_early(heard, text, as_json=as_json)
     if as_json:
         data = {
             "change_id": heard.change,
@@ -143,16 +150,37 @@ def _tell(heard: Heard, text: str, *, as_json: bool, goes_on: bool = True) -> in
     return 0
 
 
-def _list(run: Run, *, as_json: bool) -> None:
-    rows = _guidance(run)
+def _tell_early(early: Early, text: str, *, as_json: bool) -> int:
     if as_json:
-        echo_json({"change_id": run.plan.change_id, "guidance": rows})
+        about = {"change_id": early.change, "run_id": None, "live": False}
+        echo_json(about | {"guidance": _early(early.guidance)})
+        return 0
+    for sentence in early.sentences(text):
+        echo(sentence)
+    return 0
+
+
+def _in_force(repository: Repository, change: str) -> list[dict[str, object]]:
+    """What the prompts of a run say, or what those of the next one will."""
+    run = repository.latest(change)
+    if is_early(run):
+        return _early(waiting(repository, change))
+    return _guidance(repository.needed(change))
+
+
+def _list(change: str, rows: list[dict[str, object]], *, as_json: bool) -> None:
+    if as_json:
+        echo_json({"change_id": change, "guidance": rows})
         return
     for row in rows:
         about = f"story {row['story_id']}" if row["story_id"] else "every story"
         echo(f"{about}: {first_line(row['text'], 400)}")
     if not rows:
         echo("No guidance is in force.")
+
+
+def _early(pieces: Iterable[Guided]) -> list[dict[str, object]]:
+    return [{"story_id": piece.key[0] if piece.key else "", "text": piece.text} for piece in pieces]
 
 
 def _guidance(run: Run) -> list[dict[str, object]]:

@@ -8,7 +8,7 @@ from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Input
 
 from untildone.commands.feed import Followed, recorded
-from untildone.commands.run_account import Pair, Size, call_diff, diff_sizes
+from untildone.commands.run_account import Changes, Size
 from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.account import Call, StoryAccount
 from untildone.interfaces import render
@@ -49,7 +49,8 @@ class Drawing(Threads):
         self._reader: Reader | None = None
         self._heard = Heard()
         self._shown: object = None  # what the pane of the screen shows
-        self._changes: dict[Pair, Size | None] = {}
+        self._changes = Changes(repository)
+        self._sizes: dict[int, Size | None] = {}
         self._gone = ""
         self._titles: dict[str, object] = {}
 
@@ -74,6 +75,7 @@ class Drawing(Threads):
             self._reader.close()
         self.source, self.look, self._gone = source, None, ""
         self._heard, self._shown, self._titles = Heard(), None, {}
+        self._changes, self._sizes = Changes(source.repository), {}
         self._reader = Reader(
             source,
             lambda look: self.from_thread(self._tell, look),
@@ -247,7 +249,7 @@ class Drawing(Threads):
         elif self.view == "evidence":
             self.kept.show(
                 tables.checkpoints(look),
-                lambda call, width: tables.evidence_line(call, width, self._change_of(call)),
+                lambda call, width: tables.evidence_line(call, width, self._size_of(call)),
                 tables.evidence_head,
                 lambda call: call.n,
             )
@@ -327,8 +329,14 @@ class Drawing(Threads):
         if not (call.tip or call.saved_ref):
             self._show_once(name, texts.diff("") if call.settled else [texts.NO_DIFF_YET])
             return
-        repository, run = look.source.repository, look.run
-        self._fill_later(name, lambda: texts.diff(call_diff(repository, run, call, against)))
+        changes, run = self._changes, look.run
+
+        def patch() -> list[Entry]:
+            if against:
+                return texts.diff(changes.between(run, call, against))
+            return texts.diff(changes.diffs(run, [call]).get(call.n, ""))
+
+        self._fill_later(name, patch)
 
     def _fill_evidence(self, look: Look, call: Call | None) -> None:
         if call is None:
@@ -339,19 +347,17 @@ class Drawing(Threads):
             entries = texts.receipt(call)
             self._show_once(("receipt", call.n, tuple(entries)), entries)
 
-    def _change_of(self, call: Call) -> Size | None:
+    def _size_of(self, call: Call) -> Size | None:
         """How much a checkpoint has changed; asked of git for all of them at once."""
-        pair = call.base, call.tip
-        if pair not in self._changes and self.look and all(pair):
-            pairs = [(kept.base, kept.tip) for kept in tables.checkpoints(self.look)]
-            wanted = [one for one in pairs if one not in self._changes]
-            self._changes |= dict.fromkeys(wanted)
-            repository = self.look.source.repository
-            self.beside(lambda: diff_sizes(repository.git(), wanted), self._learn_changes)
-        return self._changes.get(pair)
+        if call.n not in self._sizes and self.look:
+            wanted = [one for one in tables.checkpoints(self.look) if one.n not in self._sizes]
+            self._sizes |= dict.fromkeys(one.n for one in wanted)
+            changes, run = self._changes, self.look.run
+            self.beside(lambda: changes.sizes(run, wanted), self._learn_sizes)
+        return self._sizes.get(call.n)
 
-    def _learn_changes(self, found: dict[Pair, Size]) -> None:
-        self._changes |= found
+    def _learn_sizes(self, found: dict[int, Size]) -> None:
+        self._sizes |= found
         self.rows.refresh()
 
     def show_anew(self) -> None:

@@ -9,7 +9,7 @@ from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.account import Call, StoryAccount
 from untildone.interfaces import render
 from untildone.interfaces.report import formatting
-from untildone.interfaces.status_page import head, next_commands
+from untildone.interfaces.status_page import headline, next_commands
 from untildone.interfaces.tui.lines import (
     Line,
     Part,
@@ -40,7 +40,7 @@ def top(look: Look, width: int, now: datetime) -> Line:
     """Where the run stands, and its figures; the less important ones give way."""
     sign, style = run_sign(look)
     name = clean(look.change)
-    status = clean(head(look.loop, (look.run, look.account)))
+    status = clean(headline(look.loop, (look.run, look.account)))
     figures = list(_figures(look, now))
     room = width - len(name) - 8
     while figures and sum(map(len, figures)) + 3 * len(figures) > room - min(len(status), 22):

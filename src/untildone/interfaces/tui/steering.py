@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from untildone.commands import control
 from untildone.commands import undo as undoing
-from untildone.commands.control import Heard
+from untildone.commands.control import Early, Heard, Said
 from untildone.domain.costs.budget import EXAMPLES
 from untildone.domain.errors import UserError
 from untildone.domain.reporting.account import StoryAccount
@@ -85,7 +85,9 @@ class Steering(Drawing):
         def sent(text: str | None) -> None:
             if text:
                 said = f"The next prompt of {whom} will say it."
-                self._send(lambda repo, change: _told(control.guide(repo, change, ids, text), said))
+                self._send(
+                    lambda repo, change: _told(control.guide(repo, change, Said(text, ids)), said)
+                )
 
         rows = "\n".join(clean(row) for row in about.split("\n"))
         self.push_screen(Tell(clean(question), rows), sent)
@@ -115,7 +117,7 @@ class Steering(Drawing):
 
         def work(repository: Repository, change: str) -> str:
             heard = control.skip(repository, change, story.id, "")
-            return _told(heard, f"Story {story.id} is skipped.", goes_on=False)
+            return " ".join(heard.sentences(f"Story {story.id} is skipped.", goes_on=False))
 
         offers = yes_or_no("skip it", "`r` retries it later", "nothing is changed")
         self._ask(f"Skip story {story.id} {story.title}?", offers, about, lambda _: work)
@@ -195,5 +197,5 @@ class Steering(Drawing):
         )
 
 
-def _told(heard: Heard, said: str, *, goes_on: bool = True) -> str:
-    return " ".join(heard.sentences(said, goes_on=goes_on))
+def _told(heard: Heard | Early, said: str) -> str:
+    return " ".join(heard.sentences(said))

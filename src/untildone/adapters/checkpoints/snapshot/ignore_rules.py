@@ -102,7 +102,9 @@ class IgnoreRules:
             return ()
         shutil.rmtree(self._copies, ignore_errors=True)
         self._copies.mkdir()
-        for path in self._git.files_in(base, ".gitignore"):
+        for path in self._git.files_at(base):
+            if path.rpartition("/")[2] != ".gitignore":
+                continue
             target = self._copies / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(self._git.content(base, path))

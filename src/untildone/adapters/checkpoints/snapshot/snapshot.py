@@ -120,6 +120,8 @@ class Snapshots:
         """With the rules and the identity that hold for a whole run."""
         git.use_disk(place)
         git.hold_objects(folder)
+        for lock in folder.glob("*.lock"):
+            lock.unlink()  # of one of our own indexes, by a git that was killed
         try:
             tracked = has_path(entries(git, git.index_of(place)), STATE_FILE)
         except (StepError, OSError):

@@ -1,17 +1,26 @@
 """What was staged when a snapshot took the index's place: its bytes may be nowhere else."""
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from untildone.adapters.git.git import Git
+from untildone.adapters.git.git import Git, git_failed
 from untildone.adapters.git.index import drop_from_index, link_or_copy
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import install_index
 
 SUBJECT = "staged when it was stored"
+# What the machine says, not the index: the same git command may succeed a moment later.
+MACHINE = tuple(
+    os.strerror(number).encode()
+    for number in (
+        *(errno.EEXIST, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
+        *(errno.EACCES, errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+    )
+)
 
 Ignored = Callable[[str, list[str]], Iterable[str]]
 
@@ -98,11 +107,8 @@ class ReplacedIndexes:
         return sorted(self._folder.glob("index.found.*[0-9]"))
 
     def _tree(self, index: Path, beside: tuple[str, ...]) -> str:
-        copy = self._folder / "index.look"
-        shutil.copy2(index, copy)
-        tree = staged_tree(self._git, copy, self._staged_as_on_disk(copy, beside))
-        copy.unlink()
-        return tree
+        left_out = self._staged_as_on_disk(index, beside)
+        return staged_tree(self._git, index, self._folder, left_out)
 
     def _staged_as_on_disk(self, index: Path, paths: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the paths that are staged with the very bytes of the file."""
@@ -118,15 +124,21 @@ class ReplacedIndexes:
         return os.fsdecode(self._git.ask("hash-object", "--", path).stdout).strip()
 
 
-def staged_tree(git: Git, copy: Path, left_out: Iterable[str] = ()) -> str:
-    """A copy of an index as a tree; empty if git cannot read it or its bytes are gone.
+def staged_tree(git: Git, index: Path, folder: Path, left_out: Iterable[str] = ()) -> str:
+    """An index as a tree; empty if git cannot read it or its bytes are gone.
 
-    Unmerged paths are left out: what they stand for comes from commits.
+    Unmerged paths are left out: what they stand for comes from commits. A git that was killed, or
+    that the machine had nothing for, says nothing about the index: that is a StepError.
     """
-    unmerged = git.ask("ls-files", "-u", "-z", index=copy)
+    copy = folder / "index.look"
+    shutil.copy2(index, copy)
+    unmerged = git.question("ls-files", "-u", "-z", index=copy)
     rows = os.fsdecode(unmerged.stdout).split("\0")
     dropped = {*left_out, *(row.partition("\t")[2] for row in rows if row)}
     if dropped:
         drop_from_index(git, sorted(dropped), index=copy)
-    answer = git.ask("write-tree", index=copy) if unmerged.ok else unmerged
+    answer = git.question("write-tree", index=copy) if unmerged.ok else unmerged
+    if not answer.ok and any(words in answer.stderr for words in MACHINE):
+        raise git_failed(("write-tree",), answer)
+    copy.unlink()
     return os.fsdecode(answer.stdout).strip() if answer.ok else ""

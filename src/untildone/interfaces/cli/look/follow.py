@@ -163,9 +163,7 @@ def wait(
     run = followed(change)
     if not as_json:
         progress("Waiting; Ctrl-C leaves the run alone")
-    news = (
-        waiting.wait_for_next(run, timeout, after) if next_ else waiting.wait_for_end(run, timeout)
-    )
+    news = waiting.wait(run, timeout, for_news=next_, after=after)
     if as_json:
         echo_json(news.data)
     else:

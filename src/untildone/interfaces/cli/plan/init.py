@@ -86,9 +86,8 @@ def _show(around: Around) -> None:
     more = len(around.changes) - MOST_SHOWN
     more_changes = f" and {more} more" if more > 0 else ""
     echo(f"Stories: {shown or 'none; write `- [ ]` lines into tasks.md'}{more_changes}")
-    echo(
-        f"Tests:   {count_of(around.tests, 'file')}, which no attempt may change (`protect_tests`)"
-    )
+    protected = f"{count_of(around.tests, 'file')}, which no attempt may change (`protect_tests`)"
+    echo(f"Tests:   {protected if around.tests else 'none yet'}")
 
 
 def _agent(around: Around, *, asks: bool) -> str:
