@@ -15,6 +15,7 @@ GROUPS = {
         "run": ("run", "Start the loop over a change, or go on with it after a crash."),
         "resume": ("run", "Go on with a stopped, stuck, stalled or crashed run."),
         "finish": ("control", "The completion choice: cleanup, keep or a pull request."),
+        "watch-ci": ("watch_ci", "Follow the checks of the pull request, and mend red ones."),
         "demo": ("demo", "A complete run in a throw-away repository: no key, no network."),
     },
     "Look": {
