@@ -17,6 +17,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.landing import Conflict, Merged, Standing
 from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.run.run_commands import regenerators
+from untildone.domain.stories.same_story import same_story
 from untildone.domain.stories.story import StoryKey
 from untildone.ports import Lanes, RunBranch
 
@@ -326,6 +327,8 @@ def _ticked(
 
 def _settled(driver: RunDriver, key: StoryKey) -> tuple[str, ...]:
     assert driver.ports.source is not None
-    book = driver.ports.source.load()
-    story = book.find(key)
+    book, before = driver.ports.source.load(), driver.book
+    assert before is not None
+    was = before.find(key)
+    story = same_story(was, before, book) if was else book.find(key)
     return driver.ports.source.settle(story, book) if story else ()
