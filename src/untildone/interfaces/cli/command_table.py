@@ -22,6 +22,7 @@ GROUPS = {
         "status": ("look.status", "Where every loop of this repository stands."),
         "serve": ("look.serve", "All runs in a browser, also on a phone, live."),
         "attach": ("look.follow", "The live view on a run; leaving it does not stop the run."),
+        "ui": ("look.full_screen", "The full screen: stories, diffs, the agent's words, steering."),
         "wait": ("look.follow", "Wait for the end of a run, or for the next thing worth knowing."),
         "logs": ("look.status", "What the agent said and did."),
         "attempts": (
