@@ -36,7 +36,7 @@ from untildone.domain.stories.story import (
 
 Notify = Callable[[Notice], None]
 # The stories with the files that each will probably change, by the ids and refs of attempts too.
-Predicted = Callable[[StoryBook, Sequence[tuple[str, str]]], StoryBook]
+Predicted = Callable[[StoryBook, Sequence[Iteration]], StoryBook]
 
 
 class StorySource(Protocol):

@@ -29,7 +29,7 @@ from untildone.app.announce import announce
 from untildone.domain.agents.agent import AgentText, AgentTool, Kind, Permissions, Trouble, Usage
 from untildone.domain.reporting.event import Event, noticed, warning
 from untildone.domain.run import fact as f
-from untildone.domain.run.machine import apply
+from untildone.domain.run.machine import apply, begin
 from untildone.domain.run.plan import Done, Plan
 from untildone.domain.run.run import Choice, Outcome, Reason, Status, Stop, StopHow
 from untildone.domain.run.spending import Forecast
@@ -653,3 +653,13 @@ def test_notices() -> None:
     assert noticed(AgentTool("Edit", "a.py")) == Event(
         "agent_tool", {"tool": "Edit", "detail": "a.py"}
     )
+
+
+def test_what_was_said_before_the_run_is_told_after_its_start() -> None:
+    before = begin(f.Started(PLAN), NOW)
+    said = f.Guided("Use tabs.", ONE.key, "1")
+    guided = apply(before, said, NOW)
+    assert announce(before, said, guided) == ()
+    events = announce(guided, OPENED, apply(guided, OPENED, NOW))
+    assert [event.name for event in events[:2]] == ["run_started", "guided"]
+    assert events[1] == Event("guided", {"story_id": "1", "text": "Use tabs."})

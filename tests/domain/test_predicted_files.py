@@ -94,6 +94,19 @@ def test_what_an_earlier_attempt_changed_is_predicted() -> None:
     assert _predicted("Mend something", *[pair] * 3, own=("a.py",)) == pair
 
 
+def test_what_most_stories_get_in_each_others_way_with_is_predicted_for_all() -> None:
+    landed = (("list.py", "a.py"), ("list.py", "b.py"), ("c.py", "odd.py"))
+    contested = frozenset({"list.py", "odd.py"})
+    record = FileRecord(frozenset({"new.py"}), landed=landed, contested=contested)
+    other = story(9, title="Write new.py")
+    found = with_predictions(book(other), record).stories[0].predicted
+    assert found == ("new.py", "list.py")
+    quiet = replace(record, contested=frozenset[str]())
+    assert with_predictions(book(other), quiet).stories[0].predicted == ("new.py",)
+    early = replace(record, landed=landed[:1])
+    assert with_predictions(book(other), early).stories[0].predicted == ("new.py",)
+
+
 def test_the_file_of_the_stories_is_no_storys_work() -> None:
     assert _predicted("Mend a.py", *[("a.py", "tasks")] * 3) == ("a.py",)
 

@@ -69,6 +69,17 @@ class Ticket:
         return f"T_{self.number}"
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A check of a commit: by Actions if it has a log, else by another app, or an old status."""
+
+    name: str
+    conclusion: str = ""
+    log: str = ""
+    said: str = ""
+    is_status: bool = False
+
+
 class FakeGitHub:
     """A context manager around the server, with one repository in it."""
 
@@ -76,6 +87,10 @@ class FakeGitHub:
         self.faults: list[str] = []
         self.pulls: list[Json] = []
         self.git_folder = git_folder  # a bare repository that is pushed to
+        # What CI says: of the n-th commit that was pushed, when it is asked for the k-th time.
+        self.ci: Callable[[int, int], Iterable[Checked]] = lambda commit, time: ()
+        self._commits: dict[str, int] = {}  # how often each was asked for
+        self._checked: dict[int, Checked] = {}
         self._tickets = {ticket.number: ticket for ticket in tickets}
         self._asked: list[str] = []
         self._down = 0
@@ -92,7 +107,7 @@ class FakeGitHub:
         self._http.shutdown()
         self._thread.join(10)
         self._http.server_close()
-        assert self.faults == [], "the server was asked what it does not know"
+        assert self.faults == [], f"the server was asked what it does not know: {self.faults}"
 
     @property
     def env(self) -> dict[str, str | None]:
@@ -240,6 +255,58 @@ class FakeGitHub:
             pull.update(body=told["body"], baseRefName=told["base"])
             return {"number": number}
 
+    def told(self, path: str) -> Json | bytes | None:
+        """What the other interface of GitHub says about a path below the repository."""
+        kind, name, *rest = path.split("/")
+        with self._lock:
+            self._asked.append(kind)
+            if self._down:
+                self._down -= 1
+                return None
+            match kind, rest:
+                case "pulls", []:
+                    return self._pull(int(name))
+                case "commits", ["check-runs"]:
+                    self._commits[name] = self._commits.get(name, 0) + 1
+                    runs = [self._run(c) for c in self._checks(name) if not c.is_status]
+                    return {"total_count": len(runs), "check_runs": runs}
+                case "commits", ["status"]:
+                    found = [c for c in self._checks(name) if c.is_status]
+                    rows = [{"context": c.name, "state": c.conclusion or "pending"} for c in found]
+                    more = {"target_url": "http://ci.localhost/1", "description": "by hand"}
+                    return {"state": "pending", "statuses": [row | more for row in rows]}
+                case "actions", [number, "logs"]:
+                    return self._checked[int(number)].log.encode()
+                case _:
+                    self.faults.append(path)
+                    return None
+
+    def _pull(self, number: int) -> Json:
+        pull = next(p for p in self.pulls if p["number"] == number)
+        ref = f"refs/heads/{pull['headRefName']}"
+        assert self.git_folder is not None
+        words = ["git", "rev-parse", ref]
+        done = subprocess.run(words, cwd=self.git_folder, capture_output=True, check=True)
+        head = {"sha": done.stdout.decode().strip(), "ref": pull["headRefName"]}
+        return {"number": number, "state": pull["state"].lower(), "head": head}
+
+    def _checks(self, commit: str) -> list[Checked]:
+        nth = list(self._commits).index(commit) + 1
+        return list(self.ci(nth, self._commits[commit]))
+
+    def _run(self, check: Checked) -> Json:
+        number = len(self._checked) + 100
+        self._checked[number] = check
+        return {
+            "id": number,
+            "name": check.name,
+            "status": "completed" if check.conclusion else "in_progress",
+            "conclusion": check.conclusion or None,
+            "details_url": f"http://{HOST}/{REPOSITORY}/actions/runs/1/job/{number}",
+            "app": {"slug": "github-actions" if check.log else "other-ci"},
+            "output": {"title": check.said or None, "summary": None, "text": None},
+        }
+
     def _pull_update(self, variables: Json) -> Json:
         told = dict(variables["input"])
         pull = next(p for p in self.pulls if p["id"] == told.pop("pullRequestId"))
@@ -369,11 +436,17 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path.startswith(f"{REMOTE}/"):
             return self._git()
-        if self.path.partition("?")[0] != f"http://api.{HOST}/repos/{REPOSITORY}/milestones":
+        ours, path = f"http://api.{HOST}/repos/{REPOSITORY}/", self.path.partition("?")[0]
+        if not path.startswith(ours):
             return self._lost()
         if not self._is_known():
             return self._send(401, {"message": "Bad credentials"})
-        return self._send(200, self.server.owner.milestones())
+        if path == f"{ours}milestones":
+            return self._send(200, self.server.owner.milestones())
+        told = self.server.owner.told(path.removeprefix(ours))
+        if told is None:
+            return self._send(502, {"message": "Bad Gateway"})
+        return self._text(told) if isinstance(told, bytes) else self._send(200, told)
 
     def do_PATCH(self) -> None:
         body: Json = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
@@ -423,9 +496,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(404, {"message": "Not Found"})
 
     def _send(self, status: int, value: object) -> None:
-        data = json.dumps(value).encode()
+        self._text(json.dumps(value).encode(), status, "application/json")
+
+    def _text(self, data: bytes, status: int = 200, kind: str = "text/plain") -> None:
         self.send_response(status)
-        self.send_header("content-type", "application/json; charset=utf-8")
+        self.send_header("content-type", f"{kind}; charset=utf-8")
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

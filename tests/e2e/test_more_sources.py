@@ -69,6 +69,20 @@ def test_a_run_to_done_changes_only_the_marks(bench: Bench, source: str) -> None
     assert bench.path(path).read_bytes() == after.encode()
 
 
+@pytest.mark.parametrize("source", FORMATS)
+def test_a_story_that_is_taken_out_is_open_in_its_format(bench: Bench, source: str) -> None:
+    _, path, before, _, stories = FORMATS[source]
+    shutil.rmtree(bench.path("openspec"))
+    bench.write(path, before)
+    bench.commit(source)
+    bench.plan()
+    bench.run("run", "--json", "--agent-cmd", bench.agent).ok()
+    bench.run("undo", "--story", stories[-1]).ok()
+    bench.run("resume", "--json").ok()
+    ran = [call.env["UNTILDONE_STORY_ID"] for call in bench.calls()]
+    assert ran == [*stories, stories[-1]]
+
+
 def test_issues_of_beads_are_closed_by_the_loop_alone(bench: Bench) -> None:
     issues = [bead("x-2", "Second", "x-1"), bead("x-1", "First", status="in_progress")]
     bd = Tracker(bench.bin, "bd", BD, {each["id"]: each for each in issues})

@@ -161,6 +161,23 @@ def test_a_run_closes_the_issues_and_nobody_else_does(start: Start) -> None:
         assert (ticket.state, ticket.comments) == ("CLOSED", (again, done))
 
 
+def test_lanes_close_each_issue_once_its_work_has_landed(start: Start) -> None:
+    scene = start(
+        *(Ticket(n, f"Story {n}", ("night",), body=f"Touches: own-{n}.txt") for n in (3, 4, 5)),
+        Ticket(6, "Last", ("night",), body="Depends on #3, #4, #5"),
+    )
+    closes = [["sh", "gh issue close 6 -R ada/night"], ["say", failed("no luck")]]
+    work = [["write", "work-{n}.txt", "work\n"], ["say", COMPLETE]]
+    scene.bench.plan({1: closes}, default=work)
+    ended = scene.run("night", "--lanes", "2").ok()
+    assert [event["story_id"] for event in ended.named("landed")][-1] == "6"
+    done = "Done by a run of untildone."
+    for number in (3, 4, 5, 6):
+        ticket = scene.github.ticket(number)
+        assert (ticket.state, ticket.comments[-1]) == ("CLOSED", done)
+        assert len(ticket.comments) == 1 + (number == 6)
+
+
 def test_who_is_not_logged_in_is_told_how(start: Start) -> None:
     scene = start(Ticket(3, "First", ("night",)))
     nobody = scene.run("night", GH_TOKEN=None, GH_HOST=None).ok(2)

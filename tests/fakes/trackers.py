@@ -104,13 +104,16 @@ def wanted(issue, args):
     return any(l["name"] in parts for l in issue["labels"])
 """
 _FRAME = """#!{python} -IS
-import json, sys
+import fcntl, json, os, sys
 def fail(code, text):
     print(text, file=sys.stderr)
     sys.exit(code)
 def save(state):
-    with open({file!r}, "w") as f:
+    with open({file!r} + ".new", "w") as f:
         json.dump(state, f)
+    os.replace({file!r} + ".new", {file!r})
+lock = open({file!r} + ".lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
 {run}
 with open({file!r}) as f:
     state = json.load(f)

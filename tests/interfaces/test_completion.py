@@ -51,6 +51,17 @@ def test_completion_knows_agents_sources_and_open_stories(bench: Bench) -> None:
     assert completed(bench, "untildone skip ", 2) == ["demo", "2", "3"]
     assert completed(bench, "untildone reorder 3 ", 3) == ["2", "3"]
     assert completed(bench, "untildone guide --story ", 3) == ["2", "3"]
+    assert completed(bench, "untildone attempts demo --show ", 4) == ["2/1"]
+    assert completed(bench, "untildone attempts --restore 2", 3) == ["2/1"]
+
+
+def test_completion_knows_stories_before_the_first_run_budgets_and_events(bench: Bench) -> None:
+    bench.only_stories(2, 3)
+    assert completed(bench, "untildone run --story ", 3) == ["2", "3"]
+    assert completed(bench, "untildone run demo --story 3", 4) == ["3"]
+    assert completed(bench, "untildone attempts demo --show ", 4) == []
+    assert "cost=10" in completed(bench, "untildone run --budget ", 3)
+    assert completed(bench, "untildone run --notify-on done,s", 3) == ["done,stuck"]
 
 
 def test_completion_knows_a_change_whose_run_is_done(bench: Bench) -> None:

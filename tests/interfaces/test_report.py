@@ -200,10 +200,20 @@ def test_markdown_is_quoted(cell: str, shown: str) -> None:
     assert inline(cell) == shown
 
 
+def test_what_is_not_done_and_why_comes_first() -> None:
+    text = markdown(
+        page(summary(call(1, outcome="failed", reason="no luck", commit="", saved_ref="refs/x")))
+    )
+    first = text.partition("## ")[2]
+    row = "| 1 | not done | no luck | `untildone attempts demo --show 1/1` |"
+    assert (first.startswith("Not done, and why"), row in first) == (True, True)
+    assert "Not done" not in markdown(page(summary(call(1, checks=proven()))))
+
+
 def test_code_within_a_text_is_code() -> None:
     failed = call(1, outcome="failed", reason="`a<b> & c` is gone, see `x`", saved_ref="refs/x")
     text = html(page(summary(failed)))
-    assert "<td><code>a&lt;b&gt; &amp; c</code> is gone, see <code>x</code></td>" in text
+    assert "<span><code>a&lt;b&gt; &amp; c</code> is gone, see <code>x</code></span></td>" in text
     parsed(text)
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,20 @@ from untildone.adapters.git.push import Remote
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Processes
 from untildone.domain.agents.agent import Ending
+from untildone.domain.checks.ci import Check
 from untildone.domain.errors import UntildoneError
 from untildone.domain.plain_text import plain
 from untildone.domain.regex import regex
 
 TIMEOUT_S = 60.0
+MOST_CHECKS = 100
+ACTIONS = "github-actions"
 QUIET = {
     "NO_COLOR": "1",
     "GH_PROMPT_DISABLED": "1",
     "GH_NO_UPDATE_NOTIFIER": "1",
+    "GH_TELEMETRY": "false",
+    "DO_NOT_TRACK": "1",
     "NO_PROMPT": "1",
     "GLAB_CHECK_UPDATE": "false",
 }
@@ -83,6 +89,17 @@ class Program:
         raise NotImplementedError
 
     def set_draft(self, found: PullRequest, *, draft: bool) -> None:
+        raise NotImplementedError
+
+    def head(self, found: PullRequest) -> str:
+        """The commit that its checks are about; empty once it is not open any more."""
+        raise NotImplementedError
+
+    def checks(self, found: PullRequest, commit: str) -> tuple[Check, ...]:
+        raise NotImplementedError
+
+    def log(self, found: PullRequest, check: Check) -> str:
+        """What a check has printed, as far as the forge has it."""
         raise NotImplementedError
 
     def creating(self, wanted: Wanted) -> tuple[str, ...]:
@@ -153,15 +170,79 @@ class GitHub(Program):
             self._update_by_hand(found, wanted)
 
     def _update_by_hand(self, found: PullRequest, wanted: Wanted) -> None:
-        project = re.search(r"//([^/]+)/([^/]+/[^/]+)/pull/", found.url)
-        where = f"repos/{project[2] if project else '{owner}/{repo}'}/pulls/{found.number}"
-        host = ("--hostname", project[1]) if project else ()
         fields = ("-F", f"body=@{wanted.text_file}", "-f", f"base={wanted.base}")
-        self._call("api", "--method", "PATCH", *host, where, *fields)
+        self._api(found, f"pulls/{found.number}", "--method", "PATCH", *fields)
+
+    def head(self, found: PullRequest) -> str:
+        told = self._told(found, f"pulls/{found.number}")
+        return str(_row(told, "head").get("sha") or "") if told.get("state") == "open" else ""
+
+    def checks(self, found: PullRequest, commit: str) -> tuple[Check, ...]:
+        """Those of apps (Actions and others), and the older statuses; 100 of each at most."""
+        runs = self._told(found, f"commits/{commit}/check-runs?per_page={MOST_CHECKS}")
+        status = self._told(found, f"commits/{commit}/status?per_page={MOST_CHECKS}")
+        checks = [_check_run(row) for row in _rows(runs, "check_runs")]
+        return (*checks, *(_status(row) for row in _rows(status, "statuses")))
+
+    def log(self, found: PullRequest, check: Check) -> str:
+        if check.log:
+            with suppress(ForgeRefused):  # old logs are deleted there
+                return self._api(found, f"actions/jobs/{check.log}/logs")
+        return check.said
+
+    def _told(self, found: PullRequest, what: str) -> Mapping[str, Any]:
+        said = self._api(found, what)
+        try:
+            told = json.loads(said)
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            raise ForgeRefused(f"`gh api` did not answer with JSON: {plain(said)[:300]}")
+        return told
+
+    def _api(self, found: PullRequest, what: str, *words: str) -> str:
+        """The other interface, which all releases of `gh` know in the same way."""
+        project = re.search(r"//([^/]+)/([^/]+/[^/]+)/pull/", found.url)
+        where = f"repos/{project[2] if project else '{owner}/{repo}'}/{what}"
+        host = ("--hostname", project[1]) if project else ()
+        return self._call("api", *host, where, *words)
 
     def set_draft(self, found: PullRequest, *, draft: bool) -> None:
         undo = ("--undo",) if draft else ()
         self._call("pr", "ready", str(found.number), *undo, *self.project)
+
+
+def _rows(told: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    rows = told.get(key)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _row(told: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    row = told.get(key)
+    return row if isinstance(row, dict) else {}
+
+
+def _check_run(row: Mapping[str, Any]) -> Check:
+    ended = row.get("status") == "completed"
+    output, app = _row(row, "output"), _row(row, "app")
+    said = (str(output.get(key) or "") for key in ("title", "summary", "text"))
+    return Check(
+        str(row.get("name") or ""),
+        str(row.get("conclusion") or "failure") if ended else "",
+        str(row.get("details_url") or row.get("html_url") or ""),
+        str(row.get("id") or "") if app.get("slug") == ACTIONS else "",
+        "\n".join(filter(None, said)),
+    )
+
+
+def _status(row: Mapping[str, Any]) -> Check:
+    state = str(row.get("state") or "")
+    return Check(
+        str(row.get("context") or ""),
+        "" if state == "pending" else state,
+        str(row.get("target_url") or ""),
+        said=str(row.get("description") or ""),
+    )
 
 
 class GitLab(Program):

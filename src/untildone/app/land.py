@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from untildone.app import tracker
 from untildone.app.keep_or_revert import held_plan, looked_at, message_of
 from untildone.app.run_driver import FinishedWork, RunDriver
 from untildone.app.verify import first_failure, run_all
@@ -16,6 +17,7 @@ from untildone.domain.run import fact as f
 from untildone.domain.run.landing import Conflict, Merged, Standing
 from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.run.run_commands import regenerators
+from untildone.domain.stories.same_story import same_story
 from untildone.domain.stories.story import StoryKey
 from untildone.ports import Lanes, RunBranch
 
@@ -30,15 +32,20 @@ class Landable(Struct, frozen=True):
     landed: f.Landed
 
 
+def begun(driver: RunDriver, lane: int) -> Landable | None:
+    """What an earlier process was about to land: it was checked then, and may be there by now."""
+    branch, landing = _branch(driver), driver.run.lanes[lane].landing
+    if landing is None:
+        return None
+    before = branch.stands(landing.tip, landing.candidate) is Standing.BEFORE
+    if before or branch.builds_on(landing.candidate):
+        return Landable(landing.tip, f.Landed(lane, landing.candidate))
+    return None
+
+
 def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
     """All of a landing that takes time, in the thread of the lane; nothing lands here."""
     branch, known = _branch(driver), driver.run.lanes[lane]
-    if (
-        known.landing
-        and branch.stands(known.landing.tip, known.landing.candidate) is Standing.BEFORE
-    ):
-        # A crash came in between: what was checked then is to land now.
-        return Landable(known.landing.tip, f.Landed(lane, known.landing.candidate))
     work = driver.finished.get(known.ticket) or store(driver, lane)
     if isinstance(work, f.Verified):
         return work
@@ -80,20 +87,33 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
 
 def bring_in(driver: RunDriver, found: Landable) -> f.Landed | None:
     """Move the branch; None if somebody else has moved it: then all is looked at once more."""
-    with held_plan(driver):
-        driver.keep_edits(found.landed.lane)
-        return _brought_in(driver, found)
+    lane, branch = found.landed.lane, _branch(driver)
+    if not _is_there(driver, found):
+        with held_plan(driver):
+            driver.keep_edits(lane)
+            if not _has_moved(driver, found):
+                return None
+    told = tracker.settle(driver, lane)
+    iteration = driver.iteration(lane)
+    branch.forget_work(iteration.story_id, iteration.attempt)
+    return replace(found.landed, remarks=(*found.landed.remarks, *told))
 
 
-def _brought_in(driver: RunDriver, found: Landable) -> f.Landed | None:
+def _is_there(driver: RunDriver, found: Landable) -> bool:
+    """Whether the branch was moved before, and then a crash came, or its tracker was away."""
+    landing, commit = driver.run.lanes[found.landed.lane].landing, found.landed.commit
+    intended = landing is not None and landing.candidate == commit
+    return intended and _branch(driver).builds_on(commit)
+
+
+def _has_moved(driver: RunDriver, found: Landable) -> bool:
     lane, branch = found.landed.lane, _branch(driver)
     if branch.tip() != found.tip:
-        return None
-    iteration = driver.iteration(lane)
+        return False
     driver.record(f.LandIntended(lane, found.tip, found.landed.commit))
     why = _message(driver, lane).partition("\n")[0]
     try:
-        landed = branch.land(found.tip, found.landed.commit, why)
+        return branch.land(found.tip, found.landed.commit, why)
     except Interrupted:
         raise
     except StepError:
@@ -101,11 +121,7 @@ def _brought_in(driver: RunDriver, found: Landable) -> f.Landed | None:
         driver.keep_edits(lane)
         if branch.tip() == found.tip:
             raise
-        landed = False
-    if not landed:
-        return None
-    branch.forget_work(iteration.story_id, iteration.attempt)
-    return found.landed
+        return False
 
 
 def final_gate(driver: RunDriver, fact: f.StoriesLoaded) -> f.StoriesLoaded | None:
@@ -292,9 +308,10 @@ def _ticked(
 
     The story source sees it in the slot, whose own task list is put there again afterwards.
     """
-    source, files = driver.ports.source, driver.ports.plan_files
-    assert source is not None
+    files = driver.ports.plan_files
     assert files is not None
+    if driver.run.plan.in_tracker:
+        return {}, ()
     wanted = _branch(driver).read(tree, paths)
     own = files.read(wanted)
     try:
@@ -310,6 +327,8 @@ def _ticked(
 
 def _settled(driver: RunDriver, key: StoryKey) -> tuple[str, ...]:
     assert driver.ports.source is not None
-    book = driver.ports.source.load()
-    story = book.find(key)
+    book, before = driver.ports.source.load(), driver.book
+    assert before is not None
+    was = before.find(key)
+    story = same_story(was, before, book) if was else book.find(key)
     return driver.ports.source.settle(story, book) if story else ()

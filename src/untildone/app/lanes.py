@@ -13,9 +13,10 @@ from typing import NoReturn, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from untildone.app import tracker
 from untildone.app.call_agent import called, make_ready, measure, planned
 from untildone.app.keep_or_revert import revert
-from untildone.app.land import Landable, attempt_ref, bring_in, land, store
+from untildone.app.land import Landable, attempt_ref, begun, bring_in, land, store
 from untildone.app.run_driver import FinishedWork, RunDriver
 from untildone.app.verify import try_checks, verify
 from untildone.domain.errors import Interrupted, UntildoneError
@@ -88,8 +89,8 @@ def store_finished(driver: RunDriver, steps: Sequence[s.Step]) -> None:
 
 def begin(driver: RunDriver, step: InLane) -> None:
     """Begin a step of a lane; how it ends arrives by mail."""
-    if driver.book is None and driver.ports.source:  # what an earlier process has begun comes first
-        driver.book = driver.ports.source.load()
+    if driver.book is None:  # what an earlier process has begun comes first
+        driver.book = tracker.look(driver)
     _start(driver, step, _act(driver, step))
 
 
@@ -156,6 +157,9 @@ def _result(driver: RunDriver, step: s.Work, lane: int, result: object) -> f.Fac
     if isinstance(result, FinishedWork):
         driver.finished[driver.run.lanes[lane].ticket] = result
         return None
+    if isinstance(result, f.Requeued | f.Reverted):
+        remarks = (*result.remarks, *tracker.put_back(driver, result.lane))
+        result = replace(result, remarks=remarks)
     if isinstance(result, f.Requeued):
         _build_on_tip(driver, result.lane)
     if not isinstance(result, Landable):
@@ -221,7 +225,7 @@ def _act(driver: RunDriver, step: InLane) -> Act:
         case s.Verify(lane):
             return partial(_in_slot, lane=lane, act=verify, gone=_unverified)
         case s.Land(lane):
-            return partial(_in_slot, lane=lane, act=land, gone=_land_from_store)
+            return partial(_land, lane=lane)
         case s.Revert(lane):
             return partial(_in_slot, lane=lane, act=_revert, gone=_stored)
         case _:
@@ -264,6 +268,11 @@ def _unverified(driver: RunDriver, lane: int) -> f.Verified:
 
 def _nothing(driver: RunDriver, lane: int) -> None:
     """A slot that is gone has nothing to be stored."""
+
+
+def _land(driver: RunDriver, lane: int) -> object:
+    """What a crash has cut short needs no slot any more."""
+    return begun(driver, lane) or _in_slot(driver, lane, land, _land_from_store)
 
 
 def _land_from_store(driver: RunDriver, lane: int) -> object:

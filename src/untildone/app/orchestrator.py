@@ -6,7 +6,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from untildone.app import story_terms
+from untildone.app import story_terms, tracker
 from untildone.app.call_agent import measure, run_attempt
 from untildone.app.keep_or_revert import archive, revert, save
 from untildone.app.land import final_gate
@@ -125,12 +125,10 @@ def _perform(driver: RunDriver, step: s.Work) -> f.Fact | None:  # noqa: C901 - 
 
 
 def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded | None:
-    source, plain = driver.ports.source, driver.run.plan.plain
-    book = source.load() if source else None
+    book, plain = tracker.look(driver), driver.run.plan.plain
     if book and driver.ports.predicted:
-        tried = [(it.story_id, it.saved_ref) for it in driver.run.iterations if it.saved_ref]
-        book = driver.ports.predicted(book, tried)
-    fact = stories_now(driver.run, book)
+        book = driver.ports.predicted(book, driver.run.iterations)
+    fact = stories_now(driver.run, book, driver.book)
     if book and not plain:
         story_terms.look(driver, book)
     return final_gate(driver, fact) if fact.done and driver.lanes else fact

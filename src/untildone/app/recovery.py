@@ -54,6 +54,8 @@ def _of_lanes(run: Run, lanes: Lanes, branch: RunBranch) -> Iterator[f.Fact]:
             left = lanes.as_left(lane.id, lane.checkpoint)
             commits = left.checkpoint.commits(lane.checkpoint) if left else ()
             yield f.AttemptEnded(lane.id, Outcome.INTERRUPTED, DIED, commits)
+        elif run.plan.in_tracker:
+            continue  # it has to be told first, by whoever goes on
         elif iteration and landing and branch.builds_on(landing.candidate):
             branch.forget_work(iteration.story_id, iteration.attempt)
             yield f.Landed(lane.id, landing.candidate)

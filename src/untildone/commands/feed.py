@@ -12,6 +12,7 @@ from msgspec import Struct
 from untildone.adapters.git.own_worktree import user_of
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import STATE_FILE
+from untildone.adapters.records import codec
 from untildone.adapters.records import journal as journals
 from untildone.adapters.records.inbox import POLL_S
 from untildone.adapters.records.run_folder import RunFolder, change_of, run_ids
@@ -60,8 +61,7 @@ class Followed(Struct, frozen=True):
 
     def alive(self) -> bool:
         """Whether a loop drives this very run now."""
-        shown = read_state(self.repository.place.top / STATE_FILE) or {}
-        return shown.get("run_id") == self.run_id and self.repository.alive()
+        return _driven(self.repository) == self.run_id
 
     def tail(self) -> journals.Tail:
         """Its journal, opened: from now on it can be moved or removed."""
@@ -79,6 +79,17 @@ class Followed(Struct, frozen=True):
                 if not alive:
                     return
                 pause()
+
+    def events(self, after: int, until: int) -> Iterator[EventObject]:
+        """Those between two numbers, the last one included, as the journal has them.
+
+        Secrets are redacted.
+        """
+        with contextlib.closing(self.tail()) as tail:
+            for row in tail.rows(redactor(os.environ)):
+                number = row.get("seq") if "event" in row else None
+                if isinstance(number, int) and after < number <= until:
+                    yield row
 
     def pause(self, seconds: float = LOOK_S, also: Sequence[int] = ()) -> tuple[int, ...]:
         """Until the next look, or until one of the descriptors is readable."""
@@ -179,12 +190,13 @@ class Feed:
         shown = read_state(top / STATE_FILE) or {}
         pid = shown.get("pid") if self.alive and shown.get("run_id") == run.plan.run_id else 0
         last_sign = self._last_sign(run)
-        return views.state(run, pid if isinstance(pid, int) else 0, None) | {
+        state = views.state(run, pid if isinstance(pid, int) else 0, None) | {
             "iterations": [views.entry(iteration) for iteration in run.iterations],
             "worktree": os.fspath(top),
             "alive": self.alive,
             "last_sign": last_sign.isoformat(timespec="milliseconds"),
         }
+        return {name: codec.encode(value) for name, value in state.items()}
 
     def close(self) -> None:
         self._tail.close()
@@ -209,6 +221,18 @@ class Feed:
             self._run = apply(self._run, fact, moment)
         if self._ledger:
             self._ledger.add(fact, moment)
+
+
+def live(runs: Iterable[Followed]) -> frozenset[str]:
+    """The ids of those that a loop drives now; each worktree is looked at once."""
+    places = {run.repository.place.git_dir: run.repository for run in runs}
+    return frozenset(map(_driven, places.values())) - {""}
+
+
+def _driven(repository: Repository) -> str:
+    """The id of the run that a loop drives in this worktree; empty if there is none."""
+    shown = read_state(repository.place.top / STATE_FILE) or {}
+    return str(shown.get("run_id", "")) if repository.alive() else ""
 
 
 def _moment(row: EventObject) -> datetime | None:

@@ -77,6 +77,8 @@ class HandedOver(Struct, frozen=True):
     draft: bool
     created: bool
     notes: tuple[str, ...] = ()
+    squash: bool = False
+    uncommitted: bool = False
 
 
 class NotHandedOver(CloseRefused):
@@ -153,6 +155,8 @@ class Handover:
             found.draft,
             created,
             made.notes,
+            self._request.squash,
+            self._request.uncommitted,
         )
         self.event = self._note(over)
         return over

@@ -77,6 +77,35 @@ class RunAccount(Struct, frozen=True):
         return self.sizes.get(_pair(call, self.saved))
 
 
+class Changes:
+    """What the calls of one run changed; git is asked about each of them once."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._sizes: dict[Pair, Size] = {}
+
+    def sizes(self, run: Run, calls: Iterable[Call]) -> dict[int, Size]:
+        """How much each call changed, by its number; what git does not have is left out."""
+        wanted = self._pairs(run, calls)
+        asked = [pair for pair in wanted.values() if pair not in self._sizes]
+        self._sizes |= diff_sizes(self._repository.git(), asked)
+        return {n: self._sizes[pair] for n, pair in wanted.items() if pair in self._sizes}
+
+    def diffs(self, run: Run, calls: Iterable[Call]) -> dict[int, str]:
+        """Their patches, secrets redacted."""
+        git, wanted = self._repository.git(), self._pairs(run, calls)
+        there = diff_sizes(git, wanted.values())
+        found = _diffs(git, there)
+        return {n: found[pair] for n, pair in wanted.items() if pair in found}
+
+    def _pairs(self, run: Run, calls: Iterable[Call]) -> dict[int, Pair]:
+        settled = [call for call in calls if call.tip or call.saved_ref]
+        put_back = any(not call.tip for call in settled)
+        saved = _saved(self._repository.git(), run, settled) if put_back else {}
+        pairs = {call.n: _pair(call, saved) for call in settled}
+        return {n: pair for n, pair in pairs.items() if all(pair)}
+
+
 def as_data(value: object) -> object:
     """A value as the journal writes it: what JSON can hold."""
     return encode(value)
@@ -101,7 +130,7 @@ def run_account(repository: Repository, run_id: str, *, with_diffs: bool = False
     saved = _saved(git, run, found.calls)
     sizes = diff_sizes(git, (_pair(call, saved) for call in found.calls))
     stored = _stored(repository, git, run, found, len(saved))
-    words = _last_words(journal.events(repository.folder(run_id).journal))
+    words = last_words(journal.events(repository.folder(run_id).journal))
     diffs: dict[Pair, str] = {}
     if with_diffs:
         last = (call for story in found.stories[:MOST_DIFFS] if (call := story.last_call))
@@ -109,7 +138,7 @@ def run_account(repository: Repository, run_id: str, *, with_diffs: bool = False
     return RunAccount(run, found, live, saved, sizes, stored, words, diffs)
 
 
-def _last_words(events: Iterable[Mapping[str, object]]) -> dict[int, str]:
+def last_words(events: Iterable[Mapping[str, object]]) -> dict[int, str]:
     """What the agent said last in each call, secrets redacted."""
     current: dict[object, deque[str]] = {}
     calls: dict[int, deque[str]] = {}

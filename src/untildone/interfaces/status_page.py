@@ -61,10 +61,13 @@ def page(loop: Loop, told: Told, now: datetime) -> str:
         *_asked(loop, told),
         *_next(loop, told),
     ]
-    return "\n".join([f"{loop['change_id']}: {_head(loop, told)}", *(f"  {row}" for row in rows)])
+    return "\n".join(
+        [f"{loop['change_id']}: {headline(loop, told)}", *(f"  {row}" for row in rows)]
+    )
 
 
-def _head(loop: Loop, told: Told) -> str:
+def headline(loop: Loop, told: Told) -> str:
+    """Where a run stands, in half a sentence."""
     status, phase, choice = (str(loop.get(name) or "") for name in ("status", "phase", "choice"))
     if told and told[0].restored:
         return f"{status}, then restored: all is as it was before the run (not running)"

@@ -208,7 +208,8 @@ class _Lane:
                 note_of_lane(repo.home / AGENT, self._number),
                 lambda story_id: stop(),
             ),
-            source=source_of(plan, top),
+            # No slot has what a tracker needs to know the repository by.
+            source=source_of(plan, repo.place.top if plan.in_tracker else top),
             plan_files=PlanFiles(top),
             checkpoint=found.workspace,
             verifier=ShellChecks(self._processes, environment, top, own / "reports", stop),

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.adapters.worktree import Worktree
-from tests.fakes.plans import book, story
+from tests.fakes.plans import NOW, book, story
 from untildone.adapters.git.history import FileHistory
+from untildone.domain.run.run import Iteration, Outcome
 
 
 def _commit(repo: Worktree, n: int, *names: str) -> None:
@@ -47,6 +48,22 @@ def test_files_of_an_earlier_attempt_of_the_story(repo: Worktree) -> None:
     repo.sh("update-ref", "refs/ralph/attempts/demo/1/2", saved)
     repo.sh("reset", "-q", "--hard", start)
     assert _predicted(repo, "Let people in") == ("login.py",)
+
+
+def test_what_landed_is_asked_for_once_something_was_contested(repo: Worktree) -> None:
+    history, landed = FileHistory(repo.git(), "demo"), list[Iteration]()
+    for n in (1, 2):
+        _commit(repo, n, "list.py", f"{n}.py")
+        commits = (repo.sh("rev-parse", "HEAD"),)
+        one = Iteration(n, NOW, str(n), 1, 1, outcome=Outcome.COMPLETE, commits=commits)
+        landed.append(one)
+    stories = book(story(9, title="Mend 1.py"))
+    assert history.predicted(stories, landed).stories[0].predicted == ("1.py",)
+    ref = "refs/ralph/attempts/demo/3/1"
+    repo.sh("update-ref", ref, "HEAD")
+    again = Iteration(3, NOW, "3", 1, 1, saved_ref=ref, requeued=True, contested=("list.py",))
+    found = history.predicted(stories, [*landed, again]).stories[0].predicted
+    assert found == ("1.py", "list.py")
 
 
 def test_the_history_is_read_once(repo: Worktree, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from untildone.adapters.git.git import Git
+from untildone.domain.run.run import Iteration, Outcome
 from untildone.domain.stories.predicted_files import FileRecord, with_predictions
 from untildone.domain.stories.story import StoryBook
 
@@ -24,18 +25,35 @@ class FileHistory:
         self._change = change
         self._attempts = f"refs/ralph/attempts/{change}"
         self._record: FileRecord | None = None
-        self._seen: set[str] = set()
+        self._seen = 0
+        self._landed: list[str] = []
 
-    def predicted(self, book: StoryBook, saved: Sequence[tuple[str, str]] = ()) -> StoryBook:
+    def predicted(self, book: StoryBook, calls: Sequence[Iteration] = ()) -> StoryBook:
         """The book, with the files that each open story will probably change.
 
-        `saved` are attempts of this run, oldest first: the id of the story, and the ref.
+        `calls` are those of this run, oldest first.
         """
         record = self._record or self._read()
-        new = {story: self._changed(ref) for story, ref in saved if ref not in self._seen}
-        self._seen.update(ref for _, ref in saved)
-        self._record = replace(record, attempts={**record.attempts, **new}) if new else record
+        new, self._seen = calls[self._seen :], len(calls)
+        self._record = self._with_landed(self._with_attempts(record, new), new)
         return with_predictions(book, self._record)
+
+    def _with_attempts(self, record: FileRecord, calls: Sequence[Iteration]) -> FileRecord:
+        saved = [call for call in calls if call.saved_ref]
+        if not saved:
+            return record
+        attempts = {call.story_id: self._changed(call.saved_ref) for call in saved}
+        contested = record.contested.union(*(call.contested for call in saved))
+        return replace(record, attempts={**record.attempts, **attempts}, contested=contested)
+
+    def _with_landed(self, record: FileRecord, calls: Sequence[Iteration]) -> FileRecord:
+        done = (call for call in calls if call.outcome is Outcome.COMPLETE)
+        self._landed += (call.commits[-1] for call in done if call.commits)
+        if not (record.contested and self._landed):  # nobody asks before
+            return record
+        landed = (*record.landed, *map(self._changed, self._landed))
+        self._landed = []
+        return replace(record, landed=landed)
 
     @property
     def files(self) -> frozenset[str]:

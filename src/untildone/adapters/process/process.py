@@ -42,16 +42,21 @@ class Captured(Struct, frozen=True):
         return self.ending is Ending.EXITED and self.exit_code == 0
 
 
+# Whoever has started it in this process, and in whichever thread: it is no stray.
+_MINE = set[int]()
+_LOCK = threading.Lock()
+
+
 class _Running(Struct):
-    """What all threads of this process have started; `swept` are programs by their lane's mark.
+    """What all threads of a loop have started; `swept` are programs by their lane's mark.
 
     Under the lock a new program is known before anybody can take it for a stray.
     """
 
-    mine: set[int] = field(default_factory=set)
+    mine: set[int] = field(default_factory=lambda: _MINE)
     swept: dict[int, str] = field(default_factory=dict)
     adopts: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Lock = field(default_factory=lambda: _LOCK)
 
 
 class Processes:

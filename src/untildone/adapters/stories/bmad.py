@@ -27,6 +27,7 @@ TRACKING = "sprint-status.yaml"
 HOMES = ("_bmad-output/implementation-artifacts", "docs/sprint-artifacts", "docs/stories")
 # What the loop leaves behind is for a review, as the format has it: only that makes it done.
 FINISHED = "review"
+READY = "ready-for-dev"
 _DONE = frozenset({"review", "ready-for-review", "in-review", "done", "complete", "completed"})
 _DROPPED = (
     *("deprecated", "skipped", "cancelled", "canceled", "superseded", "merged", "obsolete"),
@@ -366,9 +367,11 @@ def _words(own: NewState | None) -> tuple[str, str]:
     if own is None:
         return "", ""
     tracked, said = json.loads(own.mark or own.task.mark)
+    capital = said[:1].isupper()
     if own.done and not own.mark:
-        capital = said[:1].isupper()
         return FINISHED, "Ready for Review" if capital else FINISHED
+    if own.task.done and not own.mark:  # which word it was before, nobody has written down
+        return READY, "Approved" if capital else READY
     return tracked, said
 
 

@@ -50,7 +50,6 @@ from untildone.wiring.sources import (
 from untildone.wiring.user_files import template_of
 
 PLAIN_ITERATIONS = 10
-OUTSIDE_GIT = ("beads", "github")
 MANUAL_WARNING = "No tasks.md found, using manual done criteria"
 NO_END = (
     "Nothing that the agent says ends this run: it goes on until you type `untildone done "
@@ -241,7 +240,7 @@ def renewed(
 
 
 def _more_lanes(plan: Plan, lanes: int) -> int:
-    why = no_lanes(plan.checkpoint, plan.source, plain=plan.plain)
+    why = no_lanes(plan.checkpoint, plain=plan.plain)
     if plan.checkpoint == "branch":
         why = "This run works in your own files, and several lanes need a worktree of its own"
     if lanes != 1 and why:
@@ -293,22 +292,17 @@ def _for_lanes(
     """Several lanes need a worktree of the run's own, and stories to tell apart."""
     if settings.lanes == 1:
         return settings
-    if why := no_lanes(settings.checkpoint, source.name if source else "", plain=plain):
+    if why := no_lanes(settings.checkpoint, plain=plain):
         raise UserError(why, state="Nothing was changed.", hint=f"untildone run {change} --lanes 1")
     return replace(settings, checkpoint="worktree")
 
 
-def no_lanes(checkpoint: str, source: str, *, plain: bool) -> str:
+def no_lanes(checkpoint: str, *, plain: bool) -> str:
     """Why several stories cannot be worked on at once; empty if they can."""
     if plain:
         return "Several lanes work on stories, and a run with one task has none"
     if checkpoint == "stash":
         return "Several lanes land commits on a branch, and `--checkpoint stash` makes no commits"
-    if source in OUTSIDE_GIT:
-        return (
-            f"Several lanes tick boxes in the commit that lands, and stories of `{source}` are in "
-            "no commit"
-        )
     return ""
 
 

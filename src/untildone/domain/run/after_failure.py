@@ -80,6 +80,7 @@ def requeued(run: Run, fact: Requeued) -> Run:
         outcome=Outcome.VERIFY_FAILED,
         reason=fact.why,
         requeued=True,
+        contested=fact.files,
         saved_ref=fact.saved_ref,
     )
     run = replace(run, book=None, tallies=run.tallies | {key: tally}).with_entry(failed)

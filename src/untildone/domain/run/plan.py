@@ -12,6 +12,8 @@ from untildone.domain.run.commit_message import DEFAULT as COMMIT_MESSAGE
 from untildone.domain.stories.story import StoryKey
 
 MOST_LANES = 64
+# Sources whose stories are in no commit: another program keeps them, for all lanes at once.
+TRACKERS = ("beads", "github")
 
 
 class Done(StrEnum):
@@ -130,6 +132,11 @@ class Plan(Struct, frozen=True):
         """The agent and the model of `fallback`; both empty if there is none."""
         agent, _, model = self.fallback.partition(":")
         return agent, model
+
+    @property
+    def in_tracker(self) -> bool:
+        """Whether the stories are kept by another program and not in files."""
+        return self.source in TRACKERS
 
     @property
     def rungs(self) -> tuple[tuple[str, str], ...]:

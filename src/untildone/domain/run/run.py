@@ -109,7 +109,8 @@ class Origin(Struct, frozen=True):
 class Iteration(Struct, frozen=True):
     """One agent call: open while its stage moves on, then an entry of the history.
 
-    `requeued`: it was complete and could not be brought together with what landed before it.
+    `requeued`: it was complete and could not be brought together with what landed before it, in
+    the files `contested`.
     """
 
     n: int
@@ -138,6 +139,7 @@ class Iteration(Struct, frozen=True):
     spoke: bool = False
     trouble_counts: bool = False
     requeued: bool = False
+    contested: tuple[str, ...] = ()
     reserved: Reserved = Reserved()
     proof: Proof = Proof.NONE
     own_tests: tuple[str, ...] = ()

@@ -26,6 +26,8 @@ MOST_FILES = 30
 # A file goes with another if it changed in at least so many commits of it, and in half of them.
 LEAST_COMMITS = 3
 MOST_COMPANIONS = 10
+# A file that so many stories of a run changed, and half of those that landed, is everybody's.
+LEAST_LANDED = 2
 # Every pair of stories is looked at to say who is kept apart: of so many stories at most.
 MOST_PAIRED = 200
 _WILD = regex(r"[*?\[]")
@@ -37,12 +39,16 @@ class FileRecord(Struct, frozen=True):
     """What a repository tells of its files: their names, and which of them changed together.
 
     `commits` are the files of each commit, of people and of our own runs. `attempts` are those that
-    an earlier attempt of a story of this change has changed, by the id of the story.
+    an earlier attempt of a story of this change has changed, by the id of the story. `landed` are
+    those of each story that has landed in this run, `contested` the ones over which finished work
+    could not.
     """
 
     files: frozenset[str] = frozenset()
     commits: tuple[tuple[str, ...], ...] = ()
     attempts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    landed: tuple[tuple[str, ...], ...] = ()
+    contested: frozenset[str] = frozenset()
 
 
 class Cause(StrEnum):
@@ -162,12 +168,13 @@ def with_predictions(book: StoryBook, record: FileRecord) -> StoryBook:
     """
     folders = {path.rpartition("/")[0] + "/" for path in record.files if "/" in path}
     commits = _by_file(record.commits)
+    everybodys = tuple(_everybodys(record))
 
     def predicted(story: Story) -> Story:
         if story.touches or story.done:
             return story
         named = paths_in_text(story, record.files, folders)
-        sure = dict.fromkeys([*named, *record.attempts.get(story.id, ())])
+        sure = dict.fromkeys([*named, *record.attempts.get(story.id, ()), *everybodys])
         found = [*sure, *_companions(sure, commits)]
         files = tuple(path for path in found if not any(_meet(path, own) for own in book.files))
         return replace(story, predicted=files) if files != story.predicted else story
@@ -197,6 +204,13 @@ def _by_file(commits: Iterable[tuple[str, ...]]) -> Mapping[str, list[tuple[str,
         for path in files if len(files) <= MOST_FILES else ():
             found.setdefault(path, []).append(files)
     return found
+
+
+def _everybodys(record: FileRecord) -> Iterator[str]:
+    """What stories of this change change as a rule, and get in each other's way with."""
+    counted = Counter(path for files in record.landed for path in files)
+    need = max(LEAST_LANDED, len(record.landed) / 2)
+    return (path for path in sorted(record.contested) if counted[path] >= need)
 
 
 def _companions(

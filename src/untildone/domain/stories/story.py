@@ -336,5 +336,8 @@ def as_before(now: StoryBook, known: Sequence[Sequence[str]], finished: Set[Stor
 
 
 def _reopened(story: Story, texts: set[str]) -> Story:
-    tasks = (replace(t, done=False) if t.text in texts else t for t in story.tasks)
+    # The word that it has now is that for done; which one it had then, nobody has written down.
+    tasks = (
+        replace(t, done=False, mark="") if t.done and t.text in texts else t for t in story.tasks
+    )
     return replace(story, tasks=tuple(tasks)) if texts else story

@@ -15,10 +15,12 @@ GROUPS = {
         "run": ("run", "Start the loop over a change, or go on with it after a crash."),
         "resume": ("run", "Go on with a stopped, stuck, stalled or crashed run."),
         "finish": ("control", "The completion choice: cleanup, keep or a pull request."),
+        "watch-ci": ("watch_ci", "Follow the checks of the pull request, and mend red ones."),
         "demo": ("demo", "A complete run in a throw-away repository: no key, no network."),
     },
     "Look": {
         "status": ("look.status", "Where every loop of this repository stands."),
+        "serve": ("look.serve", "All runs in a browser, also on a phone, live."),
         "attach": ("look.follow", "The live view on a run; leaving it does not stop the run."),
         "wait": ("look.follow", "Wait for the end of a run, or for the next thing worth knowing."),
         "logs": ("look.status", "What the agent said and did."),

@@ -4,11 +4,21 @@ import os
 
 import click
 
+from untildone.domain.costs import budget
 from untildone.domain.errors import UntildoneError
+from untildone.domain.reporting import notification
 from untildone.interfaces.output import echo
 from untildone.settings.choices import AGENTS, SOURCES
 from untildone.settings.load import load
-from untildone.wiring.repository import here
+from untildone.wiring.repository import Repository, here
+
+WORDS = {
+    "agent": AGENTS,
+    "agents": AGENTS,
+    "budget": tuple(f"{name}={amount}" for name, amount in budget.EXAMPLES.items()),
+    "notify_on": notification.EVENTS,
+    "source": ("auto", *SOURCES),
+}
 
 
 @click.command()
@@ -48,21 +58,49 @@ def change_names(ctx: click.Context, param: click.Parameter, typed: str) -> list
 
 
 def open_story_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
-    """The open stories of the change that was typed before, or else of the only one with a run."""
+    """The open stories of the change that was typed before, or else of the only one."""
     from untildone.commands import status
     from untildone.wiring.sources import options_of
-    from untildone.wiring.worktrees import the_change
 
-    # Behind an option that has no value yet, the arguments before it are not read.
-    first = next(iter(ctx.params.get("words") or ctx.args), "")
     try:
         repository = here()
-        change = first if first in change_names(ctx, param, first) else the_change(repository)
+        change = _change(ctx, param, repository)
         settings = load(repository.place.top, os.environ, {})
         book = status.stories(repository, change, settings.source, options_of(settings))
     except UntildoneError:
         return []
     return [s.id for s in book.stories if not s.done and s.id.startswith(typed)]
+
+
+def saved_attempts(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
+    """The failed attempts of the change, as STORY/K, newest first."""
+    from untildone.commands.attempts import attempts
+
+    try:
+        repository = here()
+        rows = attempts(repository, _change(ctx, param, repository))
+    except UntildoneError:
+        return []
+    names = dict.fromkeys(str(row["attempt"]) for row in reversed(rows))
+    return [name for name in names if name.startswith(typed)]
+
+
+def _change(ctx: click.Context, param: click.Parameter, repository: Repository) -> str:
+    """The change that was typed, else the only one with a run, else the only open one."""
+    from untildone.wiring.sources import open_changes
+    from untildone.wiring.worktrees import the_change
+
+    # Behind an option that has no value yet, the arguments before it are not read.
+    typed = next(iter(ctx.params.get("words") or [*ctx.args, ctx.params.get("change")]), None)
+    if typed in change_names(ctx, param, typed or ""):
+        return str(typed)
+    try:
+        return the_change(repository)
+    except UntildoneError:
+        listed = open_changes(repository.place.top)
+        if typed or len(listed) != 1:
+            raise
+        return listed[0].name
 
 
 def changes_and_stories(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
@@ -72,7 +110,7 @@ def changes_and_stories(ctx: click.Context, param: click.Parameter, typed: str) 
 
 
 def setting_words(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
-    """The words that a setting may be, where its help does not list them: agents, story sources."""
-    known = {"agent": AGENTS, "agents": AGENTS, "source": ("auto", *SOURCES)}[param.name or ""]
+    """The words that a setting may be, where click does not know them from its type."""
+    known = WORDS[param.name or ""]
     before, comma, last = typed.rpartition(",")
     return [f"{before}{comma}{word}" for word in known if word.startswith(last)]

@@ -98,7 +98,7 @@ def finish(words: tuple[str, ...], as_json: bool, **pull_request: Any) -> int:  
 def _pull_request(change: str, view: View, options: dict[str, Any]) -> int:
     """Keep first, for a waiting loop or after the fact; then the rest, whoever has kept it."""
     from untildone.commands.pull_request import Handover, Request
-    from untildone.interfaces.cli.pull_request import hand_over
+    from untildone.interfaces.cli.pull_request import keep_and_hand_over
     from untildone.settings.load import load
 
     repository = here_for(change)
@@ -108,16 +108,8 @@ def _pull_request(change: str, view: View, options: dict[str, Any]) -> int:
     Handover(repository, run, request, progress).check()
     if repository.alive():
         control.send_choice(repository, change, Choice.KEEP)
-    process = process_for(repository, view, may_ask=False)
-    run = repository.needed(change)
-    if run.closed and run.choice is Choice.KEEP and not run.abandoned:
-        hand_over(repository, process.taken_over(run), request, view)
-        return 0
-    ended = finishing.finish(process, run, Choice.KEEP)
-    if ended.run is None or not ended.run.closed:
-        return say_ended(ended, view)
-    hand_over(process.repository, ended.run, request, view)
-    return 0
+    refused = keep_and_hand_over(repository, change, request, view)
+    return say_ended(refused, view) if refused else 0
 
 
 def _change_and_choice(words: tuple[str, ...]) -> tuple[str, str]:

@@ -2,11 +2,12 @@
 
 import os
 
+from untildone.commands import finish as finishing
 from untildone.commands.pull_request import HandedOver, Handover, NotHandedOver, Request
 from untildone.commands.run_ending import Ended
 from untildone.domain.errors import UntildoneError
 from untildone.domain.run.run import Choice, Run
-from untildone.interfaces.cli.view import View, say_ended
+from untildone.interfaces.cli.view import View, process_for, say_ended
 from untildone.interfaces.output import echo, echo_json, progress
 from untildone.interfaces.report.pull_request import pull_request_text
 from untildone.settings.load import load
@@ -26,6 +27,22 @@ def hand_over(repository: Repository, run: Run, request: Request, view: View) ->
         echo_json(handover.event)
     else:
         _say(over)
+
+
+def keep_and_hand_over(
+    repository: Repository, change: str, request: Request, view: View
+) -> Ended | None:
+    """The same after the choice `keep`, which is carried out first unless it was."""
+    process = process_for(repository, view, may_ask=False)
+    run = repository.needed(change)
+    if run.closed and run.choice is Choice.KEEP and not run.abandoned:
+        hand_over(repository, process.taken_over(run), request, view)
+        return None
+    ended = finishing.finish(process, run, Choice.KEEP)
+    if ended.run is None or not ended.run.closed:
+        return ended
+    hand_over(process.repository, ended.run, request, view)
+    return None
 
 
 def end_with_pull_request(repository: Repository, ended: Ended, view: View) -> int:

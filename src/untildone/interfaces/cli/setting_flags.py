@@ -6,11 +6,12 @@ from typing import Any, TypeVar
 
 import click
 
-from untildone.interfaces.cli.completion import setting_words
+from untildone.interfaces.cli.completion import WORDS, open_story_ids, setting_words
 from untildone.settings.setting import Setting
 from untildone.settings.settings import SETTINGS
 
 F = TypeVar("F", bound=Callable[..., Any])
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 OFF = "no_"
 UNITS = {"minutes": "m", "MiB": "M"}
 
@@ -65,9 +66,13 @@ def options(setting: Setting) -> Iterator[Callable[[F], F]]:
             metavar=f"[{setting.metavar}]" if setting.bare else setting.metavar or None,
             callback=_absolute if setting.from_cwd else None,
             help=help_text(setting),
-            shell_complete=setting_words if setting.key in ("agent", "agents", "source") else None,
+            shell_complete=_completion(setting.key),
             **more,
         )
+
+
+def _completion(key: str) -> Completion | None:
+    return open_story_ids if key == "story" else setting_words if key in WORDS else None
 
 
 def help_text(setting: Setting) -> str:

@@ -48,26 +48,43 @@ svg .end { text-anchor: end; } svg .axis { fill: var(--soft); } .rule { stroke: 
 .failed { fill: var(--failed); fill-opacity: .3; color: var(--failed); stroke: var(--failed); }
 .limit { fill: none; color: var(--limit); stroke: var(--limit); stroke-dasharray: 3 2; }
 .open { fill: none; color: var(--open); stroke: var(--open); }
-@media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .75rem; }
-  h1 { font-size: 1.35rem; } td:last-child:not(:nth-child(2)) { min-width: 12rem; } }
+@media screen and (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .75rem; }
+  h1 { font-size: 1.35rem; } svg { min-width: 0; } svg text { font-size: 22px; }
+  svg .more { display: none; } td { overflow-wrap: anywhere; }
+  .cards, .cards tbody { display: block; }
+  .cards thead, .cards td:empty { display: none; }
+  .cards tr { display: flex; flex-wrap: wrap; gap: 0 .9rem; padding: .5rem 0;
+    border-bottom: 1px solid var(--line); }
+  .cards td { display: grid; grid-template-columns: 5rem 1fr; flex: 1 1 100%; border: 0;
+    padding: .1rem 0; text-align: left; }
+  .cards .number { grid-template-columns: auto auto; gap: .35rem; flex: 0 0 auto; }
+  .cards td::before { content: attr(data-of); color: var(--soft); } }
 @media print { :root { color-scheme: light; } body { margin: 0; max-width: none; font-size: 11px; }
   .wide { overflow: visible; } tr, figure { break-inside: avoid-page; }
-  table { font-size: 10px; } }
+  .number { white-space: normal; } table, code, .note, figcaption, .legend { font-size: 10px; }
+  th, td { padding: .2rem .35rem; white-space: normal; } td code { overflow-wrap: anywhere; }
+  td:has(code) { min-width: 7rem; } svg { min-width: 0; } }
 """
 
+MOST_COLUMNS = 2
+_CARDS = ' class="cards"'
 # Kinds differ by more than colour: not every eye and no printer tells red from green.
 LEGEND_MARKS = {"kept": "■", "failed": "▨", "limit": "⬚", "open": "□"}
 
 
 def html(page: Page) -> str:
-    body = "\n".join(_block(block) for block in page.blocks)
     title = svg.text(page.title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+        f"<h1>{title}</h1>\n{body(page)}\n</body>\n</html>\n"
     )
+
+
+def body(page: Page) -> str:
+    """What stands below its title, for a page with a style of its own."""
+    return "\n".join(_block(block) for block in page.blocks)
 
 
 def _block(block: Block) -> str:
@@ -113,19 +130,31 @@ def _piece(piece: Cell) -> str:
 
 def _table(table: Table) -> str:
     kinds = [' class="number"' if k in table.numbers else "" for k in range(len(table.head))]
-
-    def row(cells: tuple[Cell, ...], tag: str) -> str:
-        shown = (
-            f"<{tag}{kind}>{_cell(cell)}</{tag}>" for kind, cell in zip(kinds, cells, strict=True)
-        )
-        return f"<tr>{''.join(shown)}</tr>"
-
-    rows = "\n".join(row(cells, "td") for cells in table.rows)
+    # A row with more cells than a phone has room for is a card there, and each cell says of what.
+    cards = len(table.head) > MOST_COLUMNS
+    names = [f' data-of="{svg.text(str(name))}"' if cards else "" for name in table.head]
+    head = "".join(
+        f"<th{kind}>{_cell(name)}</th>" for kind, name in zip(kinds, table.head, strict=True)
+    )
+    rows = "\n".join(_row(cells, kinds, names) for cells in table.rows)
     note = f'\n<p class="note">{svg.text(table.note)}</p>' if table.note else ""
     return (
-        f'<div class="wide"><table>\n<thead>{row(table.head, "th")}</thead>\n'
+        f'<div class="wide"><table{_CARDS if cards else ""}>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody>\n</table></div>{note}"
     )
+
+
+def _row(cells: tuple[Cell, ...], kinds: list[str], names: list[str]) -> str:
+    shown = (
+        f"<td{kind}{name}>{_whole(_cell(cell), name)}</td>"
+        for kind, name, cell in zip(kinds, names, cells, strict=True)
+    )
+    return f"<tr>{''.join(shown)}</tr>"
+
+
+def _whole(inner: str, name: str) -> str:
+    """The pieces of a named cell stay together beside the name."""
+    return f"<span>{inner}</span>" if name and inner else inner
 
 
 def _figure(title: str, drawing: str, note: str) -> str:

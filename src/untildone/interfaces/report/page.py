@@ -34,14 +34,14 @@ from untildone.interfaces.report.blocks import (
 
 def page(summary: RunAccount) -> Page:
     """Everything, in the order of a reader's questions."""
-    blocks: list[Block] = [Text((formatting.outcome(summary),)), _figures(summary)]
+    blocks: list[Block] = [Text((formatting.outcome(summary),)), *not_done(summary)]
+    blocks += [Heading("Iterations" if summary.run.plan.plain else "Stories"), _stories(summary)]
+    blocks += [Heading("Time, tokens and cost"), _figures(summary)]
     drawn = plots.bars(summary.account)
     if drawn:
-        blocks += [Heading("Time, tokens and cost"), Legend(plots.LEGEND), *drawn]
-    blocks += _lanes(summary)
-    blocks += [Heading("Iterations" if summary.run.plan.plain else "Stories"), _stories(summary)]
+        blocks += [Legend(plots.LEGEND), *drawn]
     blocks += [
-        *parked_stories(summary),
+        *_lanes(summary),
         *_details(summary),
         Heading("Attempts"),
         _attempts(summary),
@@ -188,16 +188,25 @@ def _lanes(summary: RunAccount) -> Iterator[Block]:
     yield Table(("lanes", "value"), tuple(rows))
 
 
-def parked_stories(summary: RunAccount) -> Iterator[Block]:
-    """Those that wait, and what for."""
-    parked = summary.run.parked
-    if parked:
-        yield Heading("Parked stories")
-        change = summary.run.plan.change_id
-        rows: list[tuple[Cell, ...]] = [
-            (key[0], STATE_OF[found.why], found.text, next_command(change, key[0], found.why))
-            for key, found in parked.items()
-        ]
+def not_done(summary: RunAccount) -> Iterator[Block]:
+    """Stories that wait for a person or have failed: why, and what to type."""
+    change, parked = summary.run.plan.change_id, summary.run.parked
+    rows: list[tuple[Cell, ...]] = [
+        (key[0], STATE_OF[found.why], found.text, next_command(change, key[0], found.why))
+        for key, found in parked.items()
+    ]
+    rows += [
+        (
+            story.id,
+            story.state,
+            render.gist(call.reason),
+            f"`untildone attempts {change} --show {story.id}/{call.attempt}`",
+        )
+        for story in summary.account.stories
+        if story.state == "not done" and (call := story.last_call) and call.saved_ref
+    ]
+    if rows:
+        yield Heading("Not done, and why")
         yield bounded(("story", "state", "question or reason", "next"), rows)
 
 

@@ -17,7 +17,7 @@ from untildone.interfaces.report.blocks import (
     bounded,
 )
 from untildone.interfaces.report.markdown import without_title
-from untildone.interfaces.report.page import agents, checks, parked_stories
+from untildone.interfaces.report.page import agents, checks, not_done
 
 LONGEST_TITLE = 72
 KNOWN_BY = {
@@ -38,7 +38,7 @@ def pull_request_text(summary: RunAccount) -> PullRequestText:
     plan = summary.run.plan
     blocks: list[Block] = [Text((formatting.outcome(summary),))]
     blocks += [Heading("Iterations" if plan.plain else "Stories"), _stories(summary)]
-    blocks += parked_stories(summary)
+    blocks += not_done(summary)
     blocks += (block for block in checks(summary) if isinstance(block, Heading | Table | Text))
     blocks += [Heading("Cost"), _cost(summary), Heading("How to look"), *_how_to_look(summary)]
     title = plan.task if plan.plain else plan.change_id

@@ -70,9 +70,10 @@ def _line(k: int) -> str:
 
 def _label(label: str, k: int) -> str:
     short = label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+    first, space, more = short.partition(" ")
     return (
-        f'<text x="{LABEL - 8}" y="{_y(k) + 12}" class="end">{text(short)}'
-        f"<title>{text(label)}</title></text>"
+        f'<text x="{LABEL - 8}" y="{_y(k) + 12}" class="end">{text(first)}'
+        f'<tspan class="more">{space}{text(more)}</tspan><title>{text(label)}</title></text>'
     )
 
 

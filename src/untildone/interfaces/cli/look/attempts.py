@@ -10,7 +10,7 @@ import click
 from untildone.app.wording import call_words
 from untildone.commands import attempts as saved_attempts
 from untildone.domain.plain_text import amount, count_of
-from untildone.interfaces.cli.completion import change_names
+from untildone.interfaces.cli import completion
 from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here
 from untildone.wiring.worktrees import changes_with_runs, here_for, the_change
@@ -19,18 +19,33 @@ COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
-@click.argument("change", required=False, default="", shell_complete=change_names)
-@click.argument("other", required=False, default="", metavar="[STORY/K2]")
+@click.argument("change", required=False, default="", shell_complete=completion.change_names)
+@click.argument(
+    "other",
+    required=False,
+    default="",
+    metavar="[STORY/K2]",
+    shell_complete=completion.saved_attempts,
+)
 @click.option(
-    "--show", metavar="STORY/K", help="What the attempt was: outcome, reason, files, log."
+    "--show",
+    metavar="STORY/K",
+    shell_complete=completion.saved_attempts,
+    help="What the attempt was: outcome, reason, files, log.",
 )
 @click.option(
     "--diff",
     metavar="STORY/K [STORY/K2]",
+    shell_complete=completion.saved_attempts,
     help="Its patch against the checkpoint it started from, or with STORY/K2 the patch from one "
     "attempt to the other; ready for `git apply`.",
 )
-@click.option("--restore", metavar="STORY/K", help="Bring its files into the working tree.")
+@click.option(
+    "--restore",
+    metavar="STORY/K",
+    shell_complete=completion.saved_attempts,
+    help="Bring its files into the working tree.",
+)
 @click.option("--all", "every_run", is_flag=True, help="List those of earlier runs, too.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Machine-readable list (of all runs) or --show."
