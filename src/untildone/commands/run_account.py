@@ -98,6 +98,12 @@ class Changes:
         found = _diffs(git, there)
         return {n: found[pair] for n, pair in wanted.items() if pair in found}
 
+    def patch(self, run: Run, call: Call) -> str:
+        """The whole patch of one call; empty if git does not have it."""
+        git, wanted = self._repository.git(), self._pairs(run, [call])
+        hide = redactor(os.environ)
+        return "".join(_patch(git, pair, hide) for pair in diff_sizes(git, wanted.values()))
+
     def _pairs(self, run: Run, calls: Iterable[Call]) -> dict[int, Pair]:
         settled = [call for call in calls if call.tip or call.saved_ref]
         put_back = any(not call.tip for call in settled)
@@ -162,26 +168,6 @@ def _diffs(git: Git, pairs: Iterable[Pair]) -> dict[Pair, str]:
         more = f"\n… {left} more characters: git diff {old[:12]} {new[:12]}" if left > 0 else ""
         found[old, new] = patch[:DIFF] + more
     return found
-
-
-class CallChange(Struct, frozen=True):
-    """What one call has changed, if git still has it."""
-
-    size: Size | None
-    patch: str
-
-
-def changed_by(repository: Repository, run: Run, call: Call, *, patch: bool = False) -> CallChange:
-    """How much a call has changed, and the patch of it, secrets redacted."""
-    git = repository.git()
-    pair = _pair(call, _saved(git, run, [call]))
-    size = diff_sizes(git, [pair]).get(pair)
-    return CallChange(size, _patch(git, pair, redactor(os.environ)) if size and patch else "")
-
-
-def last_words(repository: Repository, run_id: str) -> dict[int, str]:
-    """What the agent said last in each call, secrets redacted."""
-    return _last_words(journal.events(repository.folder(run_id).journal))
 
 
 def log_part(path: Path, before: int, most: int) -> tuple[str, int]:

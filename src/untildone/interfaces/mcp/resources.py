@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct, to_builtins
 
 from untildone.commands.feed import Feed, Followed
-from untildone.commands.run_account import RunAccount, changed_by, log_part, run_account
+from untildone.commands.run_account import Changes, RunAccount, log_part, run_account
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import cut
 from untildone.interfaces.mcp.answers import story_states
@@ -154,12 +154,12 @@ def _log(run: Followed, base: str, n: int, given: Given) -> Part:
 def _diff(run: Followed, base: str, n: int, given: Given) -> Part:
     with looked_at(run) as feed:
         call = next((call for call in feed.account().calls if call.n == n), None)
-        found = changed_by(run.home, feed.run, call, patch=True) if call else None
-    if found is None or found.size is None:
+        patch = Changes(run.home).patch(feed.run, call) if call else ""
+    if not patch:
         raise UserError(
             f"What call {n} has changed is not known", hint="The tool `story` links to what is."
         )
-    return _from(found.patch, DIFF, base, given)
+    return _from(patch, DIFF, base, given)
 
 
 _READERS: dict[str, Callable[[Followed, str, int, Given], Part]] = {

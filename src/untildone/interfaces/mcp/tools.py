@@ -10,7 +10,8 @@ from msgspec import Meta, Struct
 
 from untildone.commands import control
 from untildone.commands.background import start_beside
-from untildone.commands.run_account import changed_by, last_words, run_account
+from untildone.commands.feed import Feed
+from untildone.commands.run_account import Changes, last_words, run_account
 from untildone.commands.wait import wait
 from untildone.domain.errors import UserError
 from untildone.domain.reporting.account import StoryAccount
@@ -122,14 +123,16 @@ def status(served: Served, asked: OfRun) -> answers.Status:
 
 def story(served: Served, asked: OfStory) -> answers.Story:
     run = served.run(asked.change)
-    with looked_at(run) as feed:
+    with contextlib.closing(Feed(run)) as feed:
+        words = last_words(feed.look())
         found = _named(feed.account().stories, asked.story_id)
-        words = last_words(run.home, run.run_id) if found.calls else {}
+        calls = found.calls[-answers.MOST_CALLS :]
+        sizes = Changes(run.home).sizes(feed.run, calls)
         attempts = []
-        for call in found.calls[-answers.MOST_CALLS :]:
-            size = changed_by(run.home, feed.run, call).size
-            changed, uri = size_words(size) if size else "", call_uri(run, call.n)
-            attempts.append(answers.attempt(call, words.get(call.n, ""), changed, uri))
+        for call in calls:
+            changed = size_words(sizes[call.n]) if call.n in sizes else ""
+            said, uri = words.get(call.n, ""), call_uri(run, call.n)
+            attempts.append(answers.attempt(call, said, changed, uri))
         return answers.story(feed, found, attempts)
 
 
