@@ -50,7 +50,9 @@ _OUTCOME = regex(
 )
 _CREATES = regex(r"\b(?:creat|add|writ|introduc|scaffold|generat|set up|new)\w*\b", 2)
 _COLON = r"(?::(?:\*\*|__)?|(?:\*\*|__):)"
-_LINE = regex(r"\s*(?:[-*+]\s+)?(?:\*\*|__)?(?P<word>Verify|Depends)" + _COLON + r"(?P<text>.*)")
+_LINE = regex(
+    r"\s*(?:[-*+]\s+)?(?:\*\*|__)?(?P<word>Verify|Depends|Budget)" + _COLON + r"(?P<text>.*)"
+)
 # What a sentence has and a command has not.
 _SENTENCE = regex(r"(?i:\b(?:that|the|is|are|sure|works?|should|must|all|and|manually|it)\b)|[.!]$")
 _ID = regex(r"[\w.-]*\w")
@@ -87,8 +89,9 @@ class Surroundings(Struct, frozen=True):
 
     `rows` are the lines of the files that the stories stand in, `files` those of the repository.
     `checked`: the run itself has checks. `suggested` is a command that tests this project, if one
-    was found. `trouble` tells of a command why it cannot start here, and how bad that is; `known`
-    whether a word is the name of a program. `lanes`: as many stories are to run at once.
+    was found. `trouble` tells of a command why it cannot start here, and how bad that is; `budget`
+    of a text why it is none; `known` whether a word is the name of a program. `lanes`: as many
+    stories are to run at once.
     """
 
     rows: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -97,6 +100,7 @@ class Surroundings(Struct, frozen=True):
     suggested: str = ""
     agents: tuple[str, ...] = ()
     trouble: Callable[[str], tuple[Level, str] | None] = lambda _: None
+    budget: Callable[[str], str] = lambda _: ""
     known: Callable[[str], bool] = lambda _: False
     lanes: int = 1
 
@@ -238,6 +242,9 @@ def _unclear_lines(plan: _Plan) -> Iterator[Finding]:
                 fix = f"Depends: {', '.join(dict.fromkeys(ids))}" if ids else None
                 message = "No story is named in this line, so the story waits for nothing"
                 yield plan.found(Level.WARNING, "empty-dependency", story, message, fix, row=row)
+            elif word == "Budget" and (why := plan.around.budget(text)):
+                message = f"This bounds nothing: {why}"
+                yield plan.found(Level.ERROR, "no-budget", story, message, row=row)
             elif word == "Verify" and not story_text.command(text):
                 yield _no_command(plan, story, row, text)
 
