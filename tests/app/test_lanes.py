@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from threading import Event as Signal
+from threading import current_thread, main_thread
 
 import pytest
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from untildone.domain.run.landing import Conflict, Merged, Met
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Outcome, Reason, Run, Status, Stop, StopHow
 from untildone.domain.stories.parking import Why
+from untildone.domain.stories.story import StoryBook
 from untildone.ports import Notify, Report
 
 TWO = replace(PLAN, lanes=2, optimistic=True)
@@ -396,6 +398,34 @@ def test_boxes_that_cannot_be_ticked_keep_a_story_from_landing(error: StoriesErr
     lanes.sources[0].error = lanes.sources[1].error = error
     run = LaneLoop(lanes, replace(TWO, limits=replace(TWO.limits, max_retries=0))).drive()
     assert (run.status, lanes.branch.landed) == (Status.STUCK, [])
+
+
+def test_a_story_that_the_person_renames_while_it_is_worked_on_stays_the_same() -> None:
+    lanes, landed = lanes_of(), Signal()
+
+    def renames(notify: Notify) -> AgentReport:
+        text = lanes.branch.source.text or ""
+        lanes.branch.source.text = text.replace("First", "Begin").replace("Second", "Go on")
+        return COMPLETE
+
+    def waits(notify: Notify) -> AgentReport:
+        assert landed.wait(10)
+        return COMPLETE
+
+    lanes.answers.update({"1": [renames], "2": [waits]})
+    loop = LaneLoop(lanes)
+    load = lanes.branch.source.load
+
+    def looked() -> StoryBook:
+        found = load()
+        if lanes.branch.landed and current_thread() is main_thread():
+            landed.set()
+        return found
+
+    lanes.branch.source.load = looked  # type: ignore[method-assign]
+    assert loop.drive().status is Status.DONE
+    assert len(loop.facts(f.AttemptStarted)) == 2
+    assert (lanes.branch.source.text or "").count("[x]") == 2
 
 
 def test_a_story_that_the_person_took_away_lands_without_a_box() -> None:

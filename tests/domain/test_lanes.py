@@ -15,6 +15,7 @@ from untildone.domain.costs.budget import Budget, Reserved
 from untildone.domain.reporting import views
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
+from untildone.domain.run.brief import stories_now
 from untildone.domain.run.lanes import LANE_MEMORY, lanes_that_pay
 from untildone.domain.run.machine import apply, begin, next_steps
 from untildone.domain.run.plan import Done, Limits, Plan
@@ -300,6 +301,19 @@ def began(lane: int, n: int, of: Story, **more: object) -> f.AttemptStarted:
 def finished(lane: int, n: int, of: Story) -> tuple[f.Fact, ...]:
     done = f.AttemptEnded(lane, Outcome.COMPLETE), f.UsageMeasured(lane, None)
     return began(lane, n, of), *done
+
+
+def test_a_story_that_is_renamed_at_work_is_not_begun_again() -> None:
+    one, two, other = story(1), story(2), story(2, title="Second")
+    at_work = (*SLOTS, looked(one, two), began(0, 1, one), began(1, 2, two))
+    run = told(*at_work)
+    now = stories_now(run, book(one, other), book(one, two))
+    assert now.renamed == ((two.key, other.key),)
+    run = apply(run, now, at(9))
+    assert [it.story_key for it in run.open_iterations] == [one.key, other.key]
+    assert run.tally(other.key) == run.tally(two.key)
+    assert stories_now(run, book(other), book(one, other)).renamed == ()
+    assert stories_now(run, book(one, other), book(one)).renamed == ()
 
 
 def at_limit(lane: int) -> tuple[f.Fact, ...]:

@@ -149,9 +149,12 @@ def test_no_text_of_others_reaches_the_terminal_with_escapes(bench: Bench, where
     else:
         ended = bench.run(*args, "keep")
         shown = [ended.stdout, ended.stderr]
-    for more in ("logs demo", "logs demo --json", "status", "stories demo", "attempts demo"):
+    looks = ("logs demo", "logs demo --json", "status", "stories demo", "attempts demo")
+    plans = ("stories demo --graph", "lint demo", "lint demo --json", "run demo --dry-run")
+    for more in (*looks, *plans, "attach demo", "wait demo", "report demo", "report demo --html"):
         ended = bench.run(*more.split())
         shown += [ended.stdout, ended.stderr]
+    shown.append(bench.run("add", "demo", f"New {EVIL}").ok().stdout)
     shown += [bench.run("attempts", "demo", "--show", "1/1").ok().stdout]
     assert [text for text in shown if OBEYED.search(text)] == []
     told = bench.run("logs", "demo", "--json").events

@@ -128,7 +128,7 @@ def _look_at_stories(driver: RunDriver) -> f.StoriesLoaded | None:
     book, plain = tracker.look(driver), driver.run.plan.plain
     if book and driver.ports.predicted:
         book = driver.ports.predicted(book, driver.run.iterations)
-    fact = stories_now(driver.run, book)
+    fact = stories_now(driver.run, book, driver.book)
     if book and not plain:
         story_terms.look(driver, book)
     return final_gate(driver, fact) if fact.done and driver.lanes else fact

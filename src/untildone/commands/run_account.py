@@ -95,6 +95,14 @@ class Changes:
         found = _diffs(git, there)
         return {n: found[pair] for n, pair in wanted.items() if pair in found}
 
+    def between(self, run: Run, call: Call, earlier: Call) -> str:
+        """What is different from the work of an earlier call; empty if git does not have both."""
+        git, pairs = self._repository.git(), self._pairs(run, (call, earlier))
+        if len(pairs) < 2:
+            return ""
+        pair = pairs[earlier.n][1], pairs[call.n][1]
+        return _diffs(git, diff_sizes(git, [pair])).get(pair, "")
+
     def _pairs(self, run: Run, calls: Iterable[Call]) -> dict[int, Pair]:
         settled = [call for call in calls if call.tip or call.saved_ref]
         put_back = any(not call.tip for call in settled)

@@ -92,6 +92,7 @@ def test_trees_with_awkward_names(repo: Worktree) -> None:
     )
     assert git.diff_trees(old, old) == ()
     assert files_in_index(git, ODD, "a.txt") == (ODD,)
+    assert git.files_at(new) == (ODD,)
     assert git.content("HEAD", "a.txt") == b"a\n"
     drop_from_index(git, [ODD])
     assert files_in_index(git, ODD) == ()

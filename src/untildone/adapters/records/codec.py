@@ -13,7 +13,7 @@ T = TypeVar("T")
 # Fields that a release after 0.1.0 added, by class, with their defaults as plain data: they are
 # written only with another value, so that what an earlier release wrote is written the same again.
 ADDED: dict[str, dict[str, object]] = {
-    "StoriesLoaded": {"unfinished": "", "unasked": 0},
+    "StoriesLoaded": {"unfinished": "", "unasked": 0, "renamed": []},
     "ChecksTried": {"counted": [], "cannot_start": [], "changed": [], "made": []},
     "Verified": {"counted": [], "checked": False},
     "Saved": {"paths": [], "unchanged": False, "own_tests": []},

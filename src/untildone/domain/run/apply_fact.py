@@ -38,7 +38,7 @@ def opened(run: Run, fact: f.Opened) -> Run:
 def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
     """Done, stuck at the cap or at parked stories, stalled, stopped, or on to the next story."""
     counts = {"story_count": fact.stories, "finished_count": fact.finished}
-    run = replace(run, book=fact.book, listed=True, **counts)
+    run = replace(_renamed(run, fact.renamed), book=fact.book, listed=True, **counts)
     run = user_requests.looked(run, fact, at)
     if fact.done and run.iterations:
         last = replace(run.iterations[-1], done_check=True)
@@ -54,6 +54,17 @@ def stories_loaded(run: Run, fact: f.StoriesLoaded, at: datetime) -> Run:
     if run.plan.plain and run.commitless >= run.plan.limits.stall_threshold:
         return run_endings.end(run, Status.STALLED, Reason.STALLED)
     return _stuck(run, fact)
+
+
+def _renamed(run: Run, renamed: tuple[tuple[StoryKey, StoryKey], ...]) -> Run:
+    """What a lane works on stays that story when somebody gives it another title meanwhile."""
+    names = dict(renamed)
+    for lane in run.lanes:
+        key = lane.iteration.story_key if lane.iteration else ("", "")
+        if key in names:
+            run = run.with_iteration(lane.id, story_key=names[key])
+            run = replace(run, tallies={**run.tallies, names[key]: run.tally(key)})
+    return run
 
 
 def _stuck(run: Run, fact: f.StoriesLoaded) -> Run:

@@ -1,5 +1,6 @@
 """What an agent call is told, and the look at the stories before it: for the loop and a dry run."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from untildone.domain.run.plan import Done, label
 from untildone.domain.run.run import Iteration, Outcome, Run
 from untildone.domain.run.step import RunAttempt
 from untildone.domain.stories.parking import Aside, ordered, unasked, words
+from untildone.domain.stories.same_story import same_story
 from untildone.domain.stories.story import Story, StoryBook, StoryContext, StoryKey, checked
 
 
@@ -112,8 +114,10 @@ def conversation(run: Run, key: StoryKey, agent: str, rung: int = 0) -> Session 
     return last.session if last and last.outcome is not Outcome.AGENT_ERROR else None
 
 
-def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
-    """The stories as they are now, and whether they are all done."""
+def stories_now(
+    run: Run, book: StoryBook | None, before: StoryBook | None = None
+) -> f.StoriesLoaded:
+    """The stories as they are now, and whether they are all done; `before` is the last look."""
     book = book or StoryBook("", "", "", ())
     if run.plan.plain:  # only the boxes count; without any it is not done
         done = run.plan.done is Done.TASKS and 0 < book.total == book.complete
@@ -133,7 +137,18 @@ def stories_now(run: Run, book: StoryBook | None) -> f.StoriesLoaded:
         *(book.total, book.complete, over and not unfinished, book, count, finished),
         *(aside.marked, aside.settled, held and not over_asked, unfinished),
         unasked=left if over_asked else 0,
+        renamed=tuple(_renamed(run, before, book)),
     )
+
+
+def _renamed(
+    run: Run, before: StoryBook | None, book: StoryBook
+) -> Iterator[tuple[StoryKey, StoryKey]]:
+    for iteration in run.open_iterations:
+        was = before.find(iteration.story_key) if before else None
+        now = same_story(was, before, book) if before and was else None
+        if now and now.key != iteration.story_key:
+            yield iteration.story_key, now.key
 
 
 def _whom(run: Run, step: RunAttempt, now: datetime) -> tuple[str, str]:

@@ -36,7 +36,8 @@ class StoriesLoaded(Struct, frozen=True):
     `marked` are open stories with a question of the person, `settled` parked ones that are open no
     more; `held` says that every open story is parked or waits for one that is. `unfinished` says
     what is left when all stories are done and the change is not. `unasked`: the stories that were
-    asked for are done, and so many others are open.
+    asked for are done, and so many others are open. `renamed` are stories at work: what they were
+    called when the plan was read before, and are called now.
     """
 
     total: int
@@ -50,6 +51,7 @@ class StoriesLoaded(Struct, frozen=True):
     held: bool = False
     unfinished: str = ""
     unasked: int = 0
+    renamed: tuple[tuple[StoryKey, StoryKey], ...] = ()
 
 
 class ChecksTried(Struct, frozen=True):
