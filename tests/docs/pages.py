@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import click
 from click.testing import CliRunner
 from msgspec.structs import replace
 
@@ -46,7 +47,7 @@ Table = list[list[str]]
 
 def help_text(command: str = "") -> str:
     """What `untildone COMMAND --help` prints, at a fixed width."""
-    words = [command, "--help"] if command else ["--help"]
+    words = [*command.split(), "--help"]
     result = CliRunner().invoke(cli, words, prog_name="untildone", terminal_width=HELP_WIDTH)
     assert result.exit_code == 0, result.output
     return result.output
@@ -56,8 +57,20 @@ def all_help(block: str) -> str:
     """The help of every command, each under its own heading."""
     del block
     parts = [f"```text\n{help_text()}```\n"]
-    parts += [f"## `untildone {name}`\n\n```text\n{help_text(name)}```\n" for name in COMMANDS]
+    parts += [
+        f"## `untildone {name}`\n\n```text\n{help_text(name)}```\n" for name in all_commands()
+    ]
     return "\n".join(parts)
+
+
+def all_commands() -> list[str]:
+    """Every command, and those below it."""
+    return [inner for name in COMMANDS for inner in (name, *_commands_of(name))]
+
+
+def _commands_of(name: str) -> list[str]:
+    group = cli.get_command(click.Context(cli), name)
+    return [f"{name} {inner}" for inner in getattr(group, "commands", ())]
 
 
 def command_groups(block: str) -> str:

@@ -36,6 +36,12 @@ def mistake(command: str, words: str, *, whole: bool) -> str:
     root = click.Context(cli)
     found = cli.get_command(root, command)
     assert found, command
+    if isinstance(found, click.Group):
+        inner, _, rest = words.strip().partition(" ")
+        below = found.get_command(root, inner)
+        if below is None:
+            return f"no such command: {inner}" if inner or whole else ""
+        found, command, words = below, inner, rest
     try:
         found.make_context(command, shlex.split(words, comments=True), parent=root)
     except click.exceptions.Exit:

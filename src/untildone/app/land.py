@@ -61,11 +61,11 @@ def land(driver: RunDriver, lane: int) -> Landable | f.Requeued | f.Verified:
         fatal = not isinstance(broken, StoryLost)
         return f.Verified(lane, passed=False, reason=broken.message, fatal=fatal)
     commit = branch.candidate(tip, merged.tree, _message(driver, lane), ticked)
-    # The slot is left at the very commit that lands: the branch then holds all that is in it.
-    driver.use(_lanes(driver).ready(lane, commit))
     checked, flaky = f.Verified(lane, passed=True), tuple[str, ...]()
-    if tip != known.checkpoint:
-        checked, flaky = _checked(driver, lane, commit)
+    if tip != known.checkpoint and (checks := _checks(driver, lane)):
+        # Others wait meanwhile, so the slot follows only where something is to run in it.
+        driver.use(_lanes(driver).ready(lane, commit))
+        checked, flaky = _checked(driver, lane, commit, checks)
     if not checked.passed and _lanes(driver).is_interrupted(lane):
         return checked
     if not checked.passed:
@@ -223,13 +223,15 @@ def _tip(driver: RunDriver) -> str:
     )
 
 
-def _checked(driver: RunDriver, lane: int, together: str) -> tuple[f.Verified, tuple[str, ...]]:
+def _checks(driver: RunDriver, lane: int) -> tuple[Check, ...]:
+    return in_force(driver.run.plan.verify, driver.iteration(lane).checks)
+
+
+def _checked(
+    driver: RunDriver, lane: int, together: str, checks: tuple[Check, ...]
+) -> tuple[f.Verified, tuple[str, ...]]:
     """The checks on the sum; one that fails is run once more on the very same files."""
-    plan, iteration = driver.run.plan, driver.iteration(lane)
-    checks = in_force(plan.verify, iteration.checks)
     result, flaky = f.Verified(lane, passed=True), list[str]()
-    if not checks:
-        return result, ()
     with _place(driver, together) as folder:
         for check in checks:
             found = run_all(driver, lane, (check,), folder)

@@ -22,7 +22,11 @@ RESERVED = {
     "UNTILDONE_STATE_FILE",
     "UNTILDONE_TASKS_FILE",
     "UNTILDONE_LOOP",
+    "UNTILDONE_LANE",
+    "UNTILDONE_PORTS",
 }
+# Read by `settings/fleet.py`, from the person's own file and the environment.
+FLEET, FLEET_PREFIX = "fleet", f"{PREFIX}FLEET_"
 NAMED_ORIGINS = (*COMMANDS, "strict")
 WRONG_IN = "Wrong configuration in "
 OFF = "off"
@@ -52,7 +56,7 @@ def load(top: Path | None, environ: Mapping[str, str], flags: Mapping[str, objec
         raise _together(mistakes)
     if values.get("strict"):
         values = STRICT | values
-    return Settings(**values)  # type: ignore[arg-type]  # every value went through _typed
+    return Settings(**values)  # type: ignore[arg-type]  # every value went through `checked_value`
 
 
 def origins(
@@ -117,7 +121,9 @@ def _of_file(path: Path, table: str, top: Path | None) -> Iterator[Told]:
         yield error
         return
     within = top if top and path.parent == top else None
-    for key in [key for key in data if key in SETTINGS and SETTINGS[key].tables]:
+    if data.pop(FLEET, None) is not None and within:
+        yield _fleet_of_a_repository(f"{path}:{_line(text, FLEET)}")
+    for key in _tables_in(data):
         try:
             data |= _spread(SETTINGS[key], data.pop(key), f"{path}:{_line(text, key)}")
         except UserError as error:
@@ -125,6 +131,16 @@ def _of_file(path: Path, table: str, top: Path | None) -> Iterator[Told]:
     for pair in data.items():
         if pair != NO_COMMAND:
             yield _told(pair[0], partial(_in_file, *pair, path, text, within))
+
+
+def _tables_in(data: Mapping[str, object]) -> list[str]:
+    return [key for key in data if key in SETTINGS and SETTINGS[key].tables]
+
+
+def _fleet_of_a_repository(where: str) -> UserError:
+    what = "[fleet] may not be set by a repository: it decides who gets your stories"
+    hint = f"Set it in your own configuration file, or as {FLEET_PREFIX}ADDRESS and so on"
+    return _wrong(where, what, hint)
 
 
 def _spread(setting: Setting, value: object, where: str) -> dict[str, object]:
@@ -164,7 +180,8 @@ def _texts_of(name: str, inner: dict[str, Any], where: str) -> list[str]:
 
 def _of_environment(environ: Mapping[str, str]) -> Iterator[Told]:
     for name, value in environ.items():
-        if name.startswith(PREFIX) and name not in RESERVED:
+        ours = name.startswith(PREFIX) and not name.startswith(FLEET_PREFIX)
+        if ours and name not in RESERVED:
             yield _told(name.removeprefix(PREFIX).lower(), partial(_in_environment, name, value))
 
 
@@ -176,7 +193,7 @@ def _of_flags(flags: Mapping[str, object]) -> Iterator[Told]:
 
 def _flag(setting: Setting, value: object) -> object:
     where = f"--{setting.key.replace('_', '-')}"
-    typed = _typed(setting, value, where)
+    typed = checked_value(setting, value, where)
     if setting.amount and setting.unset and not typed:
         # In a file 0 stands for what `unset` says; as a flag it would only be a riddle.
         raise _wrong(where, f"`{setting.key}` must be more than 0, not {value!r}")
@@ -243,10 +260,17 @@ def _table(data: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     return value
 
 
+def table_of(path: Path, name: str) -> dict[str, object]:
+    """One table of a file; empty if it has none."""
+    _, data = _read(path, "")
+    inner = _table(data, name, path)
+    return {key.replace("-", "_"): value for key, value in inner.items()}
+
+
 def _in_environment(name: str, value: str) -> object:
     where = f"environment variable {name}"
     setting = _known(name.removeprefix(PREFIX).lower(), where)
-    return _typed(setting, _from_text(setting, value, where), where)
+    return checked_value(setting, from_text(setting, value, where), where)
 
 
 def _in_file(key: str, value: object, path: Path, text: str, within: Path | None) -> object:
@@ -258,7 +282,7 @@ def _in_file(key: str, value: object, path: Path, text: str, within: Path | None
 
 def _allowed(key: str, value: object, where: str, within: Path | None) -> object:
     setting = _known(key, where)
-    typed = _typed(setting, value, where)
+    typed = checked_value(setting, value, where)
     if setting.path and within:
         for text in typed if isinstance(typed, tuple) else (str(typed),):
             _refuse_outside(setting, text, where, within)
@@ -286,7 +310,8 @@ def _known(key: str, where: str) -> Setting:
     return SETTINGS[key]
 
 
-def _typed(setting: Setting, value: object, where: str) -> object:
+def checked_value(setting: Setting, value: object, where: str) -> object:
+    """A value of a setting as it is used; a wrong one is an error."""
     kind: type = type(setting.default)
     if kind is tuple:
         return _listed(setting, value, where)
@@ -379,7 +404,8 @@ _TYPE_WORDS: dict[type, str] = {
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def _from_text(setting: Setting, value: str, where: str) -> object:
+def from_text(setting: Setting, value: str, where: str) -> object:
+    """A value as the environment has it."""
     kind: type = type(setting.default)
     if setting.amount:
         return value

@@ -32,3 +32,8 @@ class WakePipe:
         """Wait until woken, until one of the descriptors is readable, or for `seconds`."""
         ready, _, _ = select.select([self.fd, *also], [], [], seconds)
         return tuple(ready)
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        os.close(self.fd)
+        os.close(self._write_fd)

@@ -22,6 +22,7 @@ GROUPS = {
         "status": ("look.status", "Where every loop of this repository stands."),
         "serve": ("look.serve", "All runs in a browser, also on a phone, live."),
         "attach": ("look.follow", "The live view on a run; leaving it does not stop the run."),
+        "ui": ("look.full_screen", "The full screen: stories, diffs, the agent's words, steering."),
         "wait": ("look.follow", "Wait for the end of a run, or for the next thing worth knowing."),
         "logs": ("look.status", "What the agent said and did."),
         "attempts": (
@@ -30,12 +31,12 @@ GROUPS = {
         ),
         "report": ("look.report", "What happened in a run, on one page; or all of it in a file."),
         "usage": ("look.usage", "Tokens and cost by day, change, agent or model."),
-        "replay": ("look.report", "Read a recorded run once more and compare every decision."),
+        "replay": ("look.report", "Replay a recorded run and compare every decision."),
     },
     "Steer": {
         "guide": ("steer", "Tell the agent something, or answer its question."),
         "skip": ("steer", "Skip a story."),
-        "retry": ("steer", "Retry a story with all its retries."),
+        "retry": ("steer", "Retry a story, with its retries renewed."),
         "reorder": ("steer", "Say which stories come first."),
         "stop": ("control", "Ask a live loop to stop."),
         "done": ("control", "Say that a manual run is done."),
@@ -45,6 +46,7 @@ GROUPS = {
         "restore": ("undo", "Put everything back exactly as it was before the run."),
     },
     "Fleet": {
+        "fleet": ("fleet", "Changes of many repositories on many machines."),
         "push-run": ("carry", "Push a stopped run, so that another machine can go on with it."),
         "pull-run": ("carry", "Fetch a run that another machine has pushed."),
     },
@@ -56,6 +58,7 @@ GROUPS = {
             "The checkouts of lanes: what they weigh and hold, and who uses them.",
         ),
         "gc": ("care.gc", "Remove what ended runs have stored, once it is old."),
+        "mcp": ("mcp", "Serve runs to other agents over the Model Context Protocol."),
         "completion": ("completion", "Print a shell completion script."),
         "help": ("help", "Explain exit codes, variables, promises, formats, the state file."),
     },

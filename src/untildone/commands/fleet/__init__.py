@@ -1,0 +1,1 @@
+"""Changes of many repositories on many machines: `fleet`."""

@@ -1,0 +1,1 @@
+"""Changes of many repositories on many machines: what is ordered, how it goes, who may begin."""
