@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import socket
@@ -40,8 +41,9 @@ class Watcher:
             self._thread.start()
 
     def _read(self) -> None:
-        while data := self._socket.recv(65536):
-            self.got += data
+        with contextlib.suppress(ConnectionResetError):
+            while data := self._socket.recv(65536):
+                self.got += data
 
     def numbers(self) -> list[int]:
         return [int(found) for found in re.findall(rb"^id: (\d+)\n", self.got, re.MULTILINE)]
