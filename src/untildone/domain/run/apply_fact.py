@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from untildone.domain.agents.agent import StandIn, Waiting
 from untildone.domain.checks.checks import Proof, in_force
 from untildone.domain.checks.counted_tests import merged as merged_counts
-from untildone.domain.costs.budget import Budget, merged
+from untildone.domain.costs.budget import Budget
 from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings, user_requests
 from untildone.domain.run.after_failure import gate_opens, limited, waits_first, with_lost_work
@@ -263,7 +263,9 @@ def wait_over(run: Run, fact: f.WaitOver) -> Run:
 def budget_reached(run: Run, fact: f.BudgetReached) -> Run:
     """A pause while somebody is there to raise it, else the end; what was attempted is settled."""
     reached = fact.reached
-    if run.ended or Budget(reached.name, reached.limit) not in run.plan.budgets:
+    if run.ended or Budget(reached.name, reached.limit) not in run.plan.budgets_of(
+        reached.story_key
+    ):
         return run  # stopped, or raised, while the loop looked
     run = replace(run, over=reached)
     if fact.waits:
@@ -273,7 +275,7 @@ def budget_reached(run: Run, fact: f.BudgetReached) -> Run:
 
 def budget_set(run: Run, fact: f.BudgetSet) -> Run:
     """The pause is over if nothing is used up any more."""
-    run = replace(run, plan=replace(run.plan, budgets=merged(run.plan.budgets, fact.budgets)))
+    run = replace(run, plan=run.plan.with_budgets(fact.budgets))
     return replace(run, over=still_over(run)) if run.over and not run.ended else run
 
 
