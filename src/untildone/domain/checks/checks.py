@@ -41,11 +41,15 @@ class Proof(StrEnum):
 
 
 class Check(Struct, frozen=True):
-    """A command and what its failure means; `own` is the check of one story only."""
+    """A command and what its failure means; `own` is the check of one story only.
+
+    With `earlier_tests` it runs on the work of an attempt with the tests as they were before it.
+    """
 
     command: str
     level: Level = Level.REQUIRED
     own: bool = False
+    earlier_tests: bool = False
 
     @property
     def written(self) -> str:

@@ -28,6 +28,9 @@ from untildone.domain.run.spending import still_over
 from untildone.domain.run.tally import Tally
 from untildone.domain.stories.story import StoryKey
 
+# Steps of a lane without an iteration: one may fail when another lane has ended the run.
+IN_IDLE_LANES = ("PrepareSlot", "TryChecks")
+
 
 def opened(run: Run, fact: f.Opened) -> Run:
     lanes = tuple(Lane(k, fact.checkpoint) for k in range(run.plan.lanes))
@@ -330,10 +333,11 @@ def step_failed(run: Run, fact: f.StepFailed) -> Run:
     run = replace(run, error=fact.message)
     if run.origin is None:
         return replace(run, status=Status.STOPPED, abandoned=True)
-    if run.ended:
+    late = fact.step in IN_IDLE_LANES
+    if run.ended and not late:
         return replace(run, closed=True, refused=True, choice=None)
     run = run.with_lane(fact.lane, broken=True)
-    return run_endings.end(run, Status.STUCK, Reason.ERROR)
+    return run if late and run.ended else run_endings.end(run, Status.STUCK, Reason.ERROR)
 
 
 def resumed(run: Run, fact: f.Resumed) -> Run:
