@@ -25,7 +25,7 @@ def _without_session(line: bytes) -> bytes:
         return line
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return b""  # torn by a power cut; the journal's reader skips it too
     row["data"][SESSIONS[row["fact"]]] = None
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

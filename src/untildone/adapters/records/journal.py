@@ -156,7 +156,7 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
     for line in lines:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             yield row
