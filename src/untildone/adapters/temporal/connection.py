@@ -2,19 +2,24 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, ValidationError, convert, to_builtins
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 from temporalio.converter import (
     AdvancedJSONEncoder,
     CompositePayloadConverter,
     DataConverter,
+    DefaultFailureConverter,
     DefaultPayloadConverter,
     JSONPlainPayloadConverter,
     JSONTypeConverter,
+    PayloadConverter,
 )
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, TLSConfig
 
 from untildone.domain.errors import UserError
@@ -63,7 +68,17 @@ class _Payloads(CompositePayloadConverter):
         super().__init__(*others, json)
 
 
-CONVERTER = DataConverter(payload_converter_class=_Payloads)
+class _Failures(DefaultFailureConverter):
+    """Without stack traces: they name paths of a worker's machine."""
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        super().to_failure(exception, payload_converter, failure)
+        failure.stack_trace = ""
+
+
+CONVERTER = DataConverter(payload_converter_class=_Payloads, failure_converter_class=_Failures)
 
 
 async def connected(connection: Connection, identity: str = "") -> Client:
@@ -77,6 +92,7 @@ async def connected(connection: Connection, identity: str = "") -> Client:
             tls=_tls(connection),
             connect_timeout=timedelta(seconds=CONNECT_S),
             identity=identity or None,
+            runtime=_quiet(),
         )
     except (RuntimeError, RPCError, ValueError) as error:
         raise UserError(
@@ -84,6 +100,12 @@ async def connected(connection: Connection, identity: str = "") -> Client:
             state="Nothing was changed.",
             hint="`untildone fleet up` starts one on this host; or set fleet_address",
         ) from None
+
+
+@cache
+def _quiet() -> Runtime:
+    """Its own messages would go to standard output, between the lines of `--json`."""
+    return Runtime(telemetry=TelemetryConfig(logging=None))
 
 
 def _tls(connection: Connection) -> bool | TLSConfig:
