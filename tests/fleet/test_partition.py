@@ -80,7 +80,8 @@ def test_a_host_that_is_cut_off_ends_its_agents_and_another_takes_over(
     hosts: Hosts, count: int
 ) -> None:
     changes = [f"c{n}" for n in range(count)]
-    fleet, daemon = Fleet(), None
+    fleet = Fleet()
+    daemon: subprocess.Popen[bytes] | None = None
     try:
         fleet.server = fleet.ask("up", "--port", "0", "--host", "0.0.0.0")  # noqa: S104
         port = fleet.server["address"].rpartition(":")[2]
@@ -120,7 +121,7 @@ def test_a_host_that_is_cut_off_ends_its_agents_and_another_takes_over(
         assert gone < 30
     finally:
         fleet.close()
-        if daemon:
+        if daemon is not None:
             daemon.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 daemon.wait(5)
