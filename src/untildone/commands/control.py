@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ ANSWER_WAIT_S = 15.0
 PAUSED = "waiting_budget"
 
 
-def stop(repository: Repository, change: str, how: str) -> str:
+def stop(repository: Repository, change: str, how: str, patience: float = STOP_WAIT_S) -> str:
     """Ask the live loop to stop; for `now`, wait until it has."""
     state = live(repository, change)
     post(repository, state, {"kind": "stop", "how": how})
@@ -38,7 +38,7 @@ def stop(repository: Repository, change: str, how: str) -> str:
         return (
             f"The loop over {state['change_id']} will stop {how.replace('-', ' the current ', 1)}."
         )
-    if _gone(repository, STOP_WAIT_S):
+    if _gone(repository, patience):
         return f"Stopped. `untildone resume {state['change_id']}` goes on."
     return "The loop was asked to stop and is still finishing; see `untildone status`."
 
@@ -178,6 +178,11 @@ class Early(Struct, frozen=True):
     change: str
     guidance: tuple[f.Guided, ...]
 
+    def sentences(self, text: str) -> Iterator[str]:
+        """What came of it, after its first sentence."""
+        yield text
+        yield f"Next: `untildone run {self.change}`"
+
 
 class Heard(Struct, frozen=True):
     """Where a wish went, and the run as it will be with it."""
@@ -206,6 +211,20 @@ class Heard(Struct, frozen=True):
     @property
     def change(self) -> str:
         return self.after.plan.change_id
+
+    def sentences(self, text: str, *, goes_on: bool = True) -> Iterator[str]:
+        """What came of it, after its first sentence."""
+        yield text
+        if self.released:
+            yield f"Retried: {', '.join(self.released)}."
+        if same := self.ask_the_same:
+            stories = " ".join(f"--story {story_id}" for story_id in same)
+            yield f"The same is asked by: {', '.join(same)}. To answer them, too:"
+            yield f'  untildone guide {self.change} {stories} "your answer"'
+        elif self.asking and not self.released:
+            yield f"Still waiting for an answer of their own: {', '.join(self.asking)}."
+        if not self.live and goes_on:
+            yield f"Next: `untildone resume {self.change}`"
 
 
 def guide(repository: Repository, change: str, *said: Said) -> Heard | Early:

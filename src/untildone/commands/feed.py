@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -95,6 +96,25 @@ class Followed(Struct, frozen=True):
         """Until the next look, or until one of the descriptors is readable."""
         return self.repository.inbox.wake.wait(min(seconds, LOOK_S), also)
 
+    def events_of(self, n: int, most: int) -> list[EventObject]:
+        """The last events of one call, secrets redacted."""
+        found: deque[EventObject] = deque(maxlen=most)
+        current: dict[object, object] = {}
+        with contextlib.closing(self.tail()) as tail:
+            for event in tail.rows(redactor(os.environ)):
+                if "event" not in event:
+                    continue
+                lane = event.get("lane", 0)
+                if event["event"] == "iteration_started":
+                    current[lane] = event["n"]
+                if current.get(lane) == n:
+                    found.append(event)
+        return list(found)
+
+    def prompt(self, n: int) -> str:
+        """What the agent was told in one call, secrets redacted; empty if that is not kept."""
+        return redactor(os.environ)(self.folder.prompt(n)).decode(errors="replace")
+
     def run(self) -> Run:
         """The run as its journal has it now; without a loop as that has left it."""
         home = self.home
@@ -149,6 +169,7 @@ class Feed:
         self._hide = redactor(os.environ)
         self._tail = source.tail()
         self._facts = 0
+        self._heard: dict[int, datetime] = {}
         self._last = datetime.fromtimestamp(0, UTC)
         self._run: Run | None = None
         self._ledger: Ledger | None = None
@@ -167,6 +188,8 @@ class Feed:
                 self._told(journals.fact_of(row), moment)
             elif isinstance(number, int) and number > self.seq:
                 self.seq = number
+                lane = row.get("lane", 0)
+                self._heard[lane if isinstance(lane, int) else 0] = moment
                 if self._ledger:
                     self._ledger.add(Event(str(row["event"]), row), moment)
                 found.append(row)
@@ -183,6 +206,18 @@ class Feed:
         """Its calls, stories, pauses and remarks as at the last look."""
         run = self.run
         return self._ledger.account(run) if self._ledger else Ledger(run.started_at).account(run)
+
+    def signs(self) -> dict[int, datetime]:
+        """When the call of each lane last wrote anything, to its log or to the journal."""
+        found = {}
+        for lane in self.run.lanes:
+            if lane.iteration:
+                moments = [lane.iteration.started, self._heard.get(lane.id)]
+                log = Path(lane.iteration.log_file)
+                if log.is_file():
+                    moments.append(datetime.fromtimestamp(log.stat().st_mtime, UTC))
+                found[lane.id] = max(moment for moment in moments if moment)
+        return found
 
     def state(self) -> EventObject:
         """The run as `status --json` shows it, whether its state file tells of it or not."""
@@ -266,12 +301,13 @@ def the_run(runs: Sequence[Followed], name: str) -> Followed:
     Where none is live, the newest of all.
     """
     named = [run for run in runs if name in ("", run.run_id) or run.change == name]
-    live = [run for run in named if run.alive()]
-    if len(live) > 1:
-        raise _several(run.change if not name else run.run_id for run in live)
+    driven = live(named)
+    going = [run for run in named if run.run_id in driven]
+    if len(going) > 1:
+        raise _several(run.change if not name else run.run_id for run in going)
     if not named:
         raise _none(runs, name)
-    return (live or named)[0]
+    return (going or named)[0]
 
 
 def _none(runs: Sequence[Followed], name: str) -> UserError:

@@ -229,10 +229,11 @@ def _answer(change: object, story_id: str, why: str) -> str:
 
 def _next(loop: Loop, told: Told) -> Iterator[str]:
     """What to type, the likeliest first."""
-    return (f"next: untildone {command}" for command in _commands(loop, told))
+    return (f"next: untildone {command}" for command in next_commands(loop, told))
 
 
-def _commands(loop: Loop, told: Told) -> Iterator[str]:
+def next_commands(loop: Loop, told: Told) -> Iterator[str]:
+    """What to type after `untildone`, the likeliest first."""
     change, phase, choice = loop["change_id"], loop.get("phase"), loop.get("choice")
     over = loop.get("budget_reached")
     more = f" --budget {over['enough']}" if isinstance(over, dict) else ""

@@ -135,7 +135,7 @@ class Settings(Struct, frozen=True):
     on_fail: Annotated[
         str,
         Setting(
-            "Retries of a story used up: end the run, go on with the others, or ask you.",
+            "When a story has used up its retries: end the run, go on with the others, or ask you.",
             choices=("stop", "skip", "ask"),
         ),
     ] = "stop"
@@ -212,7 +212,7 @@ class Settings(Struct, frozen=True):
     trust_story_checks: Annotated[
         bool,
         Setting(
-            "Obey checks and permissions of story text also where nobody has committed it here.",
+            "Obey checks and permissions in story text even if it is not committed here.",
             plan="",
         ),
     ] = False
@@ -247,7 +247,7 @@ class Settings(Struct, frozen=True):
         bool, Setting("Try the checks before the first story and say which already fail.")
     ] = True
     baseline: Annotated[
-        bool, Setting("Let failures through that were there before the run; new ones block.")
+        bool, Setting("Ignore failures that were there before the run; new ones block.")
     ] = False
     verify_timeout: Annotated[
         float,
@@ -275,8 +275,8 @@ class Settings(Struct, frozen=True):
     trouble_budget: Annotated[
         tuple[str, ...],
         Setting(
-            "Work of one story that passing trouble may cost before it is a failed attempt: calls, "
-            "time, cost, tokens; NAME=off: without end.",
+            "How much work of a story passing trouble (limits, outages) may cost before it is a "
+            "failed attempt: calls, time, cost, tokens; NAME=off: no limit.",
             unset=", ".join(TROUBLE_BUDGET),
             metavar="NAME=AMOUNT",
             adds=True,
@@ -296,7 +296,7 @@ class Settings(Struct, frozen=True):
     lanes: Annotated[
         int,
         Setting(
-            "Stories at once, each in a checkout of its own; auto: as many as pay here.",
+            "How many stories at once, each in its own checkout; auto: as many as pay off here.",
             metavar="NUMBER|auto",
             amount="lanes",
             least=0,
@@ -315,7 +315,7 @@ class Settings(Struct, frozen=True):
     slots: Annotated[
         str,
         Setting(
-            "Lanes: what their checkouts are; worktree is for submodules and Git LFS.",
+            "Lanes: kind of checkout; worktree is for submodules and Git LFS.",
             choices=("clone", "worktree"),
             fixed=True,
         ),
@@ -372,7 +372,7 @@ class Settings(Struct, frozen=True):
     notify: Annotated[
         tuple[str, ...],
         Setting(
-            "Who is told what happens: a webhook's URL, cmd:COMMAND, ntfy:URL, terminal or more.",
+            "Where to send notifications: a webhook's URL, cmd:COMMAND, ntfy:URL, terminal …",
             metavar="ADDRESS",
             adds=True,
             checked=notification.addresses,
@@ -382,7 +382,7 @@ class Settings(Struct, frozen=True):
     notify_on: Annotated[
         tuple[str, ...],
         Setting(
-            "What they are told of.",
+            "Which events to send.",
             unset=" ".join(notification.EVENTS),
             metavar="EVENT",
             checked=notification.events,
@@ -392,7 +392,7 @@ class Settings(Struct, frozen=True):
     on_hangup: Annotated[
         str,
         Setting(
-            "The terminal is closed: stop, go on without it, or ask at the start.",
+            "When the terminal is closed: stop, go on without it, or ask at the start.",
             choices=("stop", "continue", "ask"),
             plan="",
         ),
@@ -439,7 +439,7 @@ class Settings(Struct, frozen=True):
             unset="in the git folder",
             metavar="FILE",
             path=True,
-            off="Tell the agent of no file for learnings.",
+            off="Keep no learnings.",
             plan="",
         ),
     ] = ""

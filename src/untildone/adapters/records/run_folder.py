@@ -11,7 +11,7 @@ from pathlib import Path
 
 from untildone.adapters.records.durable import replace_file
 from untildone.domain.stories.story import OpenTasks
-from untildone.plain_files import opened, read_text
+from untildone.plain_files import opened, read_bytes, read_text
 
 OPEN = "open.json"
 PLAN = "plan.json"
@@ -53,9 +53,16 @@ class RunFolder:
 
     def keep_prompt(self, n: int, prompt: str) -> None:
         """The prompt of iteration `n`, beside its log."""
-        path = f"{self._logs}/{n:04d}.prompt.md"
-        with opened(path, "wb", private=True) as file:
+        with opened(self._prompt_file(n), "wb", private=True) as file:
             file.write(prompt.encode())
+
+    def prompt(self, n: int) -> bytes:
+        """What `keep_prompt` wrote; nothing where it is not there."""
+        path = Path(self._prompt_file(n))
+        return read_bytes(path) if path.is_file() else b""
+
+    def _prompt_file(self, n: int) -> str:
+        return f"{self._logs}/{n:04d}.prompt.md"
 
     def keep_open(self, tasks: OpenTasks) -> None:
         """Which tasks are open; not synced, because it is for a killed process, not a power cut."""

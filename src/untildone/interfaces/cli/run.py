@@ -57,7 +57,7 @@ Examples:
 @click.option(
     "--include-flagged",
     is_flag=True,
-    help="Take untracked files along that are large or look like secrets.",
+    help="Include untracked files that are large or look like secrets.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="Print the plan and the first prompt, and change nothing."

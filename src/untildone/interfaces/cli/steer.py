@@ -145,12 +145,8 @@ def tell(heard: Heard | Early, text: str, *, as_json: bool, goes_on: bool = True
         }
         echo_json(data)
         return 0
-    echo(text)
-    if heard.released:
-        echo(f"Retried: {', '.join(heard.released)}.")
-    _tell_asking(heard)
-    if not heard.live and goes_on:
-        echo(f"Next: `untildone resume {heard.change}`")
+    for sentence in heard.sentences(text, goes_on=goes_on):
+        echo(sentence)
     return 0
 
 
@@ -159,19 +155,9 @@ def _tell_early(early: Early, text: str, *, as_json: bool) -> int:
         about = {"change_id": early.change, "run_id": None, "live": False}
         echo_json(about | {"guidance": _early(early.guidance)})
         return 0
-    echo(text)
-    echo(f"Next: `untildone run {early.change}`")
+    for sentence in early.sentences(text):
+        echo(sentence)
     return 0
-
-
-def _tell_asking(heard: Heard) -> None:
-    """Who else waits for this answer, or which answers are still missing."""
-    if same := heard.ask_the_same:
-        stories = " ".join(f"--story {story_id}" for story_id in same)
-        echo(f"The same is asked by: {', '.join(same)}. To answer them, too:")
-        echo(f'  untildone guide {heard.change} {stories} "your answer"')
-    elif heard.asking and not heard.released:
-        echo(f"Still waiting for an answer of their own: {', '.join(heard.asking)}.")
 
 
 def _in_force(repository: Repository, change: str) -> list[dict[str, object]]:

@@ -50,7 +50,7 @@ def view_flags(command: F) -> F:
 
 
 def detach_flag(command: F) -> F:
-    about = "The loop lives on without this terminal; with --json one line says where."
+    about = "Run in the background, without this terminal; --json prints one line about it."
     return click.option("--detach", "-d", is_flag=True, help=about)(command)
 
 

@@ -22,7 +22,7 @@ COLORS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
-@click.option("--notify", is_flag=True, help="Send a test message to whoever is told.")
+@click.option("--notify", is_flag=True, help="Send a test notification to every address.")
 @click.option("--fix", is_flag=True, help="Remove what a dead loop left behind.")
 @click.option(
     "--abandon",

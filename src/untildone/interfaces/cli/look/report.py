@@ -122,7 +122,7 @@ def _bundle(change: str, bundle: Path) -> None:
 @click.argument("run", required=False, default="", shell_complete=change_names)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def replay(run: str, as_json: bool) -> int:  # noqa: FBT001 - click
-    """Read a recorded run once more, without its agent, and compare every decision.
+    """Replay a recorded run, without its agent, and compare every decision.
 
     RUN is a change (its newest run), the id of a run, or a file of `untildone report --bundle`;
     without it, the newest run here. Exit code 0: the same state is reached. Nothing is changed.

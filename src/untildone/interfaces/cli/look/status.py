@@ -19,7 +19,7 @@ WATCH_S = 1.0
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help='{"loops": [...]}: every state file.')
 @click.option("--weigh", is_flag=True, help="With --json: also what the saved attempts weigh.")
-@click.option("--watch", "-w", is_flag=True, help="Again and again, until Ctrl-C.")
+@click.option("--watch", "-w", is_flag=True, help="Refresh until Ctrl-C.")
 @click.option("--schema", is_flag=True, help="The JSON Schema of the state file.")
 def status(as_json: bool, weigh: bool, watch: bool, schema: bool) -> int:  # noqa: FBT001 - click
     """Where every loop of this repository stands, in all worktrees."""
