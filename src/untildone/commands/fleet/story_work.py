@@ -93,9 +93,7 @@ class StoryWork:
 
     def _done(self, order: StoryOrder, checkout: Checkout, task: Task) -> StoryResult:
         repository, variables = checkout.at(checkout.tips.start)
-        texts = (text for text in order.guidance if text.strip())
-        said = tuple(Guided(text, None, f"fleet-{n}") for n, text in enumerate(texts))
-        early_guidance.store(repository, order.change.change_id, said)
+        _tell(repository, order)
         if task.is_stopped():
             raise Interrupted("The story was not begun")
         ended, words = self._loop(order, checkout, repository, variables, task)
@@ -104,13 +102,12 @@ class StoryWork:
         if task.is_stopped() and outcome.verdict is not Verdict.DONE:
             checkout.rescued(checkout.tips.start)  # the remote may be out of reach
             raise Interrupted(f"The story {order.story_id} was ended on request")
-        kept, sent = "", _Published("")
-        rows: tuple[StoryRow, ...] = ()
+        sent, rows = _Published(""), tuple[StoryRow, ...]()
         if run and outcome.verdict is Verdict.DONE:
             sent = self._published(checkout, repository, run, order.story_id, task)
             rows = _rows(repository, order.change, checkout.finished() | {order.story_id: ""})
         elif run:
-            kept = self._kept(checkout, repository, run, order)
+            sent = _Published("", kept=self._kept(checkout, repository, run, order))
         return StoryResult(
             order.story_id,
             sent.verdict(outcome.verdict),
@@ -122,7 +119,7 @@ class StoryWork:
             outcome.cost_usd,
             outcome.tokens,
             outcome.verified and bool(sent.commit),
-            kept or sent.kept,
+            sent.kept,
             sent.refused,
         )
 
@@ -273,6 +270,13 @@ def _verdict(run: Run, story: str) -> tuple[Verdict, str]:
         return Verdict.QUESTION, parked.text
     last = run.iterations[-1]
     return Verdict.STUCK, last.reason or run.error or last.outcome_class
+
+
+def _tell(repository: Repository, order: StoryOrder) -> None:
+    """What the person says to the agent is there before its run begins."""
+    texts = (text for text in order.guidance if text.strip())
+    said = tuple(Guided(text, None, f"fleet-{n}") for n, text in enumerate(texts))
+    early_guidance.store(repository, order.change.change_id, said)
 
 
 def _initial(repository: Repository, run: Run) -> str:
