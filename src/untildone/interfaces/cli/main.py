@@ -110,6 +110,7 @@ def _leave(code: int) -> NoReturn:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
+        argv = argv or _full_screen(sys.argv[1:] if argv is None else argv)
         result = cli.main(args=argv, prog_name="untildone", standalone_mode=False)
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -135,6 +136,21 @@ def _run(argv: Sequence[str] | None) -> int:
     except Exception:  # noqa: BLE001 - the outer boundary: a report instead of a traceback
         return _report(argv)
     return result if isinstance(result, int) else 0
+
+
+def _full_screen(argv: Sequence[str]) -> Sequence[str]:
+    """Nothing was typed at a terminal, and there is a run to look at: its full screen."""
+    if argv or os.environ.get("TERM", "dumb") == "dumb":
+        return argv
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return argv
+    from untildone.commands.feed import recorded
+    from untildone.wiring.repository import here
+
+    try:
+        return ["ui"] if recorded([here()]) else argv
+    except (UntildoneError, OSError):
+        return argv
 
 
 def _open_streams() -> None:

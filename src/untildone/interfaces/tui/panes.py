@@ -240,6 +240,9 @@ def id_of(item: object) -> object:
 class Pane(Moving):
     """A text that is broken at the width, and followed while it grows."""
 
+    class Moved(Message):
+        """Another part of it is in sight, because the person wants so."""
+
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
@@ -329,6 +332,7 @@ class Pane(Moving):
             if self.matches(self._entries[number - first].text):
                 self._at, self.following = number, False
                 self._scroll_to_entry(number)
+                self.post_message(self.Moved())
                 return True
         return False
 
@@ -356,6 +360,7 @@ class Pane(Moving):
     def _to(self, y: int) -> None:
         self.following = False
         self.scroll_to(y=max(0, y), animate=False)
+        self.post_message(self.Moved())
 
     def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         self.following = False

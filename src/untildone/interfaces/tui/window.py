@@ -129,6 +129,9 @@ class Window(Steering):
         if message.rows is self.rows:
             self.draw(NOTHING)
 
+    def on_pane_moved(self) -> None:
+        self.draw(NOTHING)
+
     async def on_rows_opened(self) -> None:
         await self.action_key("enter")
 
