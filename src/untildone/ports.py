@@ -327,7 +327,7 @@ class LanePorts(Struct, frozen=True):
 
 
 class Lanes(Protocol):
-    """The lanes of a run. What takes a lane is called by its thread, but for the last three."""
+    """The lanes of a run. What takes a lane is called by its thread, but for `interrupt`."""
 
     @property
     def checks_at_once(self) -> int:
@@ -344,6 +344,9 @@ class Lanes(Protocol):
 
     def as_left(self, lane: int, base: str) -> LanePorts | None:
         """The slot as an earlier step left it; None if nothing was begun there from this base."""
+
+    def is_there(self, lane: int) -> bool:
+        """Whether its slot still is: an agent may remove the very folder that it works in."""
 
     def is_interrupted(self, lane: int) -> bool:
         """Whether its programs are to end."""

@@ -536,6 +536,8 @@ def test_in_a_clean_checkout_protected_tests_must_pass_as_they_were() -> None:
     assert run.iterations[1].proof is Proof.VERIFIED
     made = [call for call in loop.clean_checkout.calls if call != "removed"]
     assert made[:3] == [("tree", "c0", *OWN), ("tree", "c0", *OWN), ("tree", "c0")]
+    told = [event.get("earlier_tests", False) for event in loop.record.of("verify_ended")]
+    assert told[:3] == [True, True, False]
 
 
 def test_protected_tests_that_nobody_changed_are_no_trouble() -> None:

@@ -642,6 +642,40 @@ def test_finished_work_whose_slot_is_gone_lands_only_if_it_was_stored(*, stored:
     assert (lane.iteration.story_id in called) is not stored
 
 
+@pytest.mark.parametrize("answer", [COMPLETE, failed("no luck")])
+def test_an_agent_that_removes_its_slot_has_failed(answer: AgentReport) -> None:
+    lanes = lanes_of()
+    loop = LaneLoop(lanes)
+
+    def removes(notify: Notify) -> AgentReport:
+        lanes.removed.add(0)
+        return answer
+
+    lanes.answers["1"] = [removes]
+    run = loop.drive()
+    assert run.status is Status.DONE
+    first = next(it for it in run.iterations if it.story_id == "1")
+    assert (first.outcome is Outcome.VERIFY_FAILED) is (answer is COMPLETE)
+    assert (first.commits, first.saved_ref) == ((), "")
+
+
+def test_a_slot_that_is_removed_while_its_checks_run_is_made_again() -> None:
+    lanes = lanes_of()
+    loop = LaneLoop(lanes, replace(CHECKED, verify_start=False))
+    run, away = lanes.verifier.run, list[int]()
+
+    def once(command: str, timeout_s: float, folder: str = "") -> Checked:
+        if not away:
+            away.append(1)
+            lanes.removed |= {0, 1}
+            raise FileNotFoundError("/slots/0")
+        return run(command, timeout_s, folder)
+
+    lanes.verifier.run = once  # type: ignore[method-assign]
+    assert loop.drive().status is Status.DONE
+    assert len(lanes.branch.landed) == 2
+
+
 def test_what_is_not_measured_or_checked_when_its_slot_is_gone_is_tried_again() -> None:
     for fact in (f.AttemptEnded, f.UsageMeasured):
         run = cut_at(lanes_of(), CHECKED, lambda told, kind=fact: isinstance(told, kind))  # type: ignore[misc]

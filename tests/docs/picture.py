@@ -18,7 +18,7 @@ from pathlib import Path
 import pyte
 
 TARGET = Path(__file__).parents[2] / "docs" / "images" / "run.svg"
-COLUMNS, ROWS = 100, 46
+COLUMNS, ROWS = 100, 58
 CELL_W, CELL_H, FONT = 8.0, 18, 13
 MARGIN, TOP = 16, 40
 SHOWN = "3 of 4 stories"

@@ -18,6 +18,8 @@ from untildone.settings.choices import SOURCES
 
 PAGE = (DOCS / "adding-a-story-source.md").read_text(encoding="utf-8")
 TESTS = (
+    "tests/adapters/stories/test_story_lines.py",
+    "tests/architecture/test_startup.py",
     "tests/conftest.py",
     "tests/contracts/test_story_source.py",
     "tests/fakes/source.py",
@@ -45,9 +47,12 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_the_tests_of_the_page_pass_and_the_contract_takes_it_in(copy: Path) -> None:
-    said = call(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", "-k", "acme", "tests")
+    names = "acme or every_source or patterns_of_a_module"
+    said = call(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", "-k", names, "tests")
     assert set(re.findall(r"^PASSED tests/(\S+?)::", said, re.MULTILINE)) == {
         "adapters/stories/test_acme.py",
+        "adapters/stories/test_story_lines.py",
+        "architecture/test_startup.py",
         "contracts/test_story_source.py",
     }
     added = [name for _, name, _ in _BLOCK.findall(PAGE) if name.endswith(".py")]

@@ -71,11 +71,14 @@ def call(copy: Path, *words: str, cwd: Path | None = None) -> str:
 
 
 def test_the_tests_of_the_page_pass_and_the_suites_take_it_in(copy: Path) -> None:
-    said = call(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", "-k", "acme", *SUITES)
+    names = "acme or every_agent or patterns_of_a_module"
+    suites = (*SUITES, "tests/architecture/test_startup.py")
+    said = call(copy, "pytest", "-q", "-rp", "-p", "no:cacheprovider", "-k", names, *suites)
     assert set(re.findall(r"^PASSED tests/(\S+?)::", said, re.MULTILINE)) == {
         "adapters/agents/test_acme.py",
         "adapters/agents/test_agent_specs.py",
         "adapters/agents/test_broken_streams.py",
+        "architecture/test_startup.py",
         "contracts/test_agent_program.py",
     }
     call(copy, "tests.docs.pages")

@@ -22,7 +22,8 @@ from untildone.settings.choices import PROGRAMS
 from untildone.settings.settings import SETTINGS
 
 README = ROOT / "README.md"
-PICTURES = sorted((DOCS / "images").iterdir())
+PICTURES = sorted((DOCS / "images").glob("*.svg"))
+PHOTOGRAPHS = sorted((DOCS / "images").glob("*.png"))
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 AGAIN = "run `.venv/bin/python -m tests.docs.pages`"
@@ -276,6 +277,13 @@ def test_the_hazard_matrix_names_every_hazard_test_and_no_other() -> None:
         for name in re.findall(r"^def test_hazard_(\w+)\(", text_of(path), re.MULTILINE)
     }
     assert named == written
+
+
+@pytest.mark.parametrize("path", PHOTOGRAPHS, ids=lambda path: path.name)
+def test_photographs_are_small(path: Path) -> None:
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert len(data) < 160_000
 
 
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)

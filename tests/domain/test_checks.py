@@ -76,6 +76,8 @@ def test_a_storys_own_checks() -> None:
 
 def test_lines_that_are_read_here() -> None:
     assert is_setting("Verify: `make`")
+    assert is_setting("Budget: cost=2")
+    assert not is_setting("Budget: what you like")
     assert is_setting("- **Allow empty:** yes")
     assert is_setting("Tests: may shrink.")
     assert not is_setting("Tests: all of them")

@@ -42,6 +42,7 @@ def test_the_first_round_speaks_of_no_draft() -> None:
     assert "`make test`" in again
     assert "stays as it is, to the letter" in again
     assert again.index("Smaller, please") < again.index("- tasks.md:3: no outcome.")
+    assert "has read it and says" not in draft_prompt(wish, ["tasks.md:3: no outcome."])
     assert "All of it has to go" not in draft_prompt(wish, said="Smaller, please")
 
 

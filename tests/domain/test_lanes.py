@@ -505,6 +505,21 @@ def test_open_work_is_settled_where_it_was_begun_whatever_lanes_come_after() -> 
     assert [lane.checkpoint for lane in more.lanes] == ["c0", "c0"]
 
 
+@pytest.mark.parametrize("change", [{"title": "Another title"}, {"id": "9"}])
+def test_a_story_with_another_number_or_title_is_not_begun_a_second_time(
+    change: dict[str, str],
+) -> None:
+    facts = (looked(A, B), *SLOTS, began(0, 1, A))
+    assert called(told(*facts, looked(replace(A, **change), B))) == ["2"]
+
+
+def test_a_second_slot_that_cannot_be_made_refuses_no_choice() -> None:
+    failures = [f.StepFailed("PrepareSlot", "busy", lane=lane) for lane in (0, 1)]
+    run = told(looked(A, B), *failures)
+    assert (run.status, run.reason, run.refused) == (Status.STUCK, Reason.ERROR, False)
+    assert next_steps(run) == (s.AskChoice(),)
+
+
 def test_lanes_that_are_not_wanted_any_more_begin_nothing() -> None:
     three = (looked(A, B, C), *SLOTS, f.SlotReady(2, "/slots/2"), began(2, 1, A))
     run = told(*three, f.Resumed(TWO_LANES), looked(A, B, C), plan=replace(TWO_LANES, lanes=3))

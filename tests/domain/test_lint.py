@@ -201,3 +201,11 @@ def test_stories_that_change_the_same_files() -> None:
     # One of them waits for nothing but the other: no lane is lost.
     third = one(number=3, depends_on=("1", "2"))
     assert rules(stories[0], one(number=2, touches=("a.py",)), third)[0] == "info same-files 1"
+
+
+def test_a_budget_that_bounds_nothing() -> None:
+    around = Surroundings(budget=lambda text: "" if "=" in text else "write `cost=2`")
+    wrong, right = one(f"{FINE}\nBudget: 45 minutes"), one(f"{FINE}\nBudget: time=45m", 2)
+    (told,) = found(wrong, right, around=around)
+    assert (told.level, told.rule, told.story_id) == (Level.ERROR, "no-budget", "1")
+    assert told.message == "This bounds nothing: write `cost=2`"

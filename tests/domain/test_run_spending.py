@@ -27,6 +27,7 @@ from tests.fakes.plans import (
 )
 from untildone.app.announce import announce
 from untildone.domain.agents.agent import Ending, Kind, Trouble, Usage
+from untildone.domain.checks.terms import Terms
 from untildone.domain.costs.budget import Budget, Reached, read
 from untildone.domain.costs.ledger import Account
 from untildone.domain.reporting.event import Event, warning
@@ -452,3 +453,39 @@ def test_how_far_the_budgets_go(
     rest = forecast(run)
     assert rest is not None
     assert (rest.enough_for, rest.budget) == (enough_for, name)
+
+
+# -- the lines of a story ------------------------------------------------------------------------
+
+LINES = (
+    Terms(*ONE.key, budget=("story-cost=0.4", "story-tokens=nothing")),
+    Terms(*TWO.key, budget=("story-iterations=9",)),
+)
+
+
+def test_of_two_budgets_of_a_story_the_smaller_counts() -> None:
+    both = replace(plan("cost=9", "story-cost=1", "story-iterations=2"), terms=LINES)
+    assert both.budgets_of(None) == both.budgets
+    assert both.budgets_of(ONE.key) == read(["cost=9", "story-cost=0.4", "story-iterations=2"])
+    assert both.budgets_of(TWO.key) == both.budgets
+    run = told(OPENED, loaded(), *call(), plan=replace(PLAN, terms=LINES))
+    over = reached(run, None, (ONE.id, ONE.key))
+    assert over == Reached("story-cost", 0.5, 0.4, ONE.id, ONE.key)
+    assert reached(run) is None
+    assert reached(run, None, (TWO.id, TWO.key)) is None
+    assert standing(run) == [{"name": "story-cost", "limit": 0.4, "spent": 0.5}]
+
+
+def test_what_the_person_says_later_takes_the_place_of_the_line() -> None:
+    run = told(OPENED, loaded(), *call(), plan=replace(PLAN, terms=LINES))
+    over = reached(run, None, (ONE.id, ONE.key))
+    assert over
+    waits = apply(run, f.BudgetReached(over, waits=True), at(20))
+    assert waits.over == over
+    more = apply(waits, f.BudgetSet(read(["story-cost=2"])), at(30))
+    assert (more.over, more.plan.budgets_of(ONE.key)) == (None, read(["story-cost=2"]))
+    assert more.plan.budgets_of(TWO.key) == read(["story-cost=2", "story-iterations=9"])
+    off = waits.plan.with_budgets(read(["story-cost=off"]))
+    assert off.budgets_of(ONE.key) == ()
+    assert off.with_budgets(()) is off
+    assert PLAN.with_budgets(read(["cost=1"])).budgets == read(["cost=1"])

@@ -11,6 +11,7 @@ from untildone.domain.checks.terms import (
     differing,
     in_force,
     named_agent,
+    named_budget,
     own_checks,
     written,
 )
@@ -128,3 +129,29 @@ def test_what_changed_is_told_in_words() -> None:
 def test_a_check_is_named_by_the_line_it_is_written_in() -> None:
     said = Terms("1", "First", checks=("a", "b"), at="tasks.md:3", lines=(("b", 5),))
     assert (said.place_of("a"), said.place_of("b")) == ("tasks.md:3", "tasks.md:5")
+
+
+BUDGETED = replace(TWO, body="Budget: cost=2, tokens=9k\nBudget: cost=7\n")
+LIMITS = ("story-cost=2", "story-tokens=9k")
+
+
+def test_a_budget_is_kept_as_it_was_written() -> None:
+    was = written(BUDGETED, book())
+    assert was.budget == LIMITS
+    assert all_written(book(BUDGETED)) == (was,)
+    richer = replace(BUDGETED, body="Budget: cost=9")
+    assert in_force(richer, (was,)).budget == LIMITS
+    assert in_force(replace(richer, title="Other"), (was,)).budget == LIMITS
+    assert changes(was, written(richer, book())) == (
+        "Budget: story-cost=9, was story-cost=2, story-tokens=9k",
+    )
+    for prose in ("Budget: as little as possible", "Budget: cost=2, and no more", "Budget: 45m"):
+        assert written(replace(TWO, body=prose), book()).budget == ()
+
+
+def test_a_budget_that_is_given_by_other_means_leaves_the_text() -> None:
+    was = written(BUDGETED, book())
+    assert was.without_budgets({"story-time"}) is was
+    assert was.without_budgets({"story-cost"}).budget == ("story-tokens=9k",)
+    assert named_budget(TWO.key, (was,)) == LIMITS
+    assert named_budget(ONE.key, (was,)) == named_budget(TWO.key, None) == ()

@@ -1,4 +1,4 @@
-"""A run that goes on with another number of lanes: open work is settled where it was begun."""
+"""Runs with another number of lanes than before, and beside each other."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.change import TASKS
 from tests.e2e.test_lanes import BRANCH, WORK, Lanes
 from tests.e2e.users_tree import linked
 from tests.e2e.waiting import until
@@ -46,3 +47,19 @@ def test_several_lanes_after_a_kill_of_one_keep_no_half_of_a_story(bench: Bench)
     assert "half.txt" not in bench.git("ls-tree", "--name-only", BRANCH)
     assert bench.git("show", "refs/ralph/attempts/demo/1/1:half.txt") == "half"
     assert {call[2] for call in lanes.calls()} == {"", "0", "1", "2"}
+
+
+def test_a_second_run_in_lanes_is_refused_while_the_slots_are_taken(bench: Bench) -> None:
+    gate = bench.gate("go")
+    lanes = Lanes(bench, 2, {"any": f"while [ ! -f {gate} ]; do sleep 0.02; done; {WORK}"})
+    bench.write(TASKS.replace("demo", "other"), bench.read(TASKS))
+    bench.commit("other")
+    live = lanes.begin(2)
+    lanes.until_calls(2)
+    refused = bench.run("run", "other", *lanes.args(2)).ok(2)
+    assert "Another loop works in the slot of lane 0" in refused.stderr
+    assert "--checkpoint worktree --lanes 1" in refused.stderr
+    bench.open_gate("go")
+    live.wait().ok()
+    lanes.assert_whole(2)
+    bench.run("run", "other", "--json", *lanes.args(2)).ok()

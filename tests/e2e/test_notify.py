@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e.agent_calls import fails
 from tests.e2e.command import COMMAND
+from tests.web.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +71,26 @@ def receiver() -> Iterator[Receiver]:
     made = Receiver()
     yield made
     made.close()
+
+
+def test_messages_carry_the_link_of_a_running_server(bench: Bench, receiver: Receiver) -> None:
+    site = Site(bench)
+    bench.loop("--notify", receiver.url, "--notify", f"ntfy:{receiver.url}").ok()
+    page = f"{site.url}/runs/{bench.state()['run_id']}"
+    hook, ntfy = sorted(receiver.got, key=lambda got: b"{" not in got[2][:1])
+    assert json.loads(hook[2])["url"] == page
+    assert ntfy[1]["Click"] == page
+    assert ntfy[2].decode().endswith(f"\n{page}")
+    assert site.token not in str(receiver.got)
+    noted = bench.path(".git/untildone/serve.json")
+    assert noted.stat().st_mode & 0o777 == 0o600
+    assert site.token not in noted.read_text()
+    site.live.signal(signal.SIGKILL)  # its note stays, and is not believed
+    site.live.wait()
+    bench.git("checkout", "-q", "feature/x")
+    bench.only_stories(1)
+    bench.run("run", "demo", "--agent-cmd", bench.agent, "--notify", receiver.url).ok()
+    assert json.loads(receiver.got[-1][2])["url"] == ""
 
 
 @pytest.fixture

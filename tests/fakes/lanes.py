@@ -146,6 +146,7 @@ class FakeLanes:
     errors: list[Exception] = field(default_factory=list)
     interrupted: set[int] = field(default_factory=set)
     bases: dict[int, str] = field(default_factory=dict)
+    removed: set[int] = field(default_factory=set)
     released: bool = False
     together: int = 2
 
@@ -162,10 +163,15 @@ class FakeLanes:
         if self.errors:
             raise self.errors.pop(0)
         self.bases[lane] = base
+        self.removed.discard(lane)
         return self._ports(lane)
 
     def as_left(self, lane: int, base: str) -> LanePorts | None:
-        return None if self.lost or self.bases.get(lane) != base else self._ports(lane)
+        away = self.lost or lane in self.removed
+        return None if away or self.bases.get(lane) != base else self._ports(lane)
+
+    def is_there(self, lane: int) -> bool:
+        return lane not in self.removed
 
     def is_interrupted(self, lane: int) -> bool:
         return lane in self.interrupted

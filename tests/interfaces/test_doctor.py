@@ -25,10 +25,10 @@ def only(result: Result, check: str) -> Json:
     return row
 
 
-def crash(bench: Bench) -> None:
+def crash(bench: Bench, *flags: str) -> None:
     """A loop killed in its second story, its agent still alive."""
     bench.plan({2: [["write", "half.txt", "x"], ["sleep", 600]]})
-    live = bench.begin()
+    live = bench.begin(*flags)
     bench.wait_call(2)
     until(bench.path("half.txt").exists)
     live.kill_unguarded()
@@ -223,6 +223,19 @@ def test_doctor_abandon_ends_a_run_and_nothing_else(bench: Bench) -> None:
     assert "already ended" in bench.run("doctor", "--fix", "--abandon", "demo").ok(2).stderr
     bench.run("restore", "demo").ok()
     assert (bench.branch(), bench.status()) == ("feature/x", [])
+
+
+def test_doctor_abandon_goes_on_where_another_was_killed(bench: Bench) -> None:
+    bench.write("mine.txt", "mine\n")
+    crash(bench, "--checkpoint", "stash")
+    entry, name = bench.git("stash", "list", "--format=%H %gs").split(" ", 1)
+    abandon = ("doctor", "--fix", "--abandon", "demo")
+    bench.run(*abandon).ok()
+    assert bench.git("stash", "list") == ""
+    bench.git("stash", "store", "-m", name, entry)  # as if it had been killed before it came here
+    assert "Leftovers of an ended run were removed" in bench.run(*abandon).ok().stdout
+    assert bench.git("stash", "list") == ""
+    assert "already ended" in bench.run(*abandon).ok(2).stderr
 
 
 @pytest.mark.parametrize("args", [["--abandon", "demo"], ["--fix", "--abandon", "nope"]])

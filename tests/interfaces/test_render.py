@@ -68,6 +68,10 @@ LINES: Shown = {
         {"command": "make", "passed": False, "level": "warn"},
         "  check failed (warn): make",
     ),
+    "verify_ended before": (
+        {"command": "make", "passed": True, "earlier_tests": True},
+        "  check passed with the tests as they were: make",
+    ),
     "verify_ended red": ({"command": "make", "passed": False}, "  check failed: make"),
     "iteration_ended": (ENDED, "✓ iteration 2: complete, 12 tokens"),
     "iteration_ended failed": (

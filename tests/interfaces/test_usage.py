@@ -141,7 +141,9 @@ def test_every_agent(home: Path) -> None:
 
 
 def test_nothing_at_all() -> None:
-    assert shown() == "No agent has left a record of that time here, and no run either.\n"
+    assert (
+        shown() == "Nothing was recorded in that time, by agents on this machine or by runs here.\n"
+    )
     assert told("--by", "day")["rows"] == []
 
 

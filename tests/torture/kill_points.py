@@ -53,12 +53,13 @@ esac
 # Green for each alone and for all together, and there to be killed.
 CHECK = ("--verify", "test ! -e work-junk.txt")
 
-# The instant after one effect is the one before the next, so `before` is needed for the first only.
+# The instant after one effect is the one before the next, so `before` is needed for the first only,
+# and where the effect is seen in two parts.
 MODES: dict[str, tuple[tuple[str, float], ...]] = {
     "question": (("during", 1.6), ("after", 0)),
     "git": (("during", 0.8), ("during", 1.6), ("during", 3.2), ("after", 0)),
     "agent": (("agent", 1), ("agent", 4), ("after", 0)),
-    "write": (("half", 0), ("after", 0)),
+    "write": (("before", 0), ("half", 0), ("after", 0)),  # before: the file is there, and empty
     "replace": (("after", 0),),
     "rename": (("after", 0),),
     "unlink": (("after", 0),),

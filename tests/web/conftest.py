@@ -28,13 +28,17 @@ FLAGS = [
 
 
 @pytest.fixture
-def serve(bench: Bench) -> Callable[..., Site]:
+def serve(bench: Bench) -> Iterator[Callable[..., Site]]:
     """Start servers of pages for the bench."""
+    sites: list[Site] = []
 
     def start(*flags: str, **options: dict[str, str | None] | None) -> Site:
-        return Site(bench, *flags, **options)
+        sites.append(Site(bench, *flags, **options))
+        return sites[-1]
 
-    return start
+    yield start
+    for site in sites:
+        site.close()
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,7 @@ class Site:
     """A running `untildone serve`."""
 
     def __init__(self, bench: Bench, *flags: str, env: Mapping[str, str | None] | None = None):
+        self._streams: list[http.client.HTTPConnection] = []
         self.live: Live = bench.start("serve", "--json", *flags, env=env)
         until(lambda: "\n" in self.live.stdout or not self.live.alive())
         told = json.loads(self.live.stdout.partition("\n")[0] or "{}")
@@ -115,24 +116,33 @@ class Site:
     def events(self, run_id: str, last: int | None = None) -> Iterator[Sent]:
         """The stream of a run, message by message, until the server ends it."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        self._streams.append(connection)
         headers = {"Authorization": f"Bearer {self.token}"}
         headers |= {} if last is None else {"Last-Event-ID": str(last)}
         connection.request("GET", f"/api/runs/{run_id}/events", headers=headers)
-        try:
-            yield from messages(connection.getresponse())
-        finally:
+        return messages(connection.getresponse())
+
+    def close(self) -> None:
+        """Let go of all streams."""
+        for connection in self._streams:
             connection.close()
 
 
 def messages(answer: http.client.HTTPResponse) -> Iterator[Sent]:
     """Server-sent events as they come."""
-    assert answer.status == 200, answer.read()
-    assert answer.getheader("content-type", "").startswith("text/event-stream")
+    with answer:
+        assert answer.status == 200, answer.read()
+        assert answer.getheader("content-type", "").startswith("text/event-stream")
+        yield from parsed(answer)
+
+
+def parsed(answer: http.client.HTTPResponse) -> Iterator[Sent]:
+    """Each is over with an empty line."""
     fields: dict[str, str] = {}
     while True:
         try:
             line = answer.readline()
-        except (OSError, http.client.HTTPException):
+        except (OSError, ValueError, http.client.HTTPException):
             return
         if not line:
             return

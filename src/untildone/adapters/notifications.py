@@ -57,11 +57,12 @@ class Delivery:
             case "ntfy":
                 title = Header(message.title, "utf-8").encode(linesep="")
                 headers = {"Title": message.title if message.title.isascii() else title}
-                return lambda: _post(url, (message.body or message.title).encode(), headers)
+                headers |= {"Click": message.url} if message.url else {}
+                return lambda: _post(url, (message.text or message.title).encode(), headers)
             case "slack":
                 return lambda: _post_json(url, {"text": _for_slack(message)})
             case "discord":
-                text = f"**{message.title}**\n{message.body}"[:DISCORD_LIMIT]
+                text = f"**{message.title}**\n{message.text}"[:DISCORD_LIMIT]
                 data = {"content": text, "allowed_mentions": {"parse": []}}
                 return lambda: _post_json(url, data)
             case "apprise":
@@ -122,7 +123,7 @@ def _login(user: str | None, password: str | None) -> dict[str, str]:
 
 
 def _for_slack(message: Notification) -> str:
-    text = f"*{message.title}*\n{message.body}"
+    text = f"*{message.title}*\n{message.text}"
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -142,7 +143,7 @@ def _by_apprise(url: str, message: Notification) -> str:
     sender = _apprise()
     if not sender.add(url):
         return "Apprise does not know this kind of address"
-    return "" if sender.notify(body=message.body, title=message.title) else "Apprise failed"
+    return "" if sender.notify(body=message.text, title=message.title) else "Apprise failed"
 
 
 def _to_terminal(message: Notification) -> str:
@@ -157,7 +158,7 @@ def _to_terminal(message: Notification) -> str:
 
 def terminal_bytes(message: Notification, environ: Mapping[str, str]) -> bytes:
     """What makes this terminal show a message; the bell where none is known."""
-    title, body = _one_line(message.title), _one_line(message.body)
+    title, body = _one_line(message.title), _one_line(message.text)
     program, kind = environ.get("TERM_PROGRAM", ""), environ.get("TERM", "")
     if program == "iTerm.app":
         text = f"\x1b]9;{title}: {body}\x07"

@@ -23,6 +23,7 @@ from untildone.domain.run.run import Lane, Outcome, Run, StopHow
 from untildone.domain.stories.same_story import same_story
 from untildone.domain.stories.story import Story, open_tasks
 
+SLOT_REMOVED = "The folder that the story was worked on in was removed, and with it the work"
 UNANSWERED = (Outcome.AGENT_ERROR, Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 # What the journal takes of one call; the rest is only in its log file.
 NOTICE_BUDGET = 512 * 1024
@@ -79,6 +80,12 @@ def called(driver: RunDriver, step: s.RunAttempt, call: Call) -> f.AttemptEnded:
         driver.tell(warning(LINGERED))
     for denied in report.reading.denied:
         driver.tell(warning(f"The agent was not allowed to use a tool: {denied}"))
+    if driver.lanes and not driver.lanes.is_there(step.lane):
+        verdict = judge(report, lane.limit_hits)
+        lost = Verdict(Outcome.VERIFY_FAILED, SLOT_REMOVED)
+        return _ended(
+            step.lane, report, lost if verdict.outcome is Outcome.COMPLETE else verdict, ()
+        )
     commits = ports.checkpoint.commits(lane.checkpoint)
     return _ended(step.lane, report, _judged(driver, step, report, lane), commits)
 

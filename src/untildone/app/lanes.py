@@ -19,7 +19,7 @@ from untildone.app.keep_or_revert import revert
 from untildone.app.land import Landable, attempt_ref, begun, bring_in, land, store
 from untildone.app.run_driver import FinishedWork, RunDriver
 from untildone.app.verify import try_checks, verify
-from untildone.domain.errors import Interrupted, UntildoneError
+from untildone.domain.errors import Interrupted, StepError, UntildoneError
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f
 from untildone.domain.run import step as s
@@ -255,7 +255,12 @@ def _in_slot(
     if own is None:
         return gone(driver, lane)
     driver.use(own)
-    return act(driver, lane)
+    try:
+        return act(driver, lane)
+    except (OSError, StepError):
+        if driver.ports.lanes.is_there(lane):
+            raise
+        return gone(driver, lane)  # removed meanwhile, by an agent of any lane
 
 
 def _unmeasured(driver: RunDriver, lane: int) -> f.UsageMeasured:

@@ -141,8 +141,6 @@ def _decided(driver: RunDriver, key: StoryKey) -> f.UserRequest | None:
 
 def _over_budget(driver: RunDriver, step: s.RunAttempt | s.Wait) -> f.BudgetReached | None:
     """Looked at between calls only: what is under way is finished, judged and kept."""
-    if not driver.run.plan.budgets:
-        return None
     story = None
     if isinstance(step, s.RunAttempt):
         story = (step.story.id, step.story.key) if step.story else ("", ("", ""))

@@ -179,8 +179,9 @@ def let_through(now: Failing, old: tuple[str, ...]) -> str:
 def unmeasured_budgets(before: Run, after: Run, lane: int) -> tuple[str, ...]:
     """What to say, once, when a budget cannot be held because the agent does not tell its use."""
     then, now = before.ledger.total, after.ledger.total
-    agent = before.open_iteration(lane).agent or after.plan.agent
-    kinds = {kind(budget.name) for budget in after.plan.budgets}
+    call = before.open_iteration(lane)
+    agent = call.agent or after.plan.agent
+    kinds = {kind(budget.name) for budget in after.plan.budgets_of(call.story_key)}
     told = []
     if "tokens" in kinds and now.uncounted and not then.uncounted:
         told.append(

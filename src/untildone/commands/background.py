@@ -1,10 +1,16 @@
 """A run without its terminal: it leaves before the first call, or lives on when that is closed."""
 
 import io
+import json
+import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
 from untildone.adapters.process.background import Left, Start, go_to_background, leave_terminal
+from untildone.adapters.process.child import Command
+from untildone.domain.errors import UntildoneError
 from untildone.domain.reporting.event import warning
 from untildone.domain.run.plan import Plan
 from untildone.plain_files import opened, tail
@@ -57,3 +63,18 @@ def outlive(repository: Repository, plan: Plan) -> TextIO:
 
     inbox.survive_hang_up(hung_up)
     return io.TextIOWrapper(opened(folder.output, "ab", private=True), "utf-8", "replace")
+
+
+def start_beside(repository: Repository, words: Sequence[str]) -> tuple[dict[str, str], str]:
+    """`run` or `resume` from a process that lives on: what the start prints, and what it says.
+
+    That has threads, so the loop cannot leave it by a fork. Nothing in the repository can take the
+    place of our own modules.
+    """
+    argv = (sys.executable, "-P", "-m", "untildone", *words[:1], "--detach", "--json", *words[1:])
+    command = Command(argv, repository.place.top, dict(os.environ))
+    ended = repository.processes.capture(command, lambda: False)
+    said = ended.stderr.decode(errors="replace").strip()
+    if not ended.ok:
+        raise UntildoneError(said.removeprefix("error: "))
+    return (json.loads(ended.stdout) if ended.stdout.strip() else {}), said

@@ -30,7 +30,7 @@ ANSWER_WAIT_S = 15.0
 PAUSED = "waiting_budget"
 
 
-def stop(repository: Repository, change: str, how: str) -> str:
+def stop(repository: Repository, change: str, how: str, patience: float = STOP_WAIT_S) -> str:
     """Ask the live loop to stop; for `now`, wait until it has."""
     state = live(repository, change)
     post(repository, state, {"kind": "stop", "how": how})
@@ -38,7 +38,7 @@ def stop(repository: Repository, change: str, how: str) -> str:
         return (
             f"The loop over {state['change_id']} will stop {how.replace('-', ' the current ', 1)}."
         )
-    if _gone(repository, STOP_WAIT_S):
+    if _gone(repository, patience):
         return f"Stopped. `untildone resume {state['change_id']}` goes on."
     return "The loop was asked to stop and is still finishing; see `untildone status`."
 

@@ -127,10 +127,9 @@ def fix_leftovers(repository: Repository, abandon: str) -> list[str]:
     repository.lock.take("doctor")
     said: list[str] = []
     try:
-        finish_begun(repository, said.append)
-        _finish_closings(repository, said.append)
+        _finish_cut_short(repository, said.append)
         holding = worktree_running(repository, abandon) if abandon else repository
-        run = _resumable(holding, abandon) if abandon else None
+        run = _to_abandon(holding, abandon) if abandon else None
         said += [
             *_clear(repository),
             *move_index_lock(repository),
@@ -147,24 +146,32 @@ def fix_leftovers(repository: Repository, abandon: str) -> list[str]:
         said += [*remove_stash_leftovers(repository), *remove_worktrees(repository)]
     finally:
         repository.lock.release()
+    if abandon and not said:
+        raise _ended(abandon)
     return said
 
 
-def _finish_closings(repository: Repository, tell: Callable[[str], None]) -> None:
-    """Carry out choices whose loop was killed over them, here and where a run has its worktree."""
-    for place in (repository, *others(repository)):
-        run = place.latest()
-        if not cut_short_closing(run) or (place is not repository and place.alive()):
+def _finish_cut_short(repository: Repository, tell: Callable[[str], None]) -> None:
+    """Commands and choices that were killed over their work, here and in worktrees of runs."""
+    _finish_one(repository, tell)
+    for place in others(repository):
+        if place.alive():
             continue
+        place.lock.take("doctor")
+        try:
+            _finish_one(place, tell)
+        finally:
+            place.lock.release()
+
+
+def _finish_one(place: Repository, tell: Callable[[str], None]) -> None:
+    if place.place.top.exists():
+        finish_begun(place, tell)
+    run = place.latest()
+    if cut_short_closing(run):
         from untildone.commands.run import LoopProcess
 
-        if place is not repository:
-            place.lock.take("doctor")
-        try:
-            LoopProcess(place, warn=tell).finish_closing(run)
-        finally:
-            if place is not repository:
-                place.lock.release()
+        LoopProcess(place, warn=tell).finish_closing(run)
 
 
 def _git_version(git: Git) -> Row:
@@ -385,11 +392,18 @@ def _rewrite_state(repository: Repository) -> Iterator[str]:
         yield f"The state file was written again from the journal: {STATE_FILE}"
 
 
-def _resumable(repository: Repository, change: str) -> Run:
+def _to_abandon(repository: Repository, change: str) -> Run | None:
+    """The run to end; none if it was ended so before, perhaps by a doctor that was killed."""
     run = repository.needed(change)
     if run.resumable:
         return run
-    raise UserError(f"The run of `{change}` has already ended", hint="untildone status")
+    if run.abandoned:
+        return None
+    raise _ended(change)
+
+
+def _ended(change: str) -> UserError:
+    return UserError(f"The run of `{change}` has already ended", hint="untildone status")
 
 
 def _give_up(repository: Repository, run: Run) -> str:

@@ -301,12 +301,13 @@ def the_run(runs: Sequence[Followed], name: str) -> Followed:
     Where none is live, the newest of all.
     """
     named = [run for run in runs if name in ("", run.run_id) or run.change == name]
-    live = [run for run in named if run.alive()]
-    if len(live) > 1:
-        raise _several(run.change if not name else run.run_id for run in live)
+    driven = live(named)
+    going = [run for run in named if run.run_id in driven]
+    if len(going) > 1:
+        raise _several(run.change if not name else run.run_id for run in going)
     if not named:
         raise _none(runs, name)
-    return (live or named)[0]
+    return (going or named)[0]
 
 
 def _none(runs: Sequence[Followed], name: str) -> UserError:

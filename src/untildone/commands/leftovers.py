@@ -175,9 +175,10 @@ def _strays(repository: Repository) -> Counter[str]:
     """Processes that carry the mark of a run of this worktree, by run (Linux)."""
     known = set(run_ids(repository.home)) - {os.environ.get(MARK, "")}
     found: Counter[str] = Counter()
-    for path in Path("/proc").glob("[0-9]*/environ"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            pairs = (os.fsdecode(pair).split("=", 1) for pair in path.read_bytes().split(b"\0"))
+            environ = (process / "environ").read_bytes()
+            pairs = (os.fsdecode(pair).split("=", 1) for pair in environ.split(b"\0"))
         except OSError:
             continue
         found.update({pair[1] for pair in pairs if pair[0] == MARK} & known)

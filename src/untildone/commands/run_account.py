@@ -2,7 +2,8 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -20,11 +21,13 @@ from untildone.domain.reporting.account import Account, Call, account
 from untildone.domain.reporting.event import Event
 from untildone.domain.run.run import Run
 from untildone.domain.secrets import redactor, text_redactor
+from untildone.plain_files import opened
 from untildone.wiring.repository import Repository, here, no_run, read_state
 from untildone.wiring.worktrees import worktree_running
 
 EVENTS = ("stories_loaded", "verify_started", "verify_ended")
 LAST_TEXTS, WORDS, DIFF, MOST_DIFFS = 5, 1000, 20_000, 200  # what a page can bear
+MARGIN = 64 * 1024
 Pair = tuple[str, str]
 _STAT = regex(r" (\d+) files? changed(?:, (\d+) insert\w+\(\+\))?(?:, (\d+) delet\w+\(-\))?")
 
@@ -95,6 +98,12 @@ class Changes:
         found = _diffs(git, there)
         return {n: found[pair] for n, pair in wanted.items() if pair in found}
 
+    def patch(self, run: Run, call: Call) -> str:
+        """The whole patch of one call; empty if git does not have it."""
+        git, wanted = self._repository.git(), self._pairs(run, [call])
+        hide = redactor(os.environ)
+        return "".join(_patch(git, pair, hide) for pair in diff_sizes(git, wanted.values()))
+
     def between(self, run: Run, call: Call, earlier: Call) -> str:
         """What is different from the work of an earlier call; empty if git does not have both."""
         git, pairs = self._repository.git(), self._pairs(run, (call, earlier))
@@ -162,12 +171,30 @@ def _diffs(git: Git, pairs: Iterable[Pair]) -> dict[Pair, str]:
     hide = redactor(os.environ)
     found = {}
     for old, new in dict.fromkeys(pairs):
-        form = ("-p", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
-        patch = hide(git.do("diff-tree", *form, old, new)).decode(errors="replace")
+        patch = _patch(git, (old, new), hide)
         left = len(patch) - DIFF
         more = f"\n… {left} more characters: git diff {old[:12]} {new[:12]}" if left > 0 else ""
         found[old, new] = patch[:DIFF] + more
     return found
+
+
+def log_part(path: Path, before: int, most: int) -> tuple[str, int]:
+    """The part of a call's raw output that ends there, and where it begins; 0 is the end.
+
+    A secret that begins before it is known as one.
+    """
+    with opened(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        end = min(before or size, size)
+        begin = max(end - most, 0)
+        file.seek(max(begin - MARGIN, 0))
+        data = redactor(os.environ)(file.read(end - file.tell()))
+    return data[-(end - begin) :].decode(errors="replace") if end else "", begin
+
+
+def _patch(git: Git, pair: Pair, hide: Callable[[bytes], bytes]) -> str:
+    form = ("-p", "-r", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+    return hide(git.do("diff-tree", *form, *pair)).decode(errors="replace")
 
 
 def told_account(repository: Repository, run_id: str) -> tuple[Run, Account, bool]:

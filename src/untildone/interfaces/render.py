@@ -272,7 +272,12 @@ def _guided(event: EventObject) -> str:
 
 def _verify_ended(event: EventObject) -> str:
     level = f" ({event['level']})" if event.get("level", "required") != "required" else ""
-    return f"  check {'passed' if event['passed'] else 'failed'}{level}: {event['command']}"
+    how = "passed" if event["passed"] else "failed"
+    return f"  check {how}{level}{_with_tests(event)}: {event['command']}"
+
+
+def _with_tests(event: EventObject) -> str:
+    return " with the tests as they were" if event.get("earlier_tests") else ""
 
 
 def _waiting(event: EventObject) -> str:
@@ -331,7 +336,7 @@ _WORDS = {
     "agent_text": _agent_text,
     "agent_tool": lambda e: f"  ⚒ {e['tool']} {first_line(e.get('detail', ''), 100)}".rstrip(),
     "checks_tried": lambda e: "  trying the checks first: " + ", ".join(_texts(e["commands"])),
-    "verify_started": lambda e: f"  check: {e['command']}",
+    "verify_started": lambda e: f"  check{_with_tests(e)}: {e['command']}",
     "verify_ended": _verify_ended,
     "iteration_ended": _iteration_ended,
     "slot_ready": lambda e: f"  works in {e['path']}",

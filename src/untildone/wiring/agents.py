@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Intent
-from untildone.domain.costs.budget import kind
+from untildone.domain.costs.budget import kind, own
 from untildone.domain.errors import AgentMissing, UserError
 from untildone.domain.run.plan import Plan, label
 from untildone.domain.run.run import Run
@@ -179,7 +179,17 @@ def _check(plan: Plan, agent: AgentProgram, model: str) -> None:
 
 def _refuse_unpriced(plan: Plan, name: str, model: str) -> None:
     """A budget of money is kept only for calls whose cost somebody tells."""
-    money = next((budget for budget in plan.budgets if kind(budget.name) == "cost"), None)
+    lines = [(budget, terms) for terms in plan.terms or () for budget in own(terms.budget)]
+    named = [(budget, None) for budget in plan.budgets]
+    all_of_them = (row for row in (*named, *lines) if kind(row[0].name) == "cost")
+    money, of = next(all_of_them, (None, None))
+    if money and of and not _is_priced(name, model):
+        raise UserError(
+            f"What a call of {label(name, model)} costs is not known, so the line `Budget:` of "
+            f"story {of.id} ({of.at}) could not be kept",
+            state="Nothing was changed.",
+            hint="Write `Budget: tokens=200k`, `time=45m` or `iterations=3` there.",
+        )
     if money and not _is_priced(name, model):
         raise UserError(
             f"What a call of {label(name, model)} costs is not known, so `--budget "

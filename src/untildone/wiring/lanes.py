@@ -83,6 +83,9 @@ class RunLanes:
         """The slot as it is, if work from this base is in it."""
         return self._lanes[lane].as_left(base)
 
+    def is_there(self, lane: int) -> bool:
+        return self._lanes[lane].is_there()
+
     def is_interrupted(self, lane: int) -> bool:
         return self._lanes[lane].is_interrupted()
 
@@ -156,12 +159,19 @@ class _Lane:
 
     def ready(self, base: str, *, may_be_cut: bool) -> LanePorts:
         prepared, self._prepared = self._prepared, None
-        if prepared and prepared[0] == base and monotonic() - prepared[1] < FRESH_S:
+        fresh = prepared and prepared[0] == base and monotonic() - prepared[1] < FRESH_S
+        if fresh and self.is_there():
             assert self._ports is not None
             return self._ports[1]
         return self._brought_to(base, may_be_cut=may_be_cut)
 
+    def is_there(self) -> bool:
+        return self._slots.is_there(self._number)
+
     def _brought_to(self, base: str, *, may_be_cut: bool) -> LanePorts:
+        if self._ports and not self.is_there():
+            self._slots.forget(self._number)
+            self._ports = None
         self._slots.may_be_cut = may_be_cut
         try:
             return self._set_up(base)
@@ -183,6 +193,8 @@ class _Lane:
         return self._as_ports(found.prepared, found.variables, base)
 
     def as_left(self, base: str) -> LanePorts | None:
+        if self._ports and not self.is_there():
+            return None
         if self._ports and self._ports[0] == base:
             return self._ports[1]
         left = self._slots.left(self._number, self._run.plan.run_id, base, self._guard)

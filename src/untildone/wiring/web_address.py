@@ -46,7 +46,7 @@ def run_url(repository: Repository, run_id: str) -> str:
         return ""
     if started_at(pid) != started:
         return ""
-    return f"{url}/runs/{quote(run_id, safe='')}"
+    return f"{url}/runs/{quote(run_id, safe='')}" if run_id else url
 
 
 @contextlib.contextmanager

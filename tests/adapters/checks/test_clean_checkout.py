@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from untildone.adapters.checks.clean_checkout import NOTE, CleanCheckout, remove_noted
+from untildone.adapters.checks.clean_checkout import (
+    NOTE,
+    CleanCheckout,
+    remove_folder,
+    remove_noted,
+)
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Processes
@@ -93,6 +98,34 @@ def test_what_is_not_ours_stays(scene: Scene) -> None:
     scene.clean.remove()
     assert target.is_dir()
     assert scene.checkout.is_symlink()
+
+
+@pytest.mark.parametrize("noted", ["", ".", "relative", "{folder}", "{folder}/untildone-room"])
+def test_a_note_that_names_no_room_removes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: str
+) -> None:
+    inside = tmp_path / "untildone-room-project" / "relative"
+    inside.mkdir(parents=True)
+    (inside / "work.txt").write_text("mine\n")
+    note = tmp_path / NOTE
+    for here in (inside, inside.parent):
+        monkeypatch.chdir(here)
+        note.write_text(noted.format(folder=inside))
+        remove_noted(note)
+        assert (inside / "work.txt").read_text() == "mine\n"
+        assert not note.exists()
+
+
+def test_the_folder_that_we_are_in_is_never_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / "untildone-room-project" / "src"
+    inside.mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    for folder in (inside, inside.parent, Path(), tmp_path):
+        with pytest.raises(StepError, match="This command is in the folder"):
+            remove_folder(folder)
+    assert inside.is_dir()
 
 
 def test_some_files_as_they_are_in_the_parent(scene: Scene) -> None:

@@ -112,6 +112,19 @@ def test_refs_move_together_or_not_at_all(repo: Worktree) -> None:
     assert git.refs("refs/x/") == {}
 
 
+def test_a_removed_ref_takes_no_folder_along_that_git_needs(repo: Worktree) -> None:
+    git, head = repo.git(), repo.sh("rev-parse", "HEAD")
+    repo.sh("pack-refs", "--all")
+    refs = repo.place.common_dir / "refs"
+    (refs / "tags").rmdir()
+    for name in ("refs/heads/ralph/demo", "refs/ralph/attempts/demo/1/1"):
+        git.update_refs([(name, head, "")], "why")
+        git.update_refs([(name, "", head)], "gone")
+    assert repo.sh("rev-parse", "HEAD") == head
+    assert sorted(path.name for path in refs.iterdir()) == ["heads", "ralph"]
+    assert not any((refs / "ralph").iterdir())
+
+
 def test_head_moves_without_touching_files(repo: Worktree) -> None:
     git, head = repo.git(), repo.sh("rev-parse", "HEAD")
     repo.write("a.txt", "edited\n")

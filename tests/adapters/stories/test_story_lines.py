@@ -21,6 +21,7 @@ LINES = (
     "Depends: {first}",
     "Verify: `make api`",
     "Tests: may shrink",
+    "Budget: cost=2, tokens=300k",
 )
 PROSE = (
     "Agent: whoever has time",
@@ -29,6 +30,7 @@ PROSE = (
     "Depends: on what we decide next week",
     "Verify: that the page is shown",
     "Tests: one for each page",
+    "Budget: as little as possible",
 )
 
 
@@ -190,6 +192,7 @@ def test_lines_are_read_where_a_person_writes_them(
         *("codex", "o4-mini", ("src/api/**", "docs/api.md"), True),
     )
     assert (checks.written_checks(story), checks.may_shrink(story)) == (("make api",), True)
+    assert checks.written_budget(story) == ("story-cost=2", "story-tokens=300k")
     assert story.question == ""
 
 
@@ -202,6 +205,7 @@ def test_prose_that_begins_like_a_line_says_nothing(
     assert (story.agent, story.model, story.touches, story.question) == ("", "", (), "")
     assert set(story.depends_on) <= {PLACES[name].ids[0]}  # what the format itself says
     assert (checks.written_checks(story), checks.may_shrink(story)) == ((), False)
+    assert checks.written_budget(story) == ()
 
 
 @pytest.mark.parametrize("name", ["tasks-md, below the heading", "prd-json, notes"])

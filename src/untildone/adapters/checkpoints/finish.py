@@ -24,6 +24,7 @@ from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.git.index import overlay, reset_index
 from untildone.adapters.git.place import Place
 from untildone.adapters.git.repository import head_of, head_ref, home, install_index, is_elsewhere
+from untildone.adapters.records.durable import replace_file
 from untildone.adapters.records.operations import Begun, Operation, OperationLog, RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import CloseRefused, Interrupted, StepError, UserError
@@ -91,7 +92,8 @@ class Closing:
         archive = f"refs/ralph/archive/{self._change}/{self._stamp()}"
         self.git.update_refs([(archive, work, "")], "untildone: keep the run's commits")
         moved = now != origin.commit
-        self._marker.write_text(json.dumps({"archive": archive, "tip": tip, "moved": moved}))
+        note = json.dumps({"archive": archive, "tip": tip, "moved": moved}).encode()
+        replace_file(self._marker, [note], self._marker.with_suffix(".draft"))
         self._head_to(origin, f"untildone: cleanup {self._change}")
         self.snapshots.staged.forget()
 

@@ -22,6 +22,7 @@ from untildone.adapters.git.repository import (
     home,
     missing_index_back,
 )
+from untildone.adapters.records.durable import replace_file
 from untildone.adapters.records.operations import Operation, OperationLog, RepoState
 from untildone.adapters.records.run_folder import USERS_INDEX
 from untildone.domain.errors import CloseRefused
@@ -56,7 +57,8 @@ class WorktreeCheckpoint(BranchCheckpoint):
         why = f"untildone: start {self._change}"
         stored = self._opening.store(origin, self._ref, stamp)
         self._git.use_excludes(self._folder / "excludes")
-        (self._folder / "initial").write_text(stored.opened.checkpoint)
+        initial = self._folder / "initial"
+        replace_file(initial, [stored.opened.checkpoint.encode()], initial.with_suffix(".draft"))
         self._git.update_refs(stored.updates, why)
         self._git.do("read-tree", "--reset", "-u", stored.opened.checkpoint)
         write_skipped_files(self._git, self._place.top, self._folder)

@@ -10,10 +10,12 @@ from pathlib import Path
 from untildone.adapters.git.git import Git, git_failed
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
+from untildone.adapters.records.durable import replace_file
 from untildone.domain.errors import StepError
 from untildone.plain_files import read_bytes
 
 NOTE = "clean-room"  # as earlier releases called it: theirs must be found, too
+NAMES = ("untildone-room-", "untildone-draft-")  # how the folders begin that are noted
 
 
 class CleanCheckout:
@@ -27,7 +29,7 @@ class CleanCheckout:
         self._place = place
         self._note = run_folder / NOTE
         self._index = run_folder / "clean-room.index"  # which no check has touched
-        self._name = f"untildone-room-{run_folder.name}"
+        self._name = f"{NAMES[0]}{run_folder.name}"
         self._folder = run_folder
         self._made: tuple[str, str, tuple[str, ...]] = ("", "", ())
 
@@ -40,7 +42,7 @@ class CleanCheckout:
         own = folder / ".git"
         commit = self._git.commit_tree(tree, [parent], "what is checked\n")
         try:
-            self._note.write_bytes(os.fsencode(folder))
+            note_folder(self._note, folder)
             folder.mkdir(mode=0o700)
             own.mkdir()
             (own / "HEAD").write_text(f"{commit}\n")
@@ -77,20 +79,32 @@ class CleanCheckout:
         remove_noted(self._note)
 
 
+def note_folder(note: Path, folder: Path) -> None:
+    """Note a folder before it is made; whoever reads the note reads all of it or none."""
+    replace_file(note, [os.fsencode(folder)], note.with_name(f"{note.name}.draft"))
+
+
 def remove_noted(note: Path) -> None:
     """Remove the checkout that is noted here; one that is not ours is left alone."""
     try:
         folder = Path(os.fsdecode(read_bytes(note)))
-        ours = folder.lstat()
+        found = folder.lstat()
     except OSError:
         note.unlink(missing_ok=True)
         return
-    if stat.S_ISDIR(ours.st_mode) and ours.st_uid == os.getuid():
+    # Release 0.1.0 could be killed over the note. An empty one would be the folder we are in.
+    named = folder.is_absolute() and folder.name.startswith(NAMES)
+    if named and stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
         remove_folder(folder)
     note.unlink(missing_ok=True)
 
 
 def remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it, but never the one that this process is in."""
+    with contextlib.suppress(FileNotFoundError):  # ours was removed under us
+        here = Path.cwd()
+        if not folder.is_absolute() or folder.resolve() in (here, *here.parents):
+            raise StepError(f"This command is in the folder that would be removed: {folder}")
     shutil.rmtree(folder, onerror=_insist)
 
 

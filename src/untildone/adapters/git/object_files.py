@@ -138,7 +138,9 @@ def remove_ref(common: Path, name: str, old: str) -> bool:
     finally:
         os.unlink(lock)  # noqa: PTH108
     with contextlib.suppress(OSError):  # others are below
-        os.removedirs(os.path.dirname(path))  # noqa: PTH120
+        # As git does it: `refs/heads` and its like stay, for without `refs` it is no repository.
+        for folder in list(PurePosixPath(name).parents)[:-3]:
+            (common / folder).rmdir()
     return True
 
 

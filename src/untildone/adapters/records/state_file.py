@@ -130,7 +130,8 @@ class StateFolder:
         """After the first write of a run: this is how it should be."""
         if self._link is None and self._run_folder and self._run_folder.is_dir():
             self._link = _link(self._path.parent)
-            (self._run_folder / PLACE).write_bytes(os.fsencode(self._link))
+            note = self._run_folder / PLACE
+            replace_file(note, [os.fsencode(self._link)], note.with_suffix(".draft"))
 
     def clear(self, draft: Path) -> tuple[str, ...]:
         """Move aside what an attempt has put there; what was there at the start is the user's."""

@@ -70,6 +70,11 @@ class Slot(Struct, frozen=True):
         """Whoever works in the slot holds it."""
         return WorktreeLock(self.folder / "untildone" / "lock")
 
+    def is_busy(self) -> bool:
+        """Whether a loop works in it; somebody who only looks is soon gone."""
+        refusal = self.lock.refusal()
+        return refusal is not None and LOOKING not in refusal.message
+
     def take(self, label: str) -> WorktreeLock:
         """Make the folder and lock it for this process."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -39,6 +39,7 @@ from untildone.adapters.slots.slot import (
     CLONE,
     DELETED,
     LOOKING,
+    NOTE,
     WORKTREE,
     Note,
     Slot,
@@ -190,6 +191,18 @@ class Slots:
         slot = self.slot(lane)
         return Prepared(slot, self._place(slot, note), workspace) if workspace else None
 
+    def is_there(self, lane: int) -> bool:
+        """Whether nobody has removed a slot that was prepared, or what it cannot be without."""
+        slot = self.slot(lane)
+        whole = slot.top.is_dir() and (slot.folder / NOTE).is_file()
+        return whole and (self._kind != CLONE or slot.git_dir.is_dir())
+
+    def forget(self, lane: int) -> None:
+        """As after a crash: nothing that was known of a slot is true any more."""
+        self._begun.pop(lane, None)
+        if lane in self._locks:
+            self._locks.pop(lane).release()
+
     def environment(self, slot: Slot) -> dict[str, str]:
         """The variables that a lane's programs have beside ours; its ports stay its own."""
         note = self._noted(slot)
@@ -235,10 +248,9 @@ class Slots:
         return note
 
     def release(self, lane: int) -> None:
-        if workspace := self._begun.pop(lane, None):
+        if workspace := self._begun.get(lane):
             workspace.let_go()
-        if lane in self._locks:
-            self._locks.pop(lane).release()
+        self.forget(lane)
 
     def _hold(self, slot: Slot, change: str) -> None:
         if slot.lane not in self._locks:

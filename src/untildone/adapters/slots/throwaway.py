@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from untildone.adapters.checkpoints.guard import Guard
-from untildone.adapters.checks.clean_checkout import remove_noted
+from untildone.adapters.checks.clean_checkout import NAMES, note_folder, remove_noted
 from untildone.adapters.git.git import Git, paths_in
 from untildone.adapters.git.index import untracked_files
 from untildone.adapters.git.place import Place
@@ -50,8 +50,8 @@ class Throwaway:
         remove_noted(self._note)
         try:
             # Noted before it is made, so that a kill leaves nothing that nobody knows.
-            base = Path(tempfile.gettempdir()) / f"untildone-draft-{secrets.token_hex(4)}"
-            self._note.write_bytes(os.fsencode(base))
+            base = Path(tempfile.gettempdir()) / f"{NAMES[1]}{secrets.token_hex(4)}"
+            note_folder(self._note, base)
             base.mkdir(mode=0o700)
             top = base / (self._user.top.name or "project")
             top.mkdir()

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from untildone.adapters.records.run_folder import run_ids
 from untildone.adapters.slots.lane_environment import free_memory
 from untildone.adapters.slots.setup import AUTO, SetUp, found_setups
+from untildone.adapters.slots.slot import slot_of, slots_folder
 from untildone.commands.run_account import told_account
-from untildone.domain.errors import UntildoneError
+from untildone.domain.errors import UntildoneError, UserError
 from untildone.domain.run.lanes import LaneCount, lanes_that_pay
 from untildone.domain.run.plan import Plan
 from untildone.wiring.repository import Repository
@@ -33,8 +34,23 @@ def with_lanes(
         count = count_of_lanes(repo)
         said.append(f"Lanes: {count.lanes}, because {count.why}")
         plan = replace(plan, lanes=count.lanes)
-    plan, remarks = _with_setup(repo, plan, agrees) if plan.lanes > 1 else (plan, ())
+    if plan.lanes == 1:
+        return plan, tuple(said)
+    _refuse_busy(repo, plan)
+    plan, remarks = _with_setup(repo, plan, agrees)
     return plan, (*said, *remarks)
+
+
+def _refuse_busy(repo: Repository, plan: Plan) -> None:
+    """Two runs of one worktree would want the same slots."""
+    slots = (slot_of(repo.place, lane, slots_folder()) for lane in range(plan.lanes))
+    if busy := next((slot for slot in slots if slot.is_busy()), None):
+        raise UserError(
+            f"Another loop works in the slot of lane {busy.lane}: {busy.folder}",
+            state="Nothing was changed.",
+            hint="`untildone status` shows it. Wait for its end, or beside it "
+            f"`untildone run {plan.change_id} --checkpoint worktree --lanes 1`",
+        )
 
 
 def count_of_lanes(repo: Repository) -> LaneCount:

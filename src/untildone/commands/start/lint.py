@@ -14,7 +14,8 @@ from untildone.adapters.git.history import FileHistory
 from untildone.adapters.stories.story_file import StoryFile
 from untildone.commands.start.plan import Wanted, known_change, pick_change
 from untildone.domain.checks.check_files import scripts_of
-from untildone.domain.checks.checks import AUTO, in_force, parse
+from untildone.domain.checks.checks import AUTO, amounts, in_force, parse
+from untildone.domain.costs.budget import parsed
 from untildone.domain.errors import StoriesError, UserError
 from untildone.domain.run.plan import Plan
 from untildone.domain.stories.lint import Finding, Level, Surroundings, counted, lint
@@ -111,6 +112,7 @@ def _surroundings(
         suggested=next(iter((*checks, *detected)), ""),
         agents=AGENTS,
         trouble=lambda command: _trouble(command, top),
+        budget=_no_budget,
         known=lambda word: bool(shutil.which(word, path=_path(top))),
         lanes=lanes,
     )
@@ -141,6 +143,16 @@ def _trouble(command: str, top: Path) -> tuple[Level, str] | None:
         if called and not os.access(script, os.X_OK):
             return Level.ERROR, f"`{path}` may not be executed (`chmod +x {path}`)"
     return None
+
+
+def _no_budget(text: str) -> str:
+    """Why a line `Budget:` says nothing; empty if it says something."""
+    named = amounts(text)
+    try:
+        parsed(",".join(named))
+    except ValueError as error:
+        return str(error) if named else "write for example `Budget: cost=2, time=45m`"
+    return ""
 
 
 def _mend(top: Path, change: str, findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -229,8 +229,7 @@ def renewed(
         over["done"] = Done(settings.done)
     spelled = {key: SETTINGS[key].flags for key in given & set(COMMANDS)}
     over["origins"] = {**plan.origins, **spelled, **detected} if spelled else plan.origins
-    if "budget" in given:
-        over["budgets"] = merged(plan.budgets, given_budgets(flags))
+    plan = plan.with_budgets(given_budgets(flags))
     if "trouble_budget" in given:
         over["trouble_budgets"] = merged(plan.trouble_budgets, read(settings.trouble_budget))
     if "agent_arg" in given:

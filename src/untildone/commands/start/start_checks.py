@@ -29,7 +29,7 @@ from untildone.commands.start.plan import (
 from untildone.commands.start.story_checks import not_obeyed, terms_of_stories
 from untildone.domain.checks.checks import Level, parse
 from untildone.domain.checks.terms import all_written
-from untildone.domain.costs.budget import Budget, merged
+from untildone.domain.costs.budget import Budget
 from untildone.domain.errors import UserError
 from untildone.domain.run.plan import Plan
 from untildone.domain.run.run import Origin, Run, Status
@@ -340,7 +340,7 @@ def refuse_spent(run: Run, more: tuple[Budget, ...], top: Path) -> None:
         return  # only the choice is missing
     if not more and any(lane.iteration for lane in run.lanes):
         return  # an attempt that was cut short is settled first, then the loop stops by itself
-    over = still_over(run, merged(run.plan.budgets, more))
+    over = still_over(replace(run, plan=run.plan.with_budgets(more)))
     if over and (run.plan.plain or not nothing_open(run, top)):
         raise UserError(
             over.said,

@@ -16,6 +16,8 @@ MAY_SHRINK, MAY_CHANGE = "may shrink", "may change"
 _VERIFY = story_text.setting_line("Verify")
 _ALLOW_EMPTY = story_text.setting_line("Allow empty", any_case=True)
 _TESTS = story_text.setting_line("Tests", any_case=True)
+_BUDGET = story_text.setting_line("Budget")
+_AMOUNT = regex(r"(?:story-)?(tokens|cost|time|iterations)=(\S+)")
 
 
 class Level(StrEnum):
@@ -39,11 +41,15 @@ class Proof(StrEnum):
 
 
 class Check(Struct, frozen=True):
-    """A command and what its failure means; `own` is the check of one story only."""
+    """A command and what its failure means; `own` is the check of one story only.
+
+    With `earlier_tests` it runs on the work of an attempt with the tests as they were before it.
+    """
 
     command: str
     level: Level = Level.REQUIRED
     own: bool = False
+    earlier_tests: bool = False
 
     @property
     def written(self) -> str:
@@ -119,6 +125,18 @@ def may_change(story: Story) -> bool:
     return MAY_CHANGE in _about_tests(story)
 
 
+def written_budget(story: Story) -> tuple[str, ...]:
+    """What the story's text says that its own work may cost, as `story-cost=2`."""
+    lines = (found[1] for row in _rows(story) if (found := _BUDGET.fullmatch(row)))
+    return next(filter(None, map(amounts, lines)), ())
+
+
+def amounts(text: str) -> tuple[str, ...]:
+    """`cost=2, tokens=300k` as budgets of a story; a line with anything else in it says nothing."""
+    parts = [_AMOUNT.fullmatch(part.strip(" `*_").lower()) for part in text.split(",")]
+    return tuple(f"story-{p[1]}={p[2]}" for p in parts if p) if all(parts) else ()
+
+
 def _about_tests(story: Story) -> set[str]:
     return {word for row in _rows(story) for word in _said_of_tests(row)}
 
@@ -126,7 +144,8 @@ def _about_tests(story: Story) -> set[str]:
 def is_setting(row: str) -> bool:
     """Whether a line of text is one that is read here, wherever in a story it stands."""
     mine = _VERIFY.fullmatch(row) or _ALLOW_EMPTY.fullmatch(row) or _said_of_tests(row)
-    return bool(mine) or story_text.is_setting(row)
+    cost = _BUDGET.fullmatch(row)
+    return bool(mine or (cost and amounts(cost[1]))) or story_text.is_setting(row)
 
 
 def _said_of_tests(row: str) -> set[str]:

@@ -1,6 +1,6 @@
 """What decides about a story, as the person wrote it before the run: no attempt changes that."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import TypedDict
 
 from msgspec import Struct
@@ -46,6 +46,7 @@ class Terms(Struct, frozen=True, omit_defaults=True):
     model: str = ""
     at: str = ""
     lines: tuple[tuple[str, int], ...] = ()
+    budget: tuple[str, ...] = ()
 
     def place_of(self, command: str) -> str:
         """Where a check is written, as far as that is known."""
@@ -83,6 +84,11 @@ class Terms(Struct, frozen=True, omit_defaults=True):
             tests_may_change=self.tests_may_change and CHANGE in known,
         )
 
+    def without_budgets(self, names: Set[str]) -> "Terms":
+        """The same, where budgets of these names are given by other means."""
+        left = tuple(text for text in self.budget if text.partition("=")[0] not in names)
+        return self if left == self.budget else replace(self, budget=left)
+
     @property
     def key(self) -> StoryKey:
         return self.id, self.title
@@ -96,6 +102,7 @@ def written(story: Story, book: StoryBook) -> Terms:
         may_be_empty=checks.may_be_empty(story),
         tests_may_shrink=checks.may_shrink(story),
         tests_may_change=checks.may_change(story),
+        budget=checks.written_budget(story),
         at=f"{book.place(story)}:{story.line}",
         **_fields(story),
     )
@@ -121,7 +128,8 @@ def in_force(story: Story, known: Sequence[Terms] | None) -> Terms:
         return like
     kept = like or Terms(*story.key)
     fields = _fields(story) | {"agent": kept.agent, "model": kept.model}
-    return Terms(*story.key, checks=kept.checks, not_run=kept.not_run, **fields).allowing(())
+    terms = Terms(*story.key, checks=kept.checks, not_run=kept.not_run, **fields)
+    return replace(terms, budget=kept.budget).allowing(())
 
 
 def left_out(story: Story, known: Sequence[Terms] | None) -> tuple[str, ...]:
@@ -137,6 +145,12 @@ def named_agent(key: StoryKey, known: Sequence[Terms] | None) -> tuple[str, str]
     """
     kept = _kept(known).like(key) if known else None
     return (kept.agent, kept.model) if kept else ("", "")
+
+
+def named_budget(key: StoryKey, known: Sequence[Terms] | None) -> tuple[str, ...]:
+    """What the person wants the work on a story to cost at most."""
+    kept = _kept(known).like(key) if known else None
+    return kept.budget if kept else ()
 
 
 def own_checks(
@@ -214,6 +228,7 @@ def changes(was: Terms, now: Terms) -> tuple[str, ...]:
         ("Touches:", ", ".join(was.touches), ", ".join(now.touches)),
         ("Agent:", was.agent, now.agent),
         ("Model:", was.model, now.model),
+        ("Budget:", ", ".join(was.budget), ", ".join(now.budget)),
     )
     rows = ((name, old or "nothing", new or "nothing") for name, old, new in told if old != new)
     return tuple(f"{name} {new}, was {old}" for name, old, new in rows)
@@ -234,7 +249,7 @@ def _touch(glob: str) -> str:
 
 def _says(terms: Terms) -> bool:
     allowed = terms.may_be_empty or terms.tests_may_shrink or terms.tests_may_change
-    return bool(terms.checks or allowed or any(_fields(terms).values()))
+    return bool(terms.checks or terms.budget or allowed or any(_fields(terms).values()))
 
 
 def _fields(of: Story | Terms) -> Fields:

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
 
 from msgspec import Struct
 
@@ -104,6 +106,16 @@ def known(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def read(texts: Iterable[str]) -> tuple[Budget, ...]:
     return tuple(budget for text in texts for budget in parsed(text))
+
+
+@cache
+def own(texts: tuple[str, ...]) -> tuple[Budget, ...]:
+    """Budgets of a story's own text; what is none says nothing, as `lint` tells."""
+    found: list[Budget] = []
+    for text in texts:
+        with suppress(ValueError):
+            found += parsed(text)
+    return tuple(budget for budget in found if budget.limit)
 
 
 def merged(old: Iterable[Budget], new: Iterable[Budget]) -> tuple[Budget, ...]:

@@ -13,7 +13,7 @@ _HTTP = regex(r"(https?)://(?:[^/@\s]*@)?([^/@?#\s]+)[^\s'\"]*")
 
 
 class Notification(Struct, frozen=True):
-    """One message, as a webhook gets it."""
+    """One message, as a webhook gets it; `url` is the page of the run, if there is one."""
 
     title: str
     body: str
@@ -21,6 +21,11 @@ class Notification(Struct, frozen=True):
     change_id: str
     status: str
     url: str = ""
+
+    @property
+    def text(self) -> str:
+        """The body with the link, for those who get nothing else."""
+        return "\n".join(filter(None, (self.body, self.url)))
 
 
 class Address(Struct, frozen=True):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from untildone.domain.agents.agent import StandIn, Waiting
 from untildone.domain.checks.checks import Proof, in_force
 from untildone.domain.checks.counted_tests import merged as merged_counts
-from untildone.domain.costs.budget import Budget, merged
+from untildone.domain.costs.budget import Budget
 from untildone.domain.run import fact as f
 from untildone.domain.run import run_endings, user_requests
 from untildone.domain.run.after_failure import gate_opens, limited, waits_first, with_lost_work
@@ -27,6 +27,9 @@ from untildone.domain.run.run import (
 from untildone.domain.run.spending import still_over
 from untildone.domain.run.tally import Tally
 from untildone.domain.stories.story import StoryKey
+
+# Steps of a lane without an iteration: one may fail when another lane has ended the run.
+IN_IDLE_LANES = ("PrepareSlot", "TryChecks")
 
 
 def opened(run: Run, fact: f.Opened) -> Run:
@@ -263,7 +266,9 @@ def wait_over(run: Run, fact: f.WaitOver) -> Run:
 def budget_reached(run: Run, fact: f.BudgetReached) -> Run:
     """A pause while somebody is there to raise it, else the end; what was attempted is settled."""
     reached = fact.reached
-    if run.ended or Budget(reached.name, reached.limit) not in run.plan.budgets:
+    if run.ended or Budget(reached.name, reached.limit) not in run.plan.budgets_of(
+        reached.story_key
+    ):
         return run  # stopped, or raised, while the loop looked
     run = replace(run, over=reached)
     if fact.waits:
@@ -273,7 +278,7 @@ def budget_reached(run: Run, fact: f.BudgetReached) -> Run:
 
 def budget_set(run: Run, fact: f.BudgetSet) -> Run:
     """The pause is over if nothing is used up any more."""
-    run = replace(run, plan=replace(run.plan, budgets=merged(run.plan.budgets, fact.budgets)))
+    run = replace(run, plan=run.plan.with_budgets(fact.budgets))
     return replace(run, over=still_over(run)) if run.over and not run.ended else run
 
 
@@ -328,10 +333,11 @@ def step_failed(run: Run, fact: f.StepFailed) -> Run:
     run = replace(run, error=fact.message)
     if run.origin is None:
         return replace(run, status=Status.STOPPED, abandoned=True)
-    if run.ended:
+    late = fact.step in IN_IDLE_LANES
+    if run.ended and not late:
         return replace(run, closed=True, refused=True, choice=None)
     run = run.with_lane(fact.lane, broken=True)
-    return run_endings.end(run, Status.STUCK, Reason.ERROR)
+    return run if late and run.ended else run_endings.end(run, Status.STUCK, Reason.ERROR)
 
 
 def resumed(run: Run, fact: f.Resumed) -> Run:

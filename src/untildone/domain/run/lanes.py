@@ -110,9 +110,10 @@ def _at_work(run: Run) -> Iterator[Story]:
 def _next_for(run: Run, taken: list[Story]) -> Story | None:
     """The first story that may run beside those; one that was requeued comes before all others."""
     assert run.book is not None
-    busy = {story.key for story in taken}
+    # Somebody may give a story another number or title while it is worked on.
+    ids, titles = {story.id for story in taken}, {story.key[1] for story in taken}
     open_ones, aside = run.book.schedule.ready(run.finished), run.aside
-    ready = [s for s in open_ones if s.key not in aside and s.key not in busy]
+    ready = [s for s in open_ones if not (s.key in aside or s.id in ids or s.key[1] in titles)]
     again = sorted(ready, key=lambda story: -run.tally(story.key).requeues)
     for story in again:
         alone = run.tally(story.key).requeues >= MOST_REQUEUES

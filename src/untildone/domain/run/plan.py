@@ -1,13 +1,16 @@
 """What was decided before a run begins."""
 
+import math
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from untildone.domain.agents.agent import Permissions
 from untildone.domain.checks.runner_settings import RunnerSetting, as_protected
-from untildone.domain.checks.terms import Terms, named_agent
-from untildone.domain.costs.budget import Budget
+from untildone.domain.checks.terms import Terms, named_agent, named_budget
+from untildone.domain.costs.budget import Budget, merged, own
 from untildone.domain.run.commit_message import DEFAULT as COMMIT_MESSAGE
 from untildone.domain.stories.story import StoryKey
 
@@ -184,6 +187,24 @@ class Plan(Struct, frozen=True):
             if rung == wanted or (rung[0] == wanted[0] and not model):
                 return rungs[at:]
         return wanted, *rungs[1:]
+
+    def budgets_of(self, key: StoryKey | None) -> tuple[Budget, ...]:
+        """Those of the run, and a story's own: where both name one, the smaller counts."""
+        mine = own(named_budget(key, self.terms)) if key else ()
+        if not mine:
+            return self.budgets
+        shared = {budget.name: budget.limit for budget in self.budgets}
+        less = (b for b in mine if b.limit < shared.get(b.name, math.inf))
+        return merged(self.budgets, less)
+
+    def with_budgets(self, more: Iterable[Budget]) -> "Plan":
+        """The person has said more: it takes the place of what there is, in a story's text too."""
+        given = tuple(more)
+        if not given:
+            return self
+        names = {budget.name for budget in given}
+        terms = self.terms and tuple(t.without_budgets(names) for t in self.terms)
+        return replace(self, budgets=merged(self.budgets, given), terms=terms)
 
     def _rung(self, text: str) -> tuple[str, str]:
         agent, _, model = text.partition(":")

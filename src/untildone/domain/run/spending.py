@@ -95,14 +95,13 @@ def reached(
     run: Run,
     at: datetime | None = None,
     story: tuple[str, StoryKey] | None = None,
-    budgets: tuple[Budget, ...] | None = None,
 ) -> Reached | None:
     """The first budget that is used up: of the run, or of the story that comes next.
 
     One of cost also stops the run when nobody knows what a call has cost: it could not be kept.
     """
     story_id, key = story or ("", None)
-    for budget in run.plan.budgets if budgets is None else budgets:
+    for budget in run.plan.budgets_of(key):
         of_story = budget.name.startswith(OF_A_STORY)
         if of_story and story is None:
             continue
@@ -166,11 +165,11 @@ def affordable(run: Run, new: Reserved, budgets: tuple[Budget, ...] | None = Non
     )
 
 
-def still_over(run: Run, budgets: tuple[Budget, ...] | None = None) -> Reached | None:
+def still_over(run: Run) -> Reached | None:
     """The budget that keeps a run from going on, as far as that is known without its stories."""
     over = run.held_up
     story = (over.story_id, over.story_key) if over and over.story_key else None
-    return reached(run, None, story, budgets)
+    return reached(run, None, story)
 
 
 def standing(run: Run) -> list[dict[str, object]]:
@@ -178,7 +177,7 @@ def standing(run: Run) -> list[dict[str, object]]:
     key = _story_at_hand(run)
     return [
         {"name": b.name, "limit": b.limit, "spent": round(spent(run, b.name, key), 6)}
-        for b in run.plan.budgets
+        for b in run.plan.budgets_of(key)
     ]
 
 

@@ -50,7 +50,9 @@ _OUTCOME = regex(
 )
 _CREATES = regex(r"\b(?:creat|add|writ|introduc|scaffold|generat|set up|new)\w*\b", 2)
 _COLON = r"(?::(?:\*\*|__)?|(?:\*\*|__):)"
-_LINE = regex(r"\s*(?:[-*+]\s+)?(?:\*\*|__)?(?P<word>Verify|Depends)" + _COLON + r"(?P<text>.*)")
+_LINE = regex(
+    r"\s*(?:[-*+]\s+)?(?:\*\*|__)?(?P<word>Verify|Depends|Budget)" + _COLON + r"(?P<text>.*)"
+)
 # What a sentence has and a command has not.
 _SENTENCE = regex(r"(?i:\b(?:that|the|is|are|sure|works?|should|must|all|and|manually|it)\b)|[.!]$")
 _ID = regex(r"[\w.-]*\w")
@@ -87,8 +89,9 @@ class Surroundings(Struct, frozen=True):
 
     `rows` are the lines of the files that the stories stand in, `files` those of the repository.
     `checked`: the run itself has checks. `suggested` is a command that tests this project, if one
-    was found. `trouble` tells of a command why it cannot start here, and how bad that is; `known`
-    whether a word is the name of a program. `lanes`: as many stories are to run at once.
+    was found. `trouble` tells of a command why it cannot start here, and how bad that is; `budget`
+    of a text why it is none; `known` whether a word is the name of a program. `lanes`: as many
+    stories are to run at once.
     """
 
     rows: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -97,6 +100,7 @@ class Surroundings(Struct, frozen=True):
     suggested: str = ""
     agents: tuple[str, ...] = ()
     trouble: Callable[[str], tuple[Level, str] | None] = lambda _: None
+    budget: Callable[[str], str] = lambda _: ""
     known: Callable[[str], bool] = lambda _: False
     lanes: int = 1
 
@@ -231,18 +235,30 @@ def _unclear_lines(plan: _Plan) -> Iterator[Finding]:
     """Lines that look as if they were for the loop, which reads nothing in them."""
     for story in plan.stories:
         for row, word, text in _lines(story):
-            if word == "Depends" and not story_text.names(text):
-                if story_text.is_nothing(text):
-                    continue
-                ids = [n for n in _ID.findall(text) if n in plan.ids and n != story.id]
-                fix = f"Depends: {', '.join(dict.fromkeys(ids))}" if ids else None
-                message = "No story is named in this line, so the story waits for nothing"
-                yield plan.found(Level.WARNING, "empty-dependency", story, message, fix, row=row)
-            elif word == "Verify" and not story_text.command(text):
-                yield _no_command(plan, story, row, text)
+            finding = _UNCLEAR[word](plan, story, row, text)
+            if finding:
+                yield finding
 
 
-def _no_command(plan: _Plan, story: Story, row: str, text: str) -> Finding:
+def _no_dependency(plan: _Plan, story: Story, row: str, text: str) -> Finding | None:
+    if story_text.names(text) or story_text.is_nothing(text):
+        return None
+    ids = [n for n in _ID.findall(text) if n in plan.ids and n != story.id]
+    fix = f"Depends: {', '.join(dict.fromkeys(ids))}" if ids else None
+    message = "No story is named in this line, so the story waits for nothing"
+    return plan.found(Level.WARNING, "empty-dependency", story, message, fix, row=row)
+
+
+def _no_budget(plan: _Plan, story: Story, row: str, text: str) -> Finding | None:
+    why = plan.around.budget(text)
+    if not why:
+        return None
+    return plan.found(Level.ERROR, "no-budget", story, f"This bounds nothing: {why}", row=row)
+
+
+def _no_command(plan: _Plan, story: Story, row: str, text: str) -> Finding | None:
+    if story_text.command(text):
+        return None
     program = text.split(maxsplit=1)[0] if text else ""
     is_command = plan.around.known(program) and not _SENTENCE.search(text) and "`" not in text
     suggested = f"Verify: `{plan.around.suggested}`" if plan.around.suggested else None
@@ -255,6 +271,9 @@ def _no_command(plan: _Plan, story: Story, row: str, text: str) -> Finding:
     return plan.found(
         Level.WARNING, "prose-check", story, message, fix, row=row, only_fix=is_command
     )
+
+
+_UNCLEAR = {"Depends": _no_dependency, "Budget": _no_budget, "Verify": _no_command}
 
 
 def _order(plan: _Plan) -> Iterator[Finding]:

@@ -101,7 +101,7 @@ class Pages:
     def run(self, request: Request) -> Response:
         watch = self._wanted(request)
         seq, parts = watch.drawn()
-        rows = list(watch.source.events(max(0, seq - MOST_LINES), seq))
+        rows = list(watch.events(max(0, seq - MOST_LINES), seq))
         return self._page(
             "run.html",
             view=views.run_view(watch.feed),
@@ -116,7 +116,7 @@ class Pages:
         watch = self._wanted(request)
         before = min(_number(request.query_params.get("before")) or watch.seq + 1, watch.seq + 1)
         first = max(0, before - 1 - MOST_LINES)
-        rows = views.lines(watch.source.events(first, before - 1))
+        rows = views.lines(watch.events(first, before - 1))
         view = views.run_view(watch.feed)
         return self._page("log.html", view=view, log=rows, before=first + 1 if first else 0)
 
@@ -130,7 +130,7 @@ class Pages:
             raise HTTPException(404)
         calls = [call for story in found for call in story.calls]
         sizes, diffs = watch.changes.sizes(run, calls), watch.changes.diffs(run, calls)
-        words = last_words(watch.source.events(0, watch.seq)) if calls else {}
+        words = last_words(watch.events(0, watch.seq)) if calls else {}
         attempts = [
             story_views.attempt(
                 call, sizes.get(call.n), diffs.get(call.n, ""), words.get(call.n, "")
@@ -201,7 +201,7 @@ class Pages:
             watch = self._wanted(request)
             seq, parts = watch.join(client)
             first = max(after, seq - MOST_LINES) if after <= seq else seq
-            log = self._lines(watch.source.events(first, seq)) if first < seq else ""
+            log = self._lines(watch.events(first, seq)) if first < seq else ""
             data = {"parts": parts, "log": log, "first": True, "cut": first > after}
             return watch, message(data, seq)
 
@@ -221,7 +221,7 @@ class Pages:
 
         def recorded() -> Iterable[bytes]:
             yield state
-            yield from (event_messages([row]) for row in watch.source.events(after, seq))
+            yield from (event_messages([row]) for row in watch.events(after, seq))
 
         return Stream(client, watch.leave, recorded())
 

@@ -206,7 +206,7 @@ class Attempt(Struct, frozen=True):
 _OUTCOME = {
     "kept": ("✓", "done"),
     "failed": ("✗", "failed"),
-    "limit": ("⏸", "waiting"),
+    "limit": ("◔", "waiting"),
     "open": ("▶", "running"),
 }
 
@@ -227,8 +227,8 @@ def attempt(call: Call, size: Size | None, diff: str, words: str) -> Attempt:
         started=as_text(call.started),
         open=not call.ended,
         taken=formatting.span(call.seconds) if call.ended else "",
-        tokens=formatting.tokens(used) if call.ended else "",
-        cost=formatting.money(used.cost_usd if used else None) if call.ended else "",
+        tokens=f"{formatting.tokens(used)} tokens" if used and used.told else "",
+        cost=formatting.money(used.cost_usd) if used and used.cost_usd is not None else "",
         changed=formatting.size(size) if size else "",
         commit=call.commit[:12],
         saved_ref=call.saved_ref,

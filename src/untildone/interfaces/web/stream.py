@@ -48,7 +48,11 @@ def message(data: object, seq: int | None = None, event: str = "") -> bytes:
 
 def event_messages(events: Iterable[EventObject]) -> bytes:
     """Events as scripts get them, each under its number."""
-    return b"".join(message(safe(event), int(str(event["seq"]))) for event in events)
+    return b"".join(message(safe(event), number_of(event)) for event in events)
+
+
+def number_of(event: EventObject) -> int:
+    return int(str(event["seq"]))
 
 
 class Stream(Response):

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from untildone.commands.feed import EventObject, Feed
+from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of, plain
 from untildone.domain.reporting.account import (
     UNCHANGED,
@@ -23,7 +24,7 @@ from untildone.interfaces.status_page import LANE_PHASES, PHASES, headline
 # The light: what is shown in the tab's icon and title, each with a shape of its own.
 GLYPHS = {
     "running": "▶",
-    "waiting": "⏸",
+    "waiting": "◔",
     "question": "?",
     "done": "✓",
     "failed": "✗",
@@ -121,7 +122,7 @@ def run_view(feed: Feed) -> RunView:
     state, run, account = feed.state(), feed.run, feed.account()
     everything = total(account.calls)
     took = (account.last - account.first).total_seconds()
-    top = feed.source.repository.place.top
+    top = (feed.source.user or feed.source.repository).place.top
     return RunView(
         run_id=run.plan.run_id,
         change=run.plan.change_id,
@@ -227,14 +228,9 @@ def figures(account: Account) -> list[Figure]:
     unproven = len(account.of_state("done, not verified", UNCHANGED))
     found = []
     if share:
-        cost = share.usage.cost_usd
-        tokens = f"{formatting.tokens(share.usage)} tokens"
-        value = formatting.money(cost) if cost is not None else tokens
-        of = f"{count_of(verified, 'story', 'stories')}"
-        more = f"{tokens}, " if cost is not None else ""
-        found.append(
-            Figure("per verified story", value, f"{more}{formatting.span(share.seconds)}; {of}")
-        )
+        told = [*_known(share.usage), f"{formatting.span(share.seconds)} of the agent"]
+        of = count_of(verified, "verified story", "verified stories")
+        found.append(Figure("per verified story", told[0], ", ".join([*told[1:], of])))
     else:
         found.append(Figure("per verified story", "–", "no story is verified by a check yet"))
     found.append(Figure("cost so far", _cost(everything), _part_known(everything)))
@@ -245,6 +241,11 @@ def figures(account: Account) -> list[Figure]:
     if unproven:
         found.append(Figure("done, not verified", str(unproven), "by the agent's word alone"))
     return found
+
+
+def _known(usage: Usage) -> list[str]:
+    cost = [] if usage.cost_usd is None else [formatting.money(usage.cost_usd)]
+    return cost + ([f"{formatting.tokens(usage)} tokens"] if usage.told else [])
 
 
 def _part_known(sums: Totals) -> str:
@@ -261,16 +262,19 @@ class Line(Struct, frozen=True):
     clock: str
     name: str
     text: str
+    lane: str
 
 
 def lines(events: Iterable[EventObject]) -> list[Line]:
     """The words of events; those that have none are left out."""
     found = []
     for event in map(render.safe, events):
-        text = render.complaint(event) or render.line(event)
-        if text:
+        lane = event.get("lane")
+        told = {name: value for name, value in event.items() if name != "lane"}
+        if text := render.complaint(told) or render.line(told):
             rows = (row.strip().removeprefix("│ ") for row in plain(text).split("\n"))
-            clock = render.clock_time(event["at"])
-            seq = int(str(event["seq"]))
-            found.append(Line(seq, str(event["at"]), clock, str(event["event"]), "\n".join(rows)))
+            at, name = str(event["at"]), str(event["event"])
+            tag = "" if lane is None else f"lane {lane}"
+            seq, clock = int(str(event["seq"])), render.clock_time(at)
+            found.append(Line(seq, at, clock, name, "\n".join(rows), tag))
     return found

@@ -3,19 +3,21 @@
 import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from untildone.commands.feed import EventObject, Feed, Followed, live, recorded
 from untildone.commands.run_account import Changes
 from untildone.domain.errors import UserError
-from untildone.interfaces.web.stream import Client, event_messages, fan_out, message
+from untildone.interfaces.web.stream import Client, event_messages, fan_out, message, number_of
 from untildone.wiring.repository import Repository, homes
 
 LOOK_S = 0.05  # between two looks at the size of a journal
 REST_S = 1.0  # between two looks at a run that nobody drives, or that says nothing
 DRAW_S = 0.1  # between two drawings of a page, or longer if they take long
 TICK_S = 10.0  # a page is drawn again though nothing has happened: time goes on
+MOST_RECENT = 1000  # events of a run that are not read again for who comes now
 MOST_IDLE = 6  # runs that stay open though nobody looks at them
 MOST_RUNS = 100  # on the board
 
@@ -129,6 +131,7 @@ class Watch(Watched):
         self.changes = Changes(source.repository)
         self._parts, self._lines = parts, lines
         self._size = -1
+        self._recent: deque[EventObject] = deque(maxlen=MOST_RECENT)
 
     @property
     def seq(self) -> int:
@@ -138,9 +141,18 @@ class Watch(Watched):
         with self.lock:
             self._size, alive = self._journal_size(), self.feed.alive
             events = self.feed.look()
+            self._recent.extend(events)
             self._stale = self._stale or bool(events) or self.feed.alive != alive
             if events and self.clients:
                 self._publish(events)
+
+    def events(self, after: int, until: int) -> Iterable[EventObject]:
+        """Those between two numbers, the last one included; nearly always without the journal."""
+        with self.lock:
+            recent = list(self._recent)
+        if not recent or number_of(recent[0]) > after + 1:
+            return self.source.events(after, until)
+        return [row for row in recent if after < number_of(row) <= until]
 
     def _publish(self, events: list[EventObject]) -> None:
         scripts = tuple(client for client in self.clients if not client.page)

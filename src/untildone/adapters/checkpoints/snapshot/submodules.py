@@ -11,6 +11,7 @@ from untildone.adapters.git.git import Git, git_failed
 from untildone.adapters.git.object_files import head_text
 from untildone.adapters.git.place import Place
 from untildone.adapters.process.process import Captured
+from untildone.adapters.records.durable import replace_file
 from untildone.plain_files import read_text
 
 Note = dict[str, str]
@@ -37,7 +38,7 @@ class Submodules:
             shutil.copy2(Path(seen["git_dir"]) / "index", seen["index"])
             if seen["tree"] != self._line(path, "rev-parse", f"{seen['commit']}^{{tree}}"):
                 self._store(path, f"refs/ralph/checkpoints/{self._folder.name}", seen)
-        self._file.write_text(json.dumps(notes))
+        replace_file(self._file, [json.dumps(notes).encode()], self._file.with_suffix(".draft"))
 
     def changed(self) -> tuple[str, ...]:
         """The submodules that are not as they were noted."""

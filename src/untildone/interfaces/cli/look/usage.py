@@ -61,7 +61,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         agents = [(row["agent"], row) for row in found["agents"]]
         lines = _table("run", runs) + ([""] if runs else []) + _table("agent", agents, found)
     if not lines:
-        return ["No agent has left a record of that time here, and no run either."]
+        return ["Nothing was recorded in that time, by agents on this machine or by runs here."]
     if found["estimated"]:
         lines.append("~ is an estimate by the growth of session files")
     if found["unpriced_models"]:

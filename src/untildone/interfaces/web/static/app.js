@@ -155,6 +155,14 @@ if (live) {
 
 // -- what is sent -----------------------------------------------------------------------------
 
+let fading;
+
+function toast(text) {
+  $("toast").textContent = text;
+  clearTimeout(fading);
+  fading = setTimeout(() => { $("toast").textContent = ""; }, 15000);
+}
+
 document.addEventListener("submit", async (event) => {
   const form = event.target;
   if (!form.matches("form.act")) return;
@@ -167,9 +175,14 @@ document.addEventListener("submit", async (event) => {
   try {
     const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "application/json" } });
     const data = await answer.json();
-    told.classList.toggle("bad", !answer.ok);
-    told.textContent = answer.ok ? data.message : [data.error, data.state, data.hint].filter(Boolean).join(". ");
-    if (answer.ok) for (const field of form.querySelectorAll("textarea")) field.value = "";
+    if (answer.ok) {
+      toast(data.message); // the form may be gone by now, with the question
+      told.textContent = "";
+      form.reset();
+    } else {
+      told.classList.add("bad");
+      told.textContent = [data.error, data.state, data.hint].filter(Boolean).join(". ");
+    }
   } catch {
     told.classList.add("bad");
     told.textContent = "The server did not answer; nothing is known to have been sent. Try again.";

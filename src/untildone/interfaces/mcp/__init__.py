@@ -1,0 +1,1 @@
+"""`untildone mcp`: runs for other agents, over the Model Context Protocol."""
