@@ -19,13 +19,14 @@ from untildone.interfaces.tui.window import Window
 from untildone.wiring.repository import here
 
 TARGET = Path(__file__).parents[2] / "docs" / "images" / "ui.svg"
-SIZE = (100, 28)
+SIZE = (100, 20)
 KEYS = ("j", "j", "enter", "left", "c")
 # Fonts would come from elsewhere; ids are made anew for every picture.
 ELSEWHERE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 IDS = re.compile(r"terminal-\d+")
+COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
 TIMES = re.compile(r"\d\d:\d\d:\d\d")
-COMMIT = re.compile(r"\b[0-9a-f]{8}(?:[0-9a-f]{4})?\b(?=[^;\"]*</text>)")
+COMMIT = re.compile(r"\b[0-9a-f]{8}(?:[0-9a-f]{4})?\b(?=[^<>]*</text>)")
 
 
 async def drawn(folder: Path) -> str:
@@ -41,7 +42,9 @@ async def drawn(folder: Path) -> str:
 
 
 def scrubbed(svg: str) -> str:
-    svg = IDS.sub("terminal-ui", ELSEWHERE.sub("", svg)).replace("Fira Code", "ui-monospace")
+    svg = IDS.sub("terminal-ui", ELSEWHERE.sub("", COMMENT.sub("", svg))).replace(
+        "Fira Code", "ui-monospace"
+    )
     return COMMIT.sub(lambda found: "470786ac456d"[: len(found[0])], TIMES.sub("22:15:00", svg))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-import threading
-import time
 import tracemalloc
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 from textual.widgets import OptionList
 
+from tests.interfaces.tui.flood import flood, lag
 from tests.interfaces.tui.frames import play, settled, text_of
 from tests.interfaces.tui.stage import CHANGE, SETTINGS, Stage, night
 from untildone.commands.feed import recorded
@@ -91,7 +90,7 @@ def test_search_goes_from_match_to_match(tmp_path: Path) -> None:
         shown = await press(app, pilot, "slash", *"line", "space", "5", "enter")
         assert "line 5 of many" in shown
         assert "follows" not in shown
-        assert "line 50 of many" in await press(app, pilot, "n", "n", "n", "n")
+        assert "line 52 of many" in await press(app, pilot, "n", "n", "n")
         assert "line 5 of many" in await press(app, pilot, "g", "n")
         assert "line 99 of many" in await press(app, pilot, "f")
         assert "sessions.py" in await press(app, pilot, "slash", *"SESSIONS", "escape", "g")
@@ -237,38 +236,6 @@ def test_an_older_run_is_not_steered(tmp_path: Path) -> None:
         assert "A newer run of add-login is there" in said[0]
 
     play(stage, act)
-
-
-def flood(stage: Stage, count: int, per_s: int) -> tuple[list[float], threading.Thread]:
-    """Events at a steady pace, from a thread; when each was written."""
-    written: list[float] = []
-
-    def run() -> None:
-        begun = time.monotonic()
-        for k in range(count):
-            pause = begun + k / per_s - time.monotonic()
-            if pause > 0:
-                time.sleep(pause)
-            stage.says(f"word {k} of the flood")
-            written.append(time.monotonic())
-
-    return written, threading.Thread(target=run)
-
-
-async def lag(app: Window, pilot: Pilot[None], written: list[float], count: int) -> list[float]:
-    """How far behind the screen was, at every look at it."""
-    found: list[float] = []
-    end = time.monotonic() + 120
-    shown = 0
-    while shown < count and time.monotonic() < end:
-        await pilot.pause(0.02)
-        texts = (entry.text for entry in reversed(app.pane._entries))
-        last = next((text for text in texts if text.startswith("word ")), "word -1")
-        shown = int(last.split()[1]) + 1
-        if shown < len(written):
-            found.append(time.monotonic() - written[shown])
-    assert shown == count
-    return found
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def _collect_from_now_on() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; every way it can fail ends here as one clear message and an exit code."""
     _open_streams()
-    code = _run(argv)
+    code = _run(_or_full_screen(sys.argv[1:] if argv is None else argv))
     for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -110,7 +110,6 @@ def _leave(code: int) -> NoReturn:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        argv = argv or _full_screen(sys.argv[1:] if argv is None else argv)
         result = cli.main(args=argv, prog_name="untildone", standalone_mode=False)
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -138,7 +137,7 @@ def _run(argv: Sequence[str] | None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _full_screen(argv: Sequence[str]) -> Sequence[str]:
+def _or_full_screen(argv: Sequence[str]) -> Sequence[str]:
     """Nothing was typed at a terminal, and there is a run to look at: its full screen."""
     if argv or os.environ.get("TERM", "dumb") == "dumb":
         return argv

@@ -291,7 +291,7 @@ class Pane(Moving):
             yield number, [Part(head, "dim"), Part(row, entry.style)]
 
     def on_resize(self) -> None:
-        width = self.size.width - 1
+        width = self.size.width - 2
         if width != self._width:
             self._width = width
             number, top = self._count - len(self._entries), self._number_at(self.scroll_offset.y)
