@@ -88,8 +88,7 @@ def test_a_live_run_is_watched_and_steered(bench: Bench, window: Window) -> None
     assert max(map(len, shown)) <= 60
     window.keys("d")
     window.sees("diff --git")
-    window.keys("/")
-    window.write("+work 1")
+    window.write("/+work 1")
     window.keys("Enter")
     window.sees("work-1.txt", "+work 1")
     # leaving is no stopping

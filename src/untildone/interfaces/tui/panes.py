@@ -358,7 +358,7 @@ class Pane(Moving):
         self._settle()
 
     def _to(self, y: int) -> None:
-        self.following = False
+        self.following, self._at = False, -1
         self.scroll_to(y=max(0, y), animate=False)
         self.post_message(self.Moved())
 
