@@ -81,7 +81,7 @@ def unpacked(source: Path) -> Path:
     return source.with_name(source.name.removesuffix(".tar.gz"))
 
 
-OWN = ("PYTHON", "XDG_", "PIPX_", "UV_TOOL", "COVERAGE")
+OWN = ("PYTHON", "XDG_", "PIPX_", "UV_TOOL", "COVERAGE", "MAKE", "ARGS")
 # What a machine of the forge or an editor reads, and nothing that is tried.
 NOT_IN_THE_ARCHIVE = {".ci/run", ".editorconfig", ".gitignore"}
 

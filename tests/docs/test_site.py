@@ -64,10 +64,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (clone / ".venv").symlink_to(sys.prefix)
     # Where somebody asks for anything outside, nobody answers.
     nobody = {f"{kind}_proxy": "http://127.0.0.1:9" for kind in ("http", "https", "all")}
+    # The options of a `make` around the tests are not for this one.
+    around = ("MAKE", "ARGS")
+    usual = {name: value for name, value in os.environ.items() if not name.startswith(around)}
     built = subprocess.run(
         ["make", "-s", "-o", ".venv/.dev", "docs"],
         cwd=clone,
-        env=os.environ | nobody | {name.upper(): value for name, value in nobody.items()},
+        env=usual | nobody | {name.upper(): value for name, value in nobody.items()},
         capture_output=True,
         text=True,
         check=False,

@@ -61,7 +61,9 @@ def test_a_killed_run_goes_on_on_another_machine_and_comes_back(bench: Bench) ->
     assert {"refs/heads/ralph/demo", "refs/ralph/attempts/demo/2/1"} <= set(pushed["refs"])
     assert set(pushed["refs"]) == set(two.there()) - {"refs/heads/feature/x"}
 
-    bench.run("pull-run", "demo", cwd=two.other, env=two.env).ok()
+    pulled = bench.run("pull-run", "demo", cwd=two.other, env=two.env).ok()
+    executed = " ".join(pulled.stderr.split())
+    assert f"`resume` will execute here: `{bench.agent}` (agent)" in executed
     assert bench.branch(two.other) == BRANCH
     (loop,) = bench.run("status", "--json", cwd=two.other, env=two.env).ok().json()["loops"]
     assert (loop["status"], [i["outcome"] for i in loop["iterations"]]) == (

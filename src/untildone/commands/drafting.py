@@ -304,4 +304,5 @@ def _rows(data: bytes) -> Iterator[tuple[int, bytes]]:
 def told(drafted: Drafted) -> str:
     """What a draft is, in one line."""
     stories = count_of(len(drafted.added), "story", "stories")
-    return f"{stories} in {', '.join(drafted.draft.files)}"
+    files = ", ".join(drafted.draft.files)
+    return f"{stories} in {files}" if files else "Nothing was written"

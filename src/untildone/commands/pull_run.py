@@ -25,6 +25,7 @@ from untildone.commands.push_run import (
 from untildone.commands.run import LoopProcess
 from untildone.domain.errors import UserError
 from untildone.domain.run.run import Origin, Run
+from untildone.domain.run.run_commands import run_commands
 from untildone.plain_files import read_bytes
 from untildone.wiring.agents import leftover_files
 from untildone.wiring.repository import Repository
@@ -122,7 +123,7 @@ def _put_in_place(process: LoopProcess, incoming: Incoming, origin: Origin) -> C
         process.take_over(change)
         users.lock.release()
     repo = process.repository
-    notes = _take_refs(repo, incoming)
+    notes = (*_take_refs(repo, incoming), *_executed(run))
     exclude_own_files(repo.place, (*leftover_files(run.plan), EXCLUDE_LINE))
     _write_record(repo, incoming, run)
     _check_out(repo, incoming)
@@ -141,6 +142,12 @@ def _put_in_place(process: LoopProcess, incoming: Incoming, origin: Origin) -> C
         notes,
         str(repo.place.top),
     )
+
+
+def _executed(run: Run) -> tuple[str, ...]:
+    """What `resume` will run here: whoever may push to the remote can have written it."""
+    found = dict.fromkeys(f"`{one.command}` ({one.what})" for one in run_commands(run.plan))
+    return (f"`resume` will execute here: {', '.join(found)}",) if found else ()
 
 
 def _refuse_edits(git: Git) -> None:

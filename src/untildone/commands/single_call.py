@@ -40,10 +40,8 @@ NO_USAGE = Usage(cost_usd=0.0)
 class Stopped(UntildoneError):
     """A signal ended the command; the exit code says which."""
 
-    def __init__(self, signum: int) -> None:
-        super().__init__(
-            "Stopped on request; the agent was ended", state="Your files were not touched."
-        )
+    def __init__(self, signum: int, state: str = "Your files were not touched.") -> None:
+        super().__init__("Stopped on request", state=state)
         self.exit_code = 128 + signum
 
 

@@ -184,7 +184,7 @@ class Watch:
         self._repo.inbox.wake.wait(self._bounds.every)
         for request in self._repo.inbox.take() if self._repo.inbox.signalled() else ():
             if isinstance(request, StopRequested):
-                raise Stopped(request.stop.signal)
+                raise Stopped(request.stop.signal, "What was pushed stays; nothing is at work.")
 
     # -- mending -------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from untildone.adapters.git.repository import home
 from untildone.adapters.records.codec import decode, encode
 from untildone.adapters.records.durable import replace_file
 from untildone.app.run_driver import RunDriver
-from untildone.commands.start.plan import known_change
+from untildone.commands.start.lint import change_book
 from untildone.commands.start.start_checks import story_of
 from untildone.domain.errors import UserError
 from untildone.domain.reporting.event import warning
@@ -19,7 +19,6 @@ from untildone.domain.stories.story import StoryBook, StoryKey
 from untildone.plain_files import read_bytes
 from untildone.settings.load import load
 from untildone.wiring.repository import Repository
-from untildone.wiring.sources import options_of, story_source
 from untildone.wiring.worktrees import has_ended, user_place
 
 FOLDER = "guidance"
@@ -65,16 +64,7 @@ def open_story(repository: Repository, change: str, story_id: str) -> StoryKey:
 def book_of(repository: Repository, change: str) -> StoryBook:
     """The stories of a change as its next run would find them."""
     top = repository.place.top
-    settings = load(top, os.environ, {})
-    source = story_source(settings.source, top, change, options_of(settings))
-    if source is None:
-        known_change(top, change)
-        raise UserError(
-            f"The change has no stories yet: {change}",
-            state="Nothing was changed.",
-            hint=f"untildone stories {change}",
-        )
-    return source.load()
+    return change_book(top, change, load(top, os.environ, {}))
 
 
 def take_over(repository: Repository, loop: RunDriver, book: StoryBook | None) -> None:

@@ -40,10 +40,10 @@ def lint_change(
 ) -> Linted:
     """Judge one change; with `fix`, mend first what has only one answer."""
     top, git = repository.place.top, repository.git()
-    found = judged(git, top, _book(top, change, settings), settings)
+    found = judged(git, top, change_book(top, change, settings), settings)
     fixed = _mend(top, change, found) if fix else ()
     if fixed:
-        found = judged(git, top, _book(top, change, settings), settings)
+        found = judged(git, top, change_book(top, change, settings), settings)
     return Linted(change, found, fixed)
 
 
@@ -91,7 +91,8 @@ def at_start(plan: Plan, book: StoryBook | None, top: Path, *, strict: bool) -> 
     return (f"The plan has {said}: `untildone lint {plan.change_id}` shows them",) * bool(said)
 
 
-def _book(top: Path, change: str, settings: Settings) -> StoryBook:
+def change_book(top: Path, change: str, settings: Settings) -> StoryBook:
+    """The stories of a change, as the settings say where they are."""
     source = story_source(settings.source, top, change, options_of(settings))
     if source is None:
         known_change(top, change)

@@ -58,6 +58,7 @@ GROUPS = {
             "The checkouts of lanes: what they weigh and hold, and who uses them.",
         ),
         "gc": ("care.gc", "Remove what ended runs have stored, once it is old."),
+        "skills": ("skills", "Skills for agents: start, follow, plan and answer runs."),
         "mcp": ("mcp", "Serve runs to other agents over the Model Context Protocol."),
         "completion": ("completion", "Print a shell completion script."),
         "help": ("help", "Explain exit codes, variables, promises, formats, the state file."),

@@ -68,3 +68,6 @@ def _say(over: HandedOver) -> None:
     for note in over.notes:
         echo(f"note: {note}", err=True, wrap=True)
     echo(f"pr: done. The {kind} is {what}: {over.url}", wrap=True)
+    if over.created and "/pull/" in over.url:
+        change = over.branch.removeprefix("ralph/")
+        echo(f"Next: `untildone watch-ci {change}` follows its checks")
