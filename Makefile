@@ -18,7 +18,7 @@ export UV_PYTHON_DOWNLOADS := never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo quick test test-full check coverage packages agents temporal test-agents test-agents-all bench \
-	bench-outcomes torture docs pins clean
+	bench-fleet bench-outcomes torture docs pins clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -77,6 +77,9 @@ test-agents-all: agents ## The same with every other agent and every bad day (mi
 
 bench: .venv/.run ## Measure
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-fleet: temporal ## Measure what a fleet costs, with a server of its own (minutes)
+	@$(BIN)/python -m bench.fleet $(ARGS)
 
 bench-outcomes: .venv/.run ## Let untildone and other loops work with the same misbehaving agent (minutes)
 	@$(BIN)/python -m bench outcomes --write-docs $(ARGS)

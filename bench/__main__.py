@@ -22,6 +22,7 @@ from bench import (
     startup,
     steady,
     stories,
+    ui,
 )
 from bench.measure import BenchError
 from bench.outcomes import cli as outcomes
@@ -46,6 +47,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], list[Result]]] = {
     "output_1gb": output.output_1gb,
     "stream_200mb": parsing.stream_200mb,
     "stories_10k": stories.stories_10k,
+    "ui": ui.ui,
 }
 PAGE = Path("docs") / "benchmarks.md"
 

@@ -12,11 +12,14 @@ from tests.agents.loopback import only_loopback
 from tests.agents.programs import PROGRAMS
 from tests.agents.scene import Scene
 from tests.e2e.bench import new_bench
+from tests.e2e.conftest import bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     MakeScene = Callable[..., Scene]
+
+__all__ = ["bench"]
 
 
 @pytest.fixture

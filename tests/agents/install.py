@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("UNTILDONE_AGENTS_CACHE") or HERE.parents[1] / ".agents").resolve()
-EVERY_PUSH = ("claude", "codex", "goose", "gemini", "pi", "gh")
+EVERY_PUSH = ("claude", "codex", "goose", "gemini", "pi", "gh", "inspector")
 PATIENCE_S = 900
 
 

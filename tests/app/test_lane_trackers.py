@@ -115,7 +115,7 @@ def test_an_issue_that_is_closed_by_its_own_agent_is_left_to_it() -> None:
 
 
 def test_what_could_not_be_brought_together_is_open_again() -> None:
-    loop = TrackerLoop()
+    loop = TrackerLoop(together=1)  # whoever comes first has the conflict
     loop.all_lanes.branch.conflicts = [CLASH]
 
     def closes(notify: Notify) -> AgentReport:

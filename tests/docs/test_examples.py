@@ -33,7 +33,7 @@ def blocks(name: str, *languages: str) -> list[str]:
 
 def mistake(command: str, words: str, *, whole: bool) -> str:
     """What is wrong with a call; in a sentence the arguments may be left out."""
-    root = click.Context(cli)
+    root = click.Context(cli, **cli.context_settings)  # a command keeps what it sees first
     found = cli.get_command(root, command)
     assert found, command
     if isinstance(found, click.Group):

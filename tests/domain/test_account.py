@@ -315,3 +315,10 @@ def test_the_last_call_of_a_story() -> None:
     assert StoryAccount("1", "Alpha", "not started").last_call is None
     calls = tuple(Call(n, ("1", "Alpha"), "claude", NOW) for n in (1, 2))
     assert StoryAccount("1", "Alpha", "verified", calls).last_call is calls[-1]
+
+
+def test_the_last_call_that_was_kept() -> None:
+    first, again, open_one = (Call(n, ("1", "Alpha"), "claude", NOW) for n in (1, 2, 3))
+    calls = (replace(first, settled=True), replace(again, settled=True, saved_ref="x"), open_one)
+    assert StoryAccount("1", "Alpha", "verified", calls).kept is calls[0]
+    assert StoryAccount("1", "Alpha", "open", calls[1:]).kept is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from untildone.domain.reporting.notification import address, addresses, events, shown
+from untildone.domain.reporting.notification import Notification, address, addresses, events, shown
 
 SHOWN = {
     "terminal": "terminal",
@@ -37,3 +37,10 @@ def test_the_events_to_be_told() -> None:
     assert events(("done, stuck", "limit")) == ("done", "stuck", "limit")
     with pytest.raises(ValueError, match="not 'finished'"):
         events(("finished",))
+
+
+def test_the_link_follows_the_body() -> None:
+    told = Notification("demo: done", "3 of 3 stories", "done", "demo", "done")
+    assert told.text == "3 of 3 stories"
+    linked = Notification("demo: done", "", "done", "demo", "done", url="http://127.0.0.1:1/")
+    assert linked.text == "http://127.0.0.1:1/"

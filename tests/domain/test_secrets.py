@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from untildone.domain.secrets import HIDDEN, redactor, secret, shown
+from untildone.domain.secrets import HIDDEN, redactor, secret, shown, text_redactor
 
 KEY = "sk-ant-" + "api03-" + "Ab3" * 30
 TOKEN = "ghp_" + "Zx9" * 14
@@ -57,6 +57,10 @@ KEY_BLOCK = "-----BEGIN RSA PRIVATE " + "KEY-----"
 def test_secrets_are_redacted_at_their_length(text: str, secret: str) -> None:
     hide = redactor({"MY_TOKEN": "t0p-s3cret-value", "HOME": "/home/ada"})
     assert hide(text.encode()).decode() == text.replace(secret, "*" * len(secret))
+
+
+def test_a_text_is_redacted_as_its_bytes_are() -> None:
+    assert text_redactor({})(f"push with {TOKEN} ä \ud800") == f"push with {'*' * len(TOKEN)} ä ?"
 
 
 @pytest.mark.parametrize("end", ["\n", "\\n", "\\\\n"])

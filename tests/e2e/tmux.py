@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,6 @@ from tests.e2e.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 needs_tmux = pytest.mark.skipif(
     os.environ.get("CI") != "true" and not shutil.which("tmux"),
@@ -54,9 +54,41 @@ class Window:
         """All that was printed, with rows that the terminal broke in one piece."""
         return self._tmux("capture-pane", "-p", "-J", "-S", f"-{HISTORY}")
 
+    @property
+    def title(self) -> str:
+        return self._tmux("display", "-p", "#{pane_title}").strip()
+
+    @property
+    def program(self) -> int:
+        """The process that the shell has started."""
+        shell = self._tmux("display", "-p", "#{pane_pid}").strip()
+        children = Path(f"/proc/{shell}/task/{shell}/children")
+        return int(until(lambda: children.read_text().split(), what="a program")[0])
+
     def type(self, line: str) -> None:
-        self._tmux("send-keys", "-l", line)
-        self._tmux("send-keys", "Enter")
+        self.write(line)
+        self.keys("Enter")
+
+    def write(self, text: str) -> None:
+        self._tmux("send-keys", "-l", text)
+
+    def keys(self, *names: str) -> None:
+        """Press keys by their names."""
+        for name in names:
+            self._tmux("send-keys", name)
+
+    def resize(self, width: int, height: int) -> None:
+        self._tmux("resize-window", "-x", str(width), "-y", str(height))
+
+    def sees(self, *texts: str) -> list[str]:
+        """Wait until all of these are on the screen, and return it."""
+
+        def check() -> bool:
+            rows = "\n".join(self.screen)
+            return all(text in rows for text in texts)
+
+        self._until(check, repr(texts), PATIENCE)
+        return self.screen
 
     def close(self) -> None:
         """As a person closes the window: all that runs in it gets a SIGHUP."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -243,3 +244,35 @@ def test_only_fleet_needs_the_package() -> None:
             assert "pip install 'untildone[fleet]'" in done.stderr
     assert COMMAND.exists()
     assert until(lambda: True)
+
+
+def test_a_push_that_is_refused_is_a_result_and_not_paid_again(fleet: Fleet) -> None:
+    remote = fleet.repository("app", {"c0": ("One",)})
+    hook = remote / "hooks" / "update"
+    hook.write_text("#!/bin/sh\ncase $1 in refs/heads/ralph/*) echo no such right; exit 1;; esac\n")
+    hook.chmod(0o755)
+    fleet.submit(remote, "c0")
+    fleet.worker(1)
+    row = fleet.wait_status("c0", "stuck")
+    assert "no such right" in row["reason"]
+    host, _, where = row["kept"][0].partition(":")
+    mirror, *refs = where.split()
+    assert host
+    assert refs == [] or all(ref.startswith("refs/ralph/") for ref in refs)
+    kept = fleet.git("log", "--all", "--format=%s", cwd=Path(mirror))
+    assert "checkpoint: 1" in kept
+    assert len(fleet.started()) == 1
+
+
+def test_a_remote_that_is_away_when_the_work_is_done_is_waited_for(fleet: Fleet) -> None:
+    remote = fleet.repository("app", {"c0": ("One",)})
+    fleet.script("any", "sleep 2")
+    fleet.submit(remote, "c0")
+    fleet.worker(1)
+    fleet.wait_effects(1)
+    away = remote.rename(remote.with_suffix(".away"))
+    fleet.wait_effects(1, "end")
+    time.sleep(3)
+    away.rename(remote)
+    fleet.wait_done(remote, ["c0"], 1)
+    fleet.checked(remote, ["c0"], 1, repeats=0)

@@ -23,7 +23,14 @@ class Responses:
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given
         more = [i for i in items if i.get("type") == "additional_tools"]
         declared = [*body.get("tools", ()), *(tool for item in more for tool in item["tools"])]
-        tools = (Tool(t["name"], t["parameters"]) for t in declared if t["type"] == "function")
+        groups = [("", declared)]
+        groups += [(t["name"], t["tools"]) for t in declared if t["type"] == "namespace"]
+        tools = (
+            Tool(t["name"], t["parameters"], group)
+            for group, listed in groups
+            for t in listed
+            if t["type"] == "function"
+        )
         turns = tuple(turn for item in items for turn in _turns(item))
         return Ask(body.get("model", ""), bool(body.get("stream")), tuple(tools), turns)
 
@@ -98,6 +105,7 @@ def _item(answer: Answer) -> Json:
             "id": f"fc_{answer.n:04d}",
             "call_id": call.id,
             "name": call.name,
+            **({"namespace": call.group} if call.group else {}),
             "arguments": json.dumps(call.arguments),
             "status": "completed",
         }

@@ -80,7 +80,15 @@ class Run:
     command: str
 
 
-Action = Write | Run
+@dataclass(frozen=True)
+class Use:
+    """The model uses a tool that it knows by name, such as one of an MCP server."""
+
+    tool: str
+    arguments: dict[str, object]
+
+
+Action = Write | Run | Use
 
 
 @dataclass(frozen=True)

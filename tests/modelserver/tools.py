@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from tests.modelserver.script import Action, Write
+from tests.modelserver.script import Action, Use, Write
 
 Json = dict[str, Any]
 
@@ -32,10 +32,11 @@ class NoTool(Exception):
 
 @dataclass(frozen=True)
 class Tool:
-    """A declared tool: its name and the JSON schema of its arguments."""
+    """A declared tool: its name, the JSON schema of its arguments, and what it is grouped under."""
 
     name: str
     schema: Json
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,16 @@ class Call:
     id: str
     name: str
     arguments: Json
+    group: str = ""
 
 
 def call_for(action: Action, tools: tuple[Tool, ...], call_id: str) -> Call:
     """The call that carries out the action with the tools there are."""
+    if isinstance(action, Use):
+        used = _named(tools, (action.tool,))
+        if used is None:
+            raise NoTool(f"no {action.tool} among {[tool.name for tool in tools]}")
+        return Call(call_id, used.name, dict(action.arguments), used.group)
     if isinstance(action, Write):
         if tool := _named(tools, WRITERS):
             wanted = {_key(tool, PATHS): action.path, _key(tool, TEXTS): action.text}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
@@ -200,3 +201,20 @@ def test_a_run_in_a_worktree_of_its_own_and_after_it(
     run_id = site.run_id()
     until(lambda: site.ask(f"/runs/{run_id}").status == 200)
     assert site.runs()[0]["status"] == "done"
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(bench: Bench, serve: Callable[..., Site]) -> None:
+    bench.loop().ok()
+    broken = bench.path(".git/untildone/runs/20300101-000000-dead/journal.jsonl")
+    broken.parent.mkdir()
+    broken.write_text('{"v": 1, "at": "2030-01-01T00:00:00+00:00", "fact": "Started", "data": 7}\n')
+    site = serve()
+    (row,) = site.runs()
+    assert row["change_id"] == "demo"
+    site.ask("/").ok()
+    assert site.ask(f"/runs/{broken.parent.name}").ok(500).json()["error"] == "This cannot be read"
+    shutil.rmtree(broken.parent)
+    until(lambda: site.ask(f"/runs/{broken.parent.name}").status == 404)
+    shutil.rmtree(bench.path(f".git/untildone/runs/{row['run_id']}"))  # as `gc` does
+    until(lambda: site.ask(f"/runs/{row['run_id']}").status == 404)
+    assert site.runs() == []

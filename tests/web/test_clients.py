@@ -81,7 +81,7 @@ def talk(bench: Bench, lines: int, pause: float) -> None:
     """An agent that talks all the time, until the gate is open for its end."""
     said = [part for n in range(lines) for part in (["say", f"line {n}"], ["sleep", pause])]
     go, end = ["wait", bench.gate("go")], ["wait", bench.gate("end")]
-    bench.plan({1: [go, *said, end, ["say", "<promise>COMPLETE</promise>"]]})
+    bench.plan({}, default=[go, *said, end, ["say", "<promise>COMPLETE</promise>"]])
     bench.only_stories(1)
 
 

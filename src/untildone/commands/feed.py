@@ -266,8 +266,25 @@ def live(runs: Iterable[Followed]) -> frozenset[str]:
 
 def _driven(repository: Repository) -> str:
     """The id of the run that a loop drives in this worktree; empty if there is none."""
-    shown = read_state(repository.place.top / STATE_FILE) or {}
-    return str(shown.get("run_id", "")) if repository.alive() else ""
+    return _run_id(repository.place.top / STATE_FILE) if repository.alive() else ""
+
+
+# A state file is replaced, never changed, and that of a long run takes time to read.
+_RUN_IDS: dict[Path, tuple[tuple[int, int], str]] = {}
+
+
+def _run_id(path: Path) -> str:
+    """The run that a state file tells of."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ""
+    stamp = found.st_mtime_ns, found.st_ino
+    known = _RUN_IDS.get(path)
+    if known is None or known[0] != stamp:
+        shown = read_state(path) or {}
+        known = _RUN_IDS[path] = stamp, str(shown.get("run_id", ""))
+    return known[1]
 
 
 def _moment(row: EventObject) -> datetime | None:

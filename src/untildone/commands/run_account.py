@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -82,14 +82,18 @@ class Changes:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._sizes: dict[Pair, Size] = {}
+        self._sizes: dict[Pair, Size | None] = {}  # by what a call began with and left
 
-    def sizes(self, run: Run, calls: Iterable[Call]) -> dict[int, Size]:
+    def sizes(self, run: Run, calls: Sequence[Call]) -> dict[int, Size]:
         """How much each call changed, by its number; what git does not have is left out."""
-        wanted = self._pairs(run, calls)
-        asked = [pair for pair in wanted.values() if pair not in self._sizes]
-        self._sizes |= diff_sizes(self._repository.git(), asked)
-        return {n: self._sizes[pair] for n, pair in wanted.items() if pair in self._sizes}
+        named = {call.n: (call.base, call.tip or call.saved_ref) for call in calls}
+        fresh = [c for c in calls if named[c.n][1] and named[c.n] not in self._sizes]
+        if fresh:
+            pairs = self._pairs(run, fresh)
+            found = diff_sizes(self._repository.git(), pairs.values())
+            self._sizes |= {named[c.n]: found.get(pairs.get(c.n, ("", ""))) for c in fresh}
+        known = ((n, self._sizes.get(name)) for n, name in named.items())
+        return {n: size for n, size in known if size}
 
     def diffs(self, run: Run, calls: Iterable[Call]) -> dict[int, str]:
         """Their patches, secrets redacted."""

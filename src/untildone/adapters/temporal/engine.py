@@ -1,7 +1,7 @@
 """What is asked of the server and said to it; each call connects, does one thing and ends."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from untildone.adapters.clock import SystemClock
 from untildone.adapters.temporal.connection import Connection, as_names, as_view, connected
 from untildone.adapters.temporal.workflows import (
     AccountRun,
@@ -30,8 +31,6 @@ from untildone.domain.fleet.progress import Progress, State
 T = TypeVar("T")
 CHANGES = "WorkflowType = 'ChangeRun'"
 PAGE = 1000
-# A worker asks for work anew once a minute.
-GONE_S = 90.0
 AT_ONCE = 20
 
 
@@ -116,21 +115,13 @@ class Engine:
         """All changes, each once."""
         return self._run(_changes)
 
-    def workers(self) -> list[WorkerRow]:
-        """Who has asked for stories of late."""
+    def everything(self) -> tuple[list[Listed], list[WorkerRow]]:
+        """All changes, and who has asked for stories of late."""
 
-        async def asked(client: Client) -> list[WorkerRow]:
-            request = DescribeTaskQueueRequest(
-                namespace=client.namespace,
-                task_queue=TaskQueue(name=self._connection.queue),
-                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
-            )
-            answer = await client.workflow_service.describe_task_queue(request)
-            now = answer.pollers and max(p.last_access_time.seconds for p in answer.pollers)
-            return [
-                WorkerRow(p.identity, float((now or 0) - p.last_access_time.seconds))
-                for p in answer.pollers
-            ]
+        async def asked(client: Client) -> tuple[list[Listed], list[WorkerRow]]:
+            workers = _workers(client, self._connection.queue)
+            changes, rows = await asyncio.gather(_changes(client), workers)
+            return changes, rows
 
         return self._run(asked)
 
@@ -178,19 +169,29 @@ class Engine:
         return asyncio.run(asked())
 
 
+async def _workers(client: Client, queue: str) -> list[WorkerRow]:
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace,
+        task_queue=TaskQueue(name=queue),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+    )
+    answer = await client.workflow_service.describe_task_queue(request)
+    now = SystemClock().now().timestamp()
+    return [WorkerRow(p.identity, now - p.last_access_time.seconds) for p in answer.pollers]
+
+
 async def _changes(client: Client) -> list[Listed]:
     newest: dict[str, WorkflowExecution] = {}
     async for run in client.list_workflows(CHANGES, page_size=PAGE):
         known = newest.get(run.id)
         if known is None or run.start_time > known.start_time:
             newest[run.id] = run
-    return [await _listed(run) for run in newest.values()]
+    return [_listed(run) for run in newest.values()]
 
 
-async def _listed(run: WorkflowExecution) -> Listed:
-    memo = await run.memo()
-    repository, change = as_names(memo, run.id)
-    view = as_view(memo)
+def _listed(run: WorkflowExecution) -> Listed:
+    repository, change = as_names(run)
+    view = as_view(run)
     is_open = run.status is WorkflowExecutionStatus.RUNNING
     if run.status in (WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.CANCELED):
         view = view | {"status": State.CANCELLED.value}
@@ -243,7 +244,6 @@ async def at_work(client: Client) -> bool:
     """Whether any change is under way that does not wait for a person."""
     at_rest = {State.PAUSED.value, State.STUCK.value, State.QUESTION.value}
     async for run in client.list_workflows(f"{CHANGES} AND ExecutionStatus = 'Running'"):
-        view: Mapping[str, object] = as_view(await run.memo())
-        if view.get("status") not in at_rest:
+        if as_view(run).get("status") not in at_rest:
             return True
     return False

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import logging
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -83,8 +84,9 @@ class WorkerOptions(Struct, frozen=True):
 
 
 class _Activities:
-    def __init__(self, work: StoryWork, client: Client, identity: str) -> None:
-        self._work, self._client, self._identity = work, client, identity
+    def __init__(self, work: StoryWork, client: Client, options: WorkerOptions) -> None:
+        self._work, self._client, self._say = work, client, options.say
+        self._identity = options.identity
         self._loop = asyncio.get_running_loop()
         self._tasks = set[Task]()
         self.ending = False
@@ -130,14 +132,12 @@ class _Activities:
         beats.start()
         try:
             yield task
-        except Interrupted as cut:
+        except UntildoneError as error:
             if activity.is_cancelled() and not self.ending:
                 raise CancelledError("The agents were ended") from None
-            raise ApplicationError(f"Cut short: {cut.message}", type="CutShort") from None
-        except UserError as error:
-            raise ApplicationError(_words(error), type="Refused", non_retryable=True) from None
-        except UntildoneError as error:
-            raise ApplicationError(_words(error), type="Failed") from None
+            if not isinstance(error, Interrupted):
+                self._say(_words(error))
+            raise _as_failure(error) from None
         finally:
             over.set()
             beats.join()
@@ -158,6 +158,14 @@ def void(value: object) -> None:
     del value
 
 
+def _as_failure(error: UntildoneError) -> ApplicationError:
+    """What the engine makes of it: another worker, another try, or neither."""
+    if isinstance(error, Interrupted):
+        return ApplicationError(f"Cut short: {error.message}", type="CutShort")
+    kind = "Refused" if isinstance(error, UserError) else "Failed"
+    return ApplicationError(_words(error), type=kind, non_retryable=kind == "Refused")
+
+
 def _words(error: UntildoneError) -> str:
     return f"{error.message}. {error.hint}".strip()
 
@@ -171,12 +179,14 @@ def _beat(task: Task, over: Event) -> None:
 
 def run_worker(connection: Connection, work: StoryWork, options: WorkerOptions) -> None:
     """Until it is told to end: then the stories at work are ended first, in peace or at once."""
+    # What went wrong with a story is said in our words, without a traceback.
+    logging.getLogger("temporalio.activity").setLevel(logging.CRITICAL)
     asyncio.run(_run(connection, work, options))
 
 
 async def _run(connection: Connection, work: StoryWork, options: WorkerOptions) -> None:
     client = await connected(connection, options.identity)
-    activities = _Activities(work, client, options.identity)
+    activities = _Activities(work, client, options)
     leave = asyncio.Event()
     _obey_signals(activities, leave, options.say)
     with ThreadPoolExecutor(options.slots + 1) as threads:

@@ -35,6 +35,8 @@ LOST_HOSTS = RetryPolicy(
 )
 # A repository that cannot be read says so soon; a person may have mistyped it.
 FEW_TRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)
+# A repository that was out of reach is tried again without a word: no agent was paid yet.
+AGAIN = timedelta(minutes=10)
 LOOK_FOR_GONE = timedelta(seconds=60)
 
 
@@ -59,7 +61,7 @@ class ChangeRun:
             else:
                 self._show(self._progress.at(State.DONE))
         except BaseException as error:
-            cancelled = is_cancelled_exception(error)
+            cancelled = _is_cancel(error)
             reason = "" if cancelled else _said(error)
             state = State.CANCELLED if cancelled else State.FAILED
             self._show(self._progress.at(state, self._progress.story_id, reason))
@@ -122,15 +124,16 @@ class ChangeRun:
 
     async def _lost(self, error: ActivityError, story: str) -> None:
         """Not a red check: a repository, a host or the network does not do its part."""
-        if is_cancelled_exception(error):
+        if _is_cancel(error):
             raise error
         self._show(self._progress.at(State.STUCK, story, _said(error)))
-        await self._word()
+        await self._word(AGAIN if _is_unpaid(error) else None)
 
-    async def _word(self) -> None:
-        """Until a person wants the story tried again."""
+    async def _word(self, patience: timedelta | None = None) -> None:
+        """Until a person wants the story tried again; or, with patience, until that is over."""
         self._again = False
-        await workflow.wait_condition(lambda: self._again)
+        with suppress(TimeoutError):
+            await workflow.wait_condition(lambda: self._again, timeout=patience)
 
     async def _not_paused(self) -> None:
         if self._paused:
@@ -350,6 +353,16 @@ def train_id(order: ChangeOrder) -> str:
 
 def _priority(order: ChangeOrder) -> Priority:
     return Priority(priority_key=order.priority, fairness_key=order.fairness_key)
+
+
+def _is_cancel(error: BaseException) -> bool:
+    """Also of an activity that failed while it was being cancelled."""
+    return is_cancelled_exception(error) or workflow.cancellation_reason() is not None
+
+
+def _is_unpaid(error: ActivityError) -> bool:
+    """Whether it ended before an agent was called: a worker gives what came after as a result."""
+    return isinstance(error.cause, ApplicationError) and error.cause.type == "Failed"
 
 
 def _said(error: BaseException) -> str:

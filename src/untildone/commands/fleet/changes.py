@@ -166,8 +166,9 @@ def remembered() -> list[ChangeOrder]:
 
 def board(server: "Engine") -> Board:
     """Everything that the server knows."""
-    changes = tuple(sorted(map(_row, server.changes()), key=_order))
-    return Board(changes, tuple(_worker(row.identity, row.seconds_ago) for row in server.workers()))
+    changes, workers = server.everything()
+    rows = tuple(sorted(map(_row, changes), key=_order))
+    return Board(rows, tuple(_worker(row.identity, row.seconds_ago) for row in workers))
 
 
 def _order(row: ChangeRow) -> tuple[bool, str, str]:

@@ -18,7 +18,9 @@ from untildone.domain.errors import UserError
 from untildone.plain_files import read_text, tail
 
 PORT, UI = 7233, 1000  # the UI's port is so much higher
-UP_S = 40.0
+UP_S, TRIES = 40.0, 3
+LOG = "server.log"
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - only where it is asked for
 # Of the server: turns for repositories, and no look at the world outside.
 SETTINGS = ("matching.useNewMatcher=true", "matching.enableFairness=true")
 QUIET = {"TEMPORAL_VERSION_CHECK_DISABLED": "1"}
@@ -57,6 +59,22 @@ def up(port: int | None, host: str, is_ready: Callable[[str], bool]) -> tuple[Se
     home = folder()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     home.chmod(0o700)
+    for left in reversed(range(TRIES)):
+        server = _started(program, home, port, host)
+        if why := _why_not_up(server, is_ready):
+            down()
+            if not left:
+                raise UserError(
+                    f"The server did not come up: {why}",
+                    state="It was ended again.",
+                    hint=f"Its log: {home / LOG}",
+                )
+            continue  # somebody else took a port that it had found free
+        return server, True
+    raise AssertionError("unreachable")
+
+
+def _started(program: str, home: Path, port: int | None, host: str) -> Server:
     first = _free(PORT if port is None else port, host, exact=bool(port))
     ui = _free(first + UI, host)
     argv: tuple[str, ...] = (program, "server", "start-dev", "--ip", host, "--port", str(first))
@@ -64,13 +82,12 @@ def up(port: int | None, host: str, is_ready: Callable[[str], bool]) -> tuple[Se
     argv += ("--db-filename", str(home / "temporal.db"))
     argv += ("--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=1")
     argv += tuple(part for text in SETTINGS for part in ("--dynamic-config-value", text))
-    log = home / "server.log"
-    pid = daemon.start(argv, log, os.environ | QUIET)
-    reached = "127.0.0.1" if host == "0.0.0.0" else host  # noqa: S104 - only where it is asked for
+    (home / LOG).unlink(missing_ok=True)
+    pid = daemon.start(argv, home / LOG, os.environ | QUIET)
+    reached = "127.0.0.1" if host == EVERYWHERE else host
     server = Server(f"{reached}:{first}", f"http://{reached}:{ui}", pid, started_at(pid))
     _note(server)
-    _wait(server, is_ready, log)
-    return server, True
+    return server
 
 
 def down() -> Server | None:
@@ -88,19 +105,16 @@ def _note(server: Server) -> None:
     replace_file(path, [data], path.with_suffix(".draft"), 0o600)
 
 
-def _wait(server: Server, is_ready: Callable[[str], bool], log: Path) -> None:
+def _why_not_up(server: Server, is_ready: Callable[[str], bool]) -> str:
+    """Nothing once it answers."""
     give_up = monotonic() + UP_S
     while monotonic() < give_up and daemon.is_alive(server.pid, server.started):
         if is_ready(server.address):
-            return
+            return ""
         pause(0.1)
-    said = tail(log, 0).strip()[-500:]
-    down()
-    raise UserError(
-        f"The server did not come up: {said or 'it said nothing'}",
-        state="It was ended again.",
-        hint=f"Its log: {log}",
-    )
+    rows = tail(folder() / LOG, 0).splitlines()
+    told = [row.strip() for row in rows if "panic" in row or "rror" in row]
+    return next(iter(told or rows), "it said nothing")[:300]
 
 
 def _program() -> str:

@@ -8,11 +8,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
 
+from untildone.adapters.clock import monotonic
 from untildone.adapters.git.push import RefPush, UsersGit, without
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Ended
@@ -43,6 +44,9 @@ from untildone.wiring.sources import options_of
 # After a stop the loop ends its agent and writes down what it did.
 GRACE_S = 7.0
 FEW_WORDS = 400
+# So long a remote that does not answer is waited for with work that is done; tried so often.
+PATIENCE_S, PAUSE_S = 3600.0, 3.0
+REFUSALS = 3
 
 
 class StoryWork:
@@ -89,9 +93,7 @@ class StoryWork:
 
     def _done(self, order: StoryOrder, checkout: Checkout, task: Task) -> StoryResult:
         repository, variables = checkout.at(checkout.tips.start)
-        texts = (text for text in order.guidance if text.strip())
-        said = tuple(Guided(text, None, f"fleet-{n}") for n, text in enumerate(texts))
-        early_guidance.store(repository, order.change.change_id, said)
+        _tell(repository, order)
         if task.is_stopped():
             raise Interrupted("The story was not begun")
         ended, words = self._loop(order, checkout, repository, variables, task)
@@ -100,27 +102,25 @@ class StoryWork:
         if task.is_stopped() and outcome.verdict is not Verdict.DONE:
             checkout.rescued(checkout.tips.start)  # the remote may be out of reach
             raise Interrupted(f"The story {order.story_id} was ended on request")
-        kept, commit, refused = "", "", False
-        rows: tuple[StoryRow, ...] = ()
+        sent, rows = _Published(""), tuple[StoryRow, ...]()
         if run and outcome.verdict is Verdict.DONE:
-            commit, refused = self._published(checkout, repository, run, order.story_id, task)
-            found = checkout.finished() | {order.story_id: commit}
-            rows = _rows(repository, order.change, found)
+            sent = self._published(checkout, repository, run, order.story_id, task)
+            rows = _rows(repository, order.change, checkout.finished() | {order.story_id: ""})
         elif run:
-            kept = self._kept(checkout, repository, run, order)
+            sent = _Published("", kept=self._kept(checkout, repository, run, order))
         return StoryResult(
             order.story_id,
-            Verdict.SKIPPED if refused else outcome.verdict,
+            sent.verdict(outcome.verdict),
             self._host.name,
-            outcome.reason,
-            rows,
-            commit,
+            outcome.reason or sent.reason,
+            rows if sent.commit else (),
+            sent.commit,
             outcome.calls,
             outcome.cost_usd,
             outcome.tokens,
-            outcome.verified,
-            kept,
-            refused,
+            outcome.verified and bool(sent.commit),
+            sent.kept,
+            sent.refused,
         )
 
     def _loop(
@@ -153,24 +153,41 @@ class StoryWork:
 
     def _published(
         self, checkout: Checkout, repository: Repository, run: Run, story: str, task: Task
-    ) -> tuple[str, bool]:
-        """The story's commit on the remote's branch; True if somebody else's came first."""
+    ) -> "_Published":
+        """The story's commit on the remote's branch, unless somebody else's came first.
+
+        The agent is paid by now: a remote that is out of reach is waited for, and one that says no
+        is a result, or the engine would buy the same work again.
+        """
         git, tips, order = repository.git(), checkout.tips, checkout.order
         git.use_fallback_identity_if_none()
         tip = git.resolve(f"refs/heads/{order.branch}")
         commit = without(git, tips.start, tip, _initial(repository, run))
+        git.update_refs([(f"refs/ralph/moved/{order.change_id}/{story}", commit, None)], "fleet")
         users = UsersGit(checkout.processes, repository.place.top, task.is_stopped)
-        name = f"refs/heads/{order.branch}"
-        answer = users.publish(order.repository, [RefPush(name, commit, tips.branch)])
-        if answer.ok:
-            return commit, False
-        checkout.rescued(tips.start)
-        if task.is_stopped():
-            raise Interrupted(f"The story {story} is done and could not be pushed any more")
-        checkout.tips = checkout.look()
-        if theirs := checkout.finished().get(story):
-            return theirs, True
-        raise checkout.mirror.refused("did not take the story", answer)
+        pushed = [RefPush(f"refs/heads/{order.branch}", commit, tips.branch)]
+        give_up, refusals = monotonic() + PATIENCE_S, 0
+        while not (answer := users.publish(order.repository, pushed)).ok:
+            if task.is_stopped():
+                checkout.rescued(tips.start)
+                raise Interrupted(f"The story {story} is done and could not be pushed any more")
+            with suppress(StepError):  # out of reach
+                checkout.tips = checkout.look()
+                if theirs := checkout.finished().get(story):
+                    return _Published(theirs, refused=theirs != commit)
+                if checkout.tips.branch != tips.branch:
+                    checkout.rescued(tips.start)
+                    raise UntildoneError(f"{order.branch} has moved on the remote: once more")
+                refusals += 1
+            if refusals >= REFUSALS or monotonic() >= give_up:
+                why = checkout.mirror.refused("did not take the story", answer).message
+                kept = checkout.rescued(tips.start)
+                return _Published("", reason=why, kept=self._in_mirror(checkout, kept))
+            task.wake.wait(PAUSE_S)
+        return _Published(commit)
+
+    def _in_mirror(self, checkout: Checkout, refs: Sequence[str]) -> str:
+        return f"{self._host.name}:{checkout.mirror.place.top} {' '.join(refs)}".strip()
 
     def _kept(self, checkout: Checkout, repository: Repository, run: Run, order: StoryOrder) -> str:
         """Where failed attempts are: on the remote if it takes them, else in this host's mirror."""
@@ -186,8 +203,21 @@ class StoryWork:
             return ""
         if users.publish(order.change.repository, pushed).ok:
             return f"{where}-*"
-        refs = checkout.rescued(checkout.tips.start)
-        return f"{self._host.name}:{checkout.mirror.place.top} {' '.join(refs)}".strip()
+        return self._in_mirror(checkout, checkout.rescued(checkout.tips.start))
+
+
+class _Published(Struct, frozen=True):
+    """What the remote has now; or why it has not, and where the commit is instead."""
+
+    commit: str
+    refused: bool = False
+    reason: str = ""
+    kept: str = ""
+
+    def verdict(self, wanted: Verdict) -> Verdict:
+        if self.reason:
+            return Verdict.STUCK
+        return Verdict.SKIPPED if self.refused else wanted
 
 
 class _Events:
@@ -240,6 +270,13 @@ def _verdict(run: Run, story: str) -> tuple[Verdict, str]:
         return Verdict.QUESTION, parked.text
     last = run.iterations[-1]
     return Verdict.STUCK, last.reason or run.error or last.outcome_class
+
+
+def _tell(repository: Repository, order: StoryOrder) -> None:
+    """What the person says to the agent is there before its run begins."""
+    texts = (text for text in order.guidance if text.strip())
+    said = tuple(Guided(text, None, f"fleet-{n}") for n, text in enumerate(texts))
+    early_guidance.store(repository, order.change.change_id, said)
 
 
 def _initial(repository: Repository, run: Run) -> str:

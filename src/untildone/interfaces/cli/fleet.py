@@ -39,7 +39,13 @@ def fleet() -> None:
 
 @fleet.command()
 @click.option("--port", type=WholeNumber(0), help="0: a free one.  [default: 7233, or a free one]")
-@click.option("--host", default="127.0.0.1", help="The address to listen at.", show_default=True)
+@click.option(
+    "--host",
+    type=click.Choice(["127.0.0.1", "0.0.0.0"]),  # noqa: S104 - only where it is asked for
+    default="127.0.0.1",
+    help="Listen on this host only, or at every address.",
+    show_default=True,
+)
 @as_json_flag
 def up(port: int | None, host: str, as_json: bool) -> int:  # noqa: FBT001 - click
     """Start a development server on this host, for this user; it lives on until `fleet down`.

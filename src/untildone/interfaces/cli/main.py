@@ -87,7 +87,7 @@ def _collect_from_now_on() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; every way it can fail ends here as one clear message and an exit code."""
     _open_streams()
-    code = _run(argv)
+    code = _run(_or_full_screen(sys.argv[1:] if argv is None else argv))
     for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -135,6 +135,21 @@ def _run(argv: Sequence[str] | None) -> int:
     except Exception:  # noqa: BLE001 - the outer boundary: a report instead of a traceback
         return _report(argv)
     return result if isinstance(result, int) else 0
+
+
+def _or_full_screen(argv: Sequence[str]) -> Sequence[str]:
+    """Nothing was typed at a terminal, and there is a run to look at: its full screen."""
+    if argv or os.environ.get("TERM", "dumb") == "dumb":
+        return argv
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return argv
+    from untildone.commands.feed import recorded
+    from untildone.wiring.repository import here
+
+    try:
+        return ["ui"] if recorded([here()]) else argv
+    except (UntildoneError, OSError):
+        return argv
 
 
 def _open_streams() -> None:

@@ -50,7 +50,7 @@ class Ask(ModalScreen[str | None]):
             beside = self.app.size.width >= NARROW
             rows = (
                 Content.assemble(
-                    (f" {offer.key}  ", "$text-accent"),
+                    (f" {offer.key}  ", "bold"),
                     (column(offer.name, wide) if beside else offer.name, "bold"),
                     ("" if beside or not offer.about else "\n    ") + offer.about,
                 )

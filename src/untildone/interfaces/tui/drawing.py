@@ -1,6 +1,6 @@
 """The four screens over one run: what is read of it, and what of that is in sight."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from textual.app import ComposeResult
@@ -15,12 +15,13 @@ from untildone.interfaces import render
 from untildone.interfaces.tui import pages, tables, texts
 from untildone.interfaces.tui.actions import Action, footer, possible
 from untildone.interfaces.tui.lines import MOST_ENTRIES, Entry, Line, Part, clean, fit
-from untildone.interfaces.tui.look import Heard, Look, New, Reader, key_of
+from untildone.interfaces.tui.look import EventObject, Heard, Look, New, Reader, key_of
 from untildone.interfaces.tui.panes import Bar, Pane, Rows
 from untildone.interfaces.tui.threads import Threads
 from untildone.wiring.repository import Repository
 
 NOTHING: New = {}
+TITLED = ("run_started", "iteration_started", "finished")
 
 
 class View(Vertical):
@@ -89,10 +90,7 @@ class Drawing(Threads):
             return
         first, self.look = self.look is None, look
         new = self._heard.add(look.events)
-        title = ""
-        for event in look.events:
-            title = render.title(render.safe(event), self._titles) or title
-        self._entitle(title)
+        self._entitle(look.events)
         self.draw(new)
         if first:
             self._begin(look)
@@ -127,11 +125,15 @@ class Drawing(Threads):
                 self.follow_run(runs[0])
         self.draw(NOTHING)
 
-    def _entitle(self, text: str) -> None:
+    def _entitle(self, events: Sequence[EventObject]) -> None:
         """The terminal's title, as a run sets it."""
-        if text and text != self.title and self._driver and not self.is_headless:
-            self._driver.write(f"\x1b]0;{text}\x07")
-        self.title = text or self.title
+        title = ""
+        for event in events:
+            if event["event"] in TITLED:
+                title = render.title(render.safe(event), self._titles) or title
+        if title and title != self.title and self._driver and not self.is_headless:
+            self._driver.write(f"\x1b]0;{title}\x07")
+        self.title = title or self.title
 
     # --- what is chosen ----------------------------------------------------------------------
 

@@ -240,6 +240,9 @@ def id_of(item: object) -> object:
 class Pane(Moving):
     """A text that is broken at the width, and followed while it grows."""
 
+    class Moved(Message):
+        """Another part of it is in sight, because the person wants so."""
+
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
@@ -288,7 +291,7 @@ class Pane(Moving):
             yield number, [Part(head, "dim"), Part(row, entry.style)]
 
     def on_resize(self) -> None:
-        width = self.size.width - 1
+        width = self.size.width - 2
         if width != self._width:
             self._width = width
             number, top = self._count - len(self._entries), self._number_at(self.scroll_offset.y)
@@ -329,6 +332,7 @@ class Pane(Moving):
             if self.matches(self._entries[number - first].text):
                 self._at, self.following = number, False
                 self._scroll_to_entry(number)
+                self.post_message(self.Moved())
                 return True
         return False
 
@@ -354,8 +358,9 @@ class Pane(Moving):
         self._settle()
 
     def _to(self, y: int) -> None:
-        self.following = False
+        self.following, self._at = False, -1
         self.scroll_to(y=max(0, y), animate=False)
+        self.post_message(self.Moved())
 
     def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         self.following = False

@@ -65,7 +65,10 @@ def state_of(look: Look, story: StoryAccount) -> State:
         return PARKED[parked.why]
     if story.state == "not done" and look.alive and not look.run.ended:
         return RETRYING
-    return STATES.get(story.state, State("·", story.state, "dim"))
+    last = story.last_call
+    cut_short = story.state == "not done" and last and last.outcome == "interrupted"
+    known = "interrupted" if cut_short else story.state
+    return STATES.get(known, State("·", known, "dim"))
 
 
 def lane_of(look: Look, lane: int) -> Mapping[str, str]:

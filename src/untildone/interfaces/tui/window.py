@@ -62,7 +62,8 @@ class Window(Steering):
         *(Binding(key, f"key('{key}')") for key in "abeirsxdlcpftuw"),
         Binding("left", "attempt(-1)"),
         Binding("right", "attempt(1)"),
-        Binding("slash", "find"),
+        # At once: the next key is part of what is looked for, however fast it comes.
+        Binding("slash", "find", priority=True),
         Binding("colon", "palette"),
         Binding("question_mark", "help"),
         Binding("escape", "back"),
@@ -129,6 +130,9 @@ class Window(Steering):
         if message.rows is self.rows:
             self.draw(NOTHING)
 
+    def on_pane_moved(self) -> None:
+        self.draw(NOTHING)
+
     async def on_rows_opened(self) -> None:
         await self.action_key("enter")
 
@@ -146,7 +150,7 @@ class Window(Steering):
         (self.pane if name == "story" else self.rows).focus()
 
     async def action_back(self) -> None:
-        if self.query_one("#find", Input).has_class("open"):
+        if self.query_one("#find", Input).display:
             self._close_find()
         elif self.view != "stories":
             self.action_go("stories")
@@ -174,18 +178,24 @@ class Window(Steering):
 
     # --- search ------------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No search begins within a text that is typed, or behind a dialog."""
+        if action == "find":
+            return isinstance(self.focused, Moving) and len(self.screen_stack) == 1
+        return super().check_action(action, parameters)
+
     def action_find(self) -> None:
         field = self.query_one("#find", Input)
-        field.add_class("open")
         field.value = ""
-        field.focus()
+        field.display = True
+        self.screen.set_focus(field)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if not self._close_find().find(event.value.strip()):
             self.say(f"Not found: {event.value}")
 
     def _close_find(self) -> Moving:
-        self.query_one("#find", Input).remove_class("open")
+        self.query_one("#find", Input).display = False
         target: Moving = self.pane if self.view == "story" else self.rows
         target.focus()
         return target

@@ -144,7 +144,7 @@ class Pages:
 
     def report(self, request: Request) -> Response:
         watch = self._wanted(request)
-        summary = run_account(watch.source.repository, watch.source.run_id, with_diffs=True)
+        summary = run_account(watch.source.home, watch.source.run_id, with_diffs=True)
         # Made of blocks, each of which escapes what it is given.
         body = report_body(report_page(summary))
         return self._page("report.html", view=views.run_view(watch.feed), body=body)
@@ -241,7 +241,7 @@ class Pages:
 
     def api_report(self, request: Request) -> Response:
         source = self._wanted(request).source
-        return JSONResponse(report_data(run_account(source.repository, source.run_id)))
+        return JSONResponse(report_data(run_account(source.home, source.run_id)))
 
     async def api_steer(self, request: Request) -> Response:
         fields = _fields(request, await request.body())
@@ -331,10 +331,11 @@ def application(pages: Pages) -> Starlette:
 
     async def troubled(request: Request, error: Exception) -> Response:
         del request
-        assert isinstance(error, UntildoneError)
-        return JSONResponse({"error": error.message, "hint": error.hint}, 500)
+        if isinstance(error, UntildoneError):
+            return JSONResponse({"error": error.message, "hint": error.hint}, 500)
+        return JSONResponse({"error": "This cannot be read", "hint": "untildone report"}, 500)
 
-    handlers = {404: missing, UntildoneError: troubled}
+    handlers = {404: missing, UntildoneError: troubled, Exception: troubled}
     return Starlette(routes=pages.routes(), exception_handlers=handlers)
 
 

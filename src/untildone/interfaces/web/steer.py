@@ -64,7 +64,7 @@ ACTIONS: dict[str, Action] = {
 
 def steered(source: Followed, action: Action, fields: Fields) -> str:
     """What a command does, for this very run and no other of its change."""
-    repository = source.repository
+    repository = source.home
     control.refuse_agent(source.run_id)
     change = source.run().plan.change_id
     if repository.newest(change) != source.run_id:

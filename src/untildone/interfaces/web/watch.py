@@ -9,9 +9,8 @@ from pathlib import Path
 
 from untildone.commands.feed import EventObject, Feed, Followed, live, recorded
 from untildone.commands.run_account import Changes
-from untildone.domain.errors import UserError
 from untildone.interfaces.web.stream import Client, event_messages, fan_out, message, number_of
-from untildone.wiring.repository import Repository, homes
+from untildone.wiring.repository import Repository
 
 LOOK_S = 0.05  # between two looks at the size of a journal
 REST_S = 1.0  # between two looks at a run that nobody drives, or that says nothing
@@ -128,7 +127,8 @@ class Watch(Watched):
         super().__init__(tell, source.repository.clock.monotonic)
         self.source = source
         self.feed = Feed(source)
-        self.changes = Changes(source.repository)
+        self._home = source.home
+        self._changes = Changes(self._home)
         self._parts, self._lines = parts, lines
         self._size = -1
         self._recent: deque[EventObject] = deque(maxlen=MOST_RECENT)
@@ -136,6 +136,14 @@ class Watch(Watched):
     @property
     def seq(self) -> int:
         return self.feed.seq
+
+    @property
+    def changes(self) -> Changes:
+        """What its calls changed, as the worktree has it that the run belongs to by now."""
+        home = self.source.home
+        if home is not self._home:
+            self._home, self._changes = home, Changes(home)
+        return self._changes
 
     def look(self) -> None:
         with self.lock:
@@ -192,20 +200,17 @@ class Board(Watched):
         self.more = 0
         self._repositories, self._summary, self._parts = repositories, summary, parts
         self._runs: list[Followed] = []
-        self._known: object = None
+        self._listed = -REST_S
         self._seen: dict[str, tuple[object, Mapping[str, object]]] = {}
         self._open: dict[str, Feed] = {}
 
-    def runs(self) -> list[Followed]:
-        """All of them, newest first."""
+    def runs(self, *, anew: bool = False) -> list[Followed]:
+        """All of them, newest first; a new one is there within a second."""
         with self.lock:
-            known = [(home, _changed(home / "runs")) for home in self._homes()]
-            if known != self._known:
-                self._runs, self._known = recorded(self._repositories), known
+            now = self._clock()
+            if anew or now >= self._listed + REST_S:
+                self._runs, self._listed = recorded(self._repositories), now
             return self._runs
-
-    def _homes(self) -> list[Path]:
-        return [home for repository in self._repositories for home in homes(repository)]
 
     def look(self) -> None:
         with self.lock:
@@ -226,12 +231,17 @@ class Board(Watched):
             self._open[run.run_id] = feed
             feed.look()
             row = self._summary(feed)
-        except (OSError, UserError):  # it is removed, or begins, just now
+        except Exception:  # noqa: BLE001 - one that cannot be read must not hide the others
+            self._close(run.run_id)
             return None
         if not feed.alive:
-            self._open.pop(run.run_id).close()
+            self._close(run.run_id)
         self._seen[run.run_id] = stamp, row
         return row
+
+    def _close(self, run_id: str) -> None:
+        if feed := self._open.pop(run_id, None):
+            feed.close()
 
     def _grown(self) -> bool:
         """Live runs are looked at more often than whether there are others."""
@@ -269,7 +279,11 @@ class Hub:
             watched.end()
 
     def find(self, run_id: str) -> Followed | None:
-        return next((run for run in self.board.runs() if run.run_id == run_id), None)
+        for anew in (False, True):
+            for run in self.board.runs(anew=anew):
+                if run.run_id == run_id:
+                    return run
+        return None
 
     def watch(self, run_id: str) -> Watch | None:
         """The run with this id, up to date; None if there is none."""
@@ -277,7 +291,9 @@ class Hub:
         with self._lock:
             watch = self._watches.pop(run_id, None)
             if watch and (watch.broken or source is None):
-                watch.close()
+                with watch.lock:
+                    watch.end()
+                    watch.close()
                 watch = None
             if source is None:
                 return None
@@ -297,12 +313,6 @@ class Hub:
         """From any thread."""
         if clients and self._loop and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(fan_out, clients, data)
-
-
-def _changed(path: Path) -> int:
-    with contextlib.suppress(OSError):
-        return path.stat().st_mtime_ns
-    return 0
 
 
 def _size(path: Path) -> int:

@@ -19,6 +19,7 @@ from untildone.interfaces.cli.setting_flags import WholeNumber
 from untildone.interfaces.cli.view import View, colored, say_ended, view_flags
 from untildone.interfaces.output import echo, echo_json, progress
 from untildone.interfaces.windows import JsonLines, PlainLines
+from untildone.wiring.repository import here
 
 TIMED_OUT = 124
 DIED = (
@@ -47,14 +48,19 @@ class Seconds(click.ParamType[float]):
 
 @click.command()
 @click.argument("change", required=False, default="", shell_complete=change_names)
+@click.option("--ui", "full", is_flag=True, help="On the full screen, as `untildone ui` does it.")
 @view_flags
-def attach(change: str, **typed: Any) -> int:  # noqa: ANN401 - click
+def attach(change: str, full: bool, **typed: Any) -> int:  # noqa: ANN401, FBT001 - click
     """The live view on a run that another process drives; `q` or Ctrl-C leaves, the run goes on.
 
     Whoever comes late sees the same: what happened before, then what happens. At its end, and on a
     run that has ended, the exit code is the run's. Without CHANGE: the live run, if there is only
     one, or the newest.
     """
+    if full:
+        from untildone.interfaces.cli.look.full_screen import open_window
+
+        return open_window(here(), change)
     view, run = View.of(typed), followed(change)
     if sys.stdout.isatty() and not view.as_json and not view.quiet:
         return _attach_terminal(run, view)
