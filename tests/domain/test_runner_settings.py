@@ -112,6 +112,7 @@ PARTS = {
     "broken TOML": ("pyproject.toml", "tool.pytest", "[tool", BROKEN),
     "JSON": ("package.json", "scripts", '{"scripts": {"test": "x"}, "a": 1}', '{"test": "x"}'),
     "broken JSON": ("package.json", "scripts", "{", BROKEN),
+    "JSON without end": ("package.json", "scripts", "[" * 200_000, BROKEN),
     "a section": ("setup.cfg", "[tool:pytest]", "[tool:pytest]\na = %(x\n", None),
     "sections": ("tox.ini", "[testenv:*]", "[testenv:a]\nb = 1\n[testenv]\n", None),
     "no section": ("tox.ini", "[pytest]", "[tox]\n", ""),

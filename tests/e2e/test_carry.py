@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -160,3 +162,82 @@ def test_a_run_in_lanes_gets_a_worktree_there_too(bench: Bench) -> None:
     bench.run("resume", "demo", cwd=two.other, env=two.env).ok()
     log = bench.git("log", "--format=%s", f"feature/x..{BRANCH}", cwd=two.other).splitlines()
     assert sorted(log) == ["checkpoint: 1", "checkpoint: 2", "checkpoint: 3", "initial state"]
+
+
+class Hostile:
+    """Whoever may push to the remote writes the journal of a run there."""
+
+    def __init__(self, two: TwoMachines) -> None:
+        self._two, self._own = two, two.journal()
+        (self.ref,) = two.there("refs/ralph/carried/")
+
+    def push(self, journal: str, ref: str = "") -> None:
+        """Another journal, under the name of the run or another one."""
+        blob = self._git("hash-object", "-w", "--stdin", stdin=journal)
+        tree = self._git("mktree", stdin=f"100644 blob {blob}\tjournal.jsonl\n")
+        commit = self._git("commit-tree", tree, "-m", "x")
+        self._git("update-ref", ref or self.ref, commit)
+
+    def planned(self, **plan: object) -> str:
+        """The journal with another plan."""
+        first, rest = self._own.split("\n", 1)
+        row = json.loads(first)
+        row["data"]["plan"] |= plan
+        return f"{json.dumps(row)}\n{rest}"
+
+    def more(self, line: str) -> str:
+        return f"{self._own}\n{line}\n"
+
+    def with_checkpoint(self, name: str) -> str:
+        return re.sub(r'"checkpoint": "\w{40}"', f'"checkpoint": "{name}"', self._own)
+
+    def _git(self, *words: str, stdin: str = "") -> str:
+        return subprocess.run(
+            ["git", "-c", "user.name=x", "-c", "user.email=x@y", *words],
+            cwd=self._two.remote,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+
+
+def test_a_hostile_journal_is_refused_before_anything_is_written(bench: Bench) -> None:
+    two = TwoMachines(bench)
+    bench.only_stories(1)
+    bench.loop().ok()
+    bench.run("push-run", "demo").ok()
+    hostile, at = Hostile(two), '"at": "2026-11-18T21:30:26+00:00"'
+    before = bench.git("for-each-ref", cwd=two.other)
+    for journal, why in (
+        (hostile.planned(run_id="../../../../elsewhere"), "of another run"),
+        (hostile.planned(change_id="other"), "of another run"),
+        (hostile.planned(limits="none"), "cannot be read"),
+        (hostile.more('{"v": 1, "at": "never", "fact": "PersonDone", "data": {}}'), "cannot be"),
+        (hostile.more(f'{{"v": 1, "seq": "x", {at}, "event": "warning"}}'), "no number"),
+        (hostile.with_checkpoint("--output=x"), "no commit and no branch: --output=x"),
+    ):
+        hostile.push(journal)
+        refused = bench.run("pull-run", "demo", cwd=two.other, env=two.env).ok(2)
+        assert why in " ".join(refused.stderr.split())
+        assert "Nothing was changed" in refused.stderr
+        assert bench.git("for-each-ref", cwd=two.other) == before
+    hostile.push(hostile.more("[" * 200_000), hostile.ref)
+    hostile.push("{}", f"{hostile.ref.rpartition('/')[0]}/z/evil")
+    bench.run("pull-run", "demo", cwd=two.other, env=two.env).ok()
+
+
+def test_no_remote_names_the_file_that_the_loop_writes_learnings_to(bench: Bench) -> None:
+    two = TwoMachines(bench)
+    bench.plan({1: fails("no idea")})
+    bench.loop("--max-retries", "0").ok(3)
+    bench.run("push-run", "demo").ok()
+    hostile, mine = Hostile(two), bench.root / "home-b" / ".profile"
+    mine.write_text("mine\n")
+    hostile.push(hostile.planned(learnings="@untildone:user@/.profile"))
+    bench.run("pull-run", "demo", cwd=two.other, env=two.env).ok()
+    bench.plan(default=[["write", ".untildone-learnings-demo.md", "- evil\n"], *DONE])
+    bench.run("resume", "demo", cwd=two.other, env=two.env).ok()
+    assert mine.read_text() == "mine\n"
+    kept = two.other / ".git" / "untildone" / "learnings" / "demo.md"
+    assert kept.read_text() == "- evil\n"

@@ -292,3 +292,31 @@ def test_a_run_in_lanes_has_a_row_for_each_and_says_whether_they_paid() -> None:
     assert (told["paid"], told["requeues"]) == (True, 0)
     assert "Lanes" not in html(page(summary(one)))
     assert data(summary(one))["lanes"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@octocat",
+        "Fixes #1",
+        "gh-7",
+        "closes team/repo#5",
+        "see !3",
+        "&4",
+        "https://x.y/a/b/issues/9",
+    ],
+)
+def test_nobody_is_called_and_no_issue_is_closed(text: str) -> None:
+    """As a forge reads it, and git: neither the text itself nor what it is quoted as."""
+    known = re.compile(r"(?i)@\w|[#!&]\d|gh-\d|/issues/\d")
+    assert known.search(text)
+    found = call(1, outcome="failed", reason=text, saved_ref="refs/x")
+    shown = markdown(page(summary(found)))
+    assert "\u200b" in shown
+    assert not known.search(shown)
+    assert shown.replace("\u200b", "").count(text.replace("&", "&amp;")) > 0
+
+
+def test_addresses_and_numbers_stay_as_they_are() -> None:
+    for text in ("me@example.org", "a # 1", "1 & 2", "$0.05", "issues/9"):
+        assert "\u200b" not in inline(text)

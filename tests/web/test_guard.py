@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,7 +19,8 @@ import pytest
 
 from tests.e2e.process_table import command_lines
 from tests.e2e.waiting import until
-from untildone.interfaces.web.guard import CLOSED_S, MOST_ADDRESSES, Doorkeeper
+from untildone.interfaces.web.guard import CLOSED_S, MOST_ADDRESSES, READ_S, Doorkeeper
+from untildone.interfaces.web.server import MOST_CONNECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,6 +251,34 @@ def test_who_sends_slowly_is_not_waited_for(site: Site) -> None:
         raw.sendall(head.encode() + b"token=")
         assert b" 408 " in raw.recv(100)
     assert time.monotonic() - began < 20
+
+
+@pytest.mark.full
+def test_who_says_nothing_takes_no_place_for_long(site: Site) -> None:
+    here = ("127.0.0.1", site.port)
+    idle = [socket.create_connection(here, timeout=30) for _ in range(MOST_CONNECTIONS + 5)]
+    trickling, after_an_answer = idle[:2]
+    until(lambda: site.ask("/api/runs").status == 503)
+    after_an_answer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n")
+    assert b" 503 " in after_an_answer.recv(1000)
+    began = time.monotonic()
+    while time.monotonic() - began < READ_S + 2:
+        for raw, data in ((trickling, b"GET / HT"), (after_an_answer, b"x")):
+            with contextlib.suppress(OSError):
+                raw.sendall(data[:1])
+        time.sleep(0.2)
+    until(lambda: site.ask("/api/runs").status == 200)
+    for raw in idle:
+        with contextlib.suppress(ConnectionError):
+            while raw.recv(10_000):
+                pass
+        raw.close()
+
+
+def test_brackets_without_end_are_no_json(site: Site) -> None:
+    path = f"/api/runs/{site.run_id()}/guide"
+    for text in ("[" * 60_000, '{"text": ' * 7_000, '{"text": ' + "9" * 5_000 + "}"):
+        site.ask(path, method="POST", body=text, content_type="application/json").ok(400)
 
 
 def test_no_way_to_other_files(site: Site) -> None:

@@ -84,7 +84,7 @@ def _npm(top: Path, *, clean: bool) -> Found:
         return NOTHING
     try:
         script = json.loads(_text(top / "package.json"))["scripts"]["test"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return NOTHING
     if not isinstance(script, str) or not script.strip() or _NO_TEST in script:
         return NOTHING

@@ -1,10 +1,20 @@
 """A run's journal as it travels: without sessions, secrets and paths of the machine it ran on."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from untildone.adapters.records.journal import fact_of, parsed
+from untildone.domain.run.fact import Resumed, Started
 
 # Where an agent's own conversation is named: it is in the files of that machine.
 SESSIONS = {"AttemptStarted": "resumes", "AttemptEnded": "session"}
+REVISIONS = {
+    *("commit", "commits", "checkpoint", "tip", "base", "candidate", "tree", "branch"),
+    *("saved_ref", "backup_ref", "archived_ref"),
+}
 
 
 def packed(
@@ -20,12 +30,66 @@ def unpacked(data: bytes, paths: Mapping[str, str]) -> bytes:
     return _replaced(data, {mark: path for path, mark in paths.items()})
 
 
+def refusal(data: bytes, change: str, run_id: str) -> str:
+    """Why this is not the journal of that run; empty if it is. Anybody may have written it."""
+    try:
+        for row in parsed(data.split(b"\n")):
+            if why := _refused(row, change, run_id):
+                return why
+    except (msgspec.ValidationError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return f"a line of it cannot be read: {error}"
+    return ""
+
+
+def _refused(row: dict[str, object], change: str, run_id: str) -> str:
+    datetime.fromisoformat(str(row["at"]))
+    if "event" in row and not (type(row["seq"]) is int and isinstance(row["event"], str)):
+        return "an event in it has no number or no name"
+    match fact_of(row):
+        case Started(plan=plan) | Resumed(plan=plan) if (plan.change_id, plan.run_id) != (
+            *(change, run_id),
+        ):
+            return "it is that of another run"
+    odd = next((text for text in _revisions(row.get("data")) if text.startswith("-")), "")
+    return f"this is no commit and no branch: {odd}" if odd else ""
+
+
+def _revisions(data: object, name: str = "") -> Iterator[str]:
+    """What git will be asked for under these names."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _revisions(value, key)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _revisions(value, name)
+    elif isinstance(data, str) and name in REVISIONS:
+        yield data
+
+
+def with_learnings(data: bytes, store: str) -> bytes:
+    """The journal with this file for learnings: the loop writes there, so nobody else names it."""
+    rows = data.split(b"\n")
+    return b"\n".join(_with_learnings(row, store) if b'"learnings"' in row else row for row in rows)
+
+
+def _with_learnings(line: bytes, store: str) -> bytes:
+    try:
+        row = json.loads(line)
+        plan = row["data"]["plan"]
+        if plan["learnings"] in ("", store):
+            return line
+        plan["learnings"] = store
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return line
+    return json.dumps(row, ensure_ascii=False).encode("utf-8", "replace")
+
+
 def _without_session(line: bytes) -> bytes:
     if not any(b'"fact": "%s"' % name.encode() in line for name in SESSIONS):
         return line
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return b""  # torn by a power cut; the journal's reader skips it too
     row["data"][SESSIONS[row["fact"]]] = None
     return json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

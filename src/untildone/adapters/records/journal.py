@@ -113,7 +113,7 @@ def facts_and_events(
     marks = tuple(f'"event": "{name}"'.encode() for name in wanted)
     with opened(path) as file:
         rows = [row for row in file if b'"event": ' not in row or any(m in row for m in marks)]
-    for row in _parsed(hide(b"".join(rows)).splitlines()):
+    for row in parsed(hide(b"".join(rows)).splitlines()):
         at = datetime.fromisoformat(str(row["at"]))
         if row.get("event") in wanted:
             yield Event(str(row["event"]), row), at
@@ -137,7 +137,7 @@ class Tail:
         while data := self._file.read(BLOCK):
             whole, end, self._torn = (self._torn + data).rpartition(b"\n")
             if end:
-                yield from _parsed(hide(whole).split(b"\n"))
+                yield from parsed(hide(whole).split(b"\n"))
 
     def close(self) -> None:
         self._file.close()
@@ -149,14 +149,14 @@ def events(path: Path) -> Iterator[dict[str, object]]:
 
 def _rows(path: Path) -> Iterator[dict[str, object]]:
     with opened(path) as file:
-        yield from _parsed(file)
+        yield from parsed(file)
 
 
-def _parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
+def parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
     for line in lines:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             yield row

@@ -126,7 +126,7 @@ def change_of(home: Path, run_id: str) -> str:
         path = home / "runs" / run_id / "journal.jsonl"
         with opened(path) as file:
             return str(json.loads(file.readline())["data"]["plan"]["change_id"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 

@@ -88,7 +88,7 @@ def _found(top: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 def _json(path: Path) -> Mapping[str, object]:
     try:
         found = json.loads(content(path) or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -96,7 +96,7 @@ def _json(path: Path) -> Mapping[str, object]:
 def _toml(path: Path) -> Mapping[str, object]:
     try:
         return tomllib.loads(content(path).decode())
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 

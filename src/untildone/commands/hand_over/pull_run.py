@@ -24,12 +24,16 @@ from untildone.commands.hand_over.push_run import (
 )
 from untildone.commands.run import LoopProcess
 from untildone.domain.errors import UserError
+from untildone.domain.regex import regex
 from untildone.domain.run.run import Origin, Run
 from untildone.domain.run.run_commands import run_commands
 from untildone.plain_files import read_bytes
 from untildone.wiring.agents import leftover_files
+from untildone.wiring.learnings import store_of
 from untildone.wiring.repository import Repository
 from untildone.wiring.worktrees import move_out
+
+RUN_ID = regex(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
 class Incoming(Struct, frozen=True):
@@ -59,7 +63,9 @@ def pull_run(process: LoopProcess, change: str, remote: str, say: Say) -> Carrie
     remote = remote_name(git, origin, remote)
     users = UsersGit(repo.processes, repo.place.top, repo.inbox.signalled)
     say(f"Asking {shown_address(remote)} what it has")
-    there = listed(users, remote, (ledger_of(change, "*"),))
+    ledgers = listed(users, remote, (ledger_of(change, "*"),))
+    own = ledger_of(change, "")
+    there = {n: at for n, at in ledgers.items() if RUN_ID.fullmatch(n.removeprefix(own))}
     if not there:
         raise UserError(
             f"{shown_address(remote)} has no run of `{change}`",
@@ -117,6 +123,7 @@ def _put_in_place(process: LoopProcess, incoming: Incoming, origin: Origin) -> C
     users, change = process.repository, incoming.change
     if head_of(users.place.git_dir)[0] != f"ralph/{change}":
         _refuse_edits(users.git())
+    _refuse_incomplete(incoming, users)
     run = _run_in(incoming, users)
     if run.plan.checkpoint == "worktree":
         process.repository = move_out(users, change, Origin("", incoming.refs[incoming.branch]))
@@ -142,6 +149,22 @@ def _put_in_place(process: LoopProcess, incoming: Incoming, origin: Origin) -> C
         notes,
         str(repo.place.top),
     )
+
+
+def _refuse_incomplete(incoming: Incoming, repo: Repository) -> None:
+    """Before anything is put in place: whoever may push to the remote can have written it."""
+    why = f"it has no branch `ralph/{incoming.change}`"
+    if incoming.branch in incoming.refs:
+        why = carried.refusal(_journal(incoming, repo), incoming.change, incoming.run_id)
+    if why:
+        passing = repo.git().refs(f"refs/ralph/incoming/{incoming.run_id}/").items()
+        repo.git().update_refs([(name, "", ref.commit) for name, ref in passing], "pull-run")
+        raise UserError(
+            f"What {shown_address(incoming.remote)} has is not the run {incoming.run_id} of "
+            f"`{incoming.change}`: {why}",
+            state="Nothing was changed.",
+            hint=f"untildone push-run {incoming.change} REMOTE, where the run is",
+        )
 
 
 def _executed(run: Run) -> tuple[str, ...]:
@@ -205,8 +228,8 @@ def _check_out(repo: Repository, incoming: Incoming) -> None:
 
 
 def _journal(incoming: Incoming, repo: Repository) -> bytes:
-    data = repo.git().content(incoming.ledger, JOURNAL)
-    return carried.unpacked(data, own_paths(repo))
+    data = carried.unpacked(repo.git().content(incoming.ledger, JOURNAL), own_paths(repo))
+    return carried.with_learnings(data, store_of("", repo.place, incoming.change))
 
 
 def _run_in(incoming: Incoming, repo: Repository) -> Run:

@@ -124,7 +124,7 @@ def read_answers(data: bytes, interview: Interview) -> dict[str, str]:
         found = msgspec.json.decode(data)
         told = found.get("answers", found) if isinstance(found, dict) else None
         answers = msgspec.convert(told, dict[str, str])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UserError(
             f"The answers cannot be read: {error}",
             state="Nothing was changed.",
@@ -196,7 +196,7 @@ def _read(data: bytes | None, agent: str, ids: Iterable[str]) -> tuple[Question,
         )
     try:
         found = msgspec.json.decode(data, type=_Answered).questions
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise CallFailed(
             f"What the agent `{agent}` wrote is not in the form that was asked for: {error}",
             state="Nothing was changed.",

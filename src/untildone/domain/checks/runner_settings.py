@@ -192,7 +192,7 @@ def _scripts(simple: SimpleCommand, read: Read) -> tuple[list[str], str]:
         known = json.loads(read(f"{folder}package.json") or "{}")["scripts"]
         wanted = (known.get(f"{when}{name}") for when in ("pre", "", "post"))
         return [script for script in wanted if isinstance(script, str)], folder
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return [], folder
 
 
@@ -231,7 +231,7 @@ def content(setting: RunnerSetting, path: str, text: str) -> str:
         if name.endswith(".json"):
             return _as_text(_table(json.loads(text), setting.part))
         return _as_text(_sections(text, setting.part))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return BROKEN
 
 

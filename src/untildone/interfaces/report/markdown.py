@@ -28,6 +28,13 @@ FENCE = "```"
 # What can begin or end markup within a line; `.` and `#` only matter where a line begins.
 _MARKUP = regex(r"([\\`*_\[\]|~])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+# What a forge would act on: it mentions a person, or names an issue, which may be closed by it. In
+# the message of a merge, too, where nothing is quoted: so it is a character that nobody sees.
+_REFERENCE = regex(
+    r"(?i)((?<![a-z0-9_])@(?=\w)|[#!&](?=\d)|\bgh-(?=\d)"
+    r"|/(?:issues|pull|pulls|discussions|merge_requests|work_items|epics)/(?=\d))"
+)
+_UNSEEN = "\u200b"
 
 
 def markdown(page: Page) -> str:
@@ -50,7 +57,7 @@ def _piece(piece: Cell) -> str:
     text = piece.text if isinstance(piece, Code) else piece
     if isinstance(piece, Code) and text and "`" not in text:
         return f"`{text}`".replace("|", "\\|")  # a bar would end the cell of a table
-    text = _MARKUP.sub(r"\\\1", text)
+    text = _MARKUP.sub(r"\\\1", _without_references(text))
     return re.sub("[&<>]", lambda found: _ENTITIES[found[0]], text)
 
 
@@ -75,7 +82,7 @@ def _block(block: Block) -> str:
 
 
 def _detail(block: Detail) -> str:
-    rows = [plain(row).rstrip() for row in block.text.split("\n")]
+    rows = [_without_references(plain(row)).rstrip() for row in block.text.split("\n")]
     longest = max((len(run) for row in rows for run in re.findall("`+", row)), default=0)
     fence = "`" * max(len(FENCE), longest + 1)
     return "\n".join([f"{inline(block.title)}:", "", f"{fence}text", *rows, fence])
@@ -90,7 +97,7 @@ def _table(table: Table) -> str:
 
 def _bars(plot: Bars) -> str:
     most = max((bar.value for bar in plot.bars), default=0) or 1
-    labels = [_flat(bar.label).replace(FENCE, "'''") for bar in plot.bars]
+    labels = [_without_references(_flat(bar.label)).replace(FENCE, "'''") for bar in plot.bars]
     width = max(map(len, labels), default=0)
     rows = [
         f"{label:<{width}}  {_drawn(bar, most)} {bar.shown}"
@@ -127,6 +134,10 @@ def _drawn(bar: Bar, most: float) -> str:
         so_far += segment.value
         text += MARKS[segment.kind] * (round(WIDTH * so_far / most) - len(text))
     return text
+
+
+def _without_references(text: str) -> str:
+    return _REFERENCE.sub(rf"\1{_UNSEEN}", text)
 
 
 def _flat(text: str) -> str:

@@ -180,7 +180,8 @@ class Pages:
         if scope["path"].startswith("/api/") or scope["path"].endswith("/live"):
             hint = "the link that `untildone serve` printed has the token"
             headers = {"www-authenticate": "Bearer"}
-            return JSONResponse({"error": "The token is missing", "hint": hint}, code, headers)
+            told = {"error": "The token is missing or wrong", "hint": hint}
+            return JSONResponse(told, code, headers)
         wrong = scope["path"] == "/login"
         goes_to = "/" if wrong else scope["path"]
         return self._page("login.html", code=code, wrong=wrong, next=goes_to)
@@ -361,7 +362,7 @@ def _fields(request: Request, body: bytes) -> dict[str, str]:
     if request.headers.get("content-type", "").startswith("application/json"):
         try:
             found = json.loads(text) if text.strip() else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HTTPException(400) from error
         if not isinstance(found, dict):
             raise HTTPException(400)

@@ -14,15 +14,17 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
 
+import h11
 import segno
 import uvicorn
 from msgspec import Struct
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from untildone.commands.control import refuse_agent
 from untildone.domain.errors import UserError
 from untildone.interfaces.output import echo, echo_json
 from untildone.interfaces.web.app import Pages, application
-from untildone.interfaces.web.guard import LOOPBACK, Doorkeeper, Guard, Rules, Token
+from untildone.interfaces.web.guard import LOOPBACK, READ_S, Doorkeeper, Guard, Rules, Token
 from untildone.plain_files import opened, read_text
 from untildone.wiring.repository import Repository
 from untildone.wiring.web_address import noted, way_in
@@ -49,6 +51,36 @@ class Options(Struct, frozen=True):
     @property
     def on_loopback(self) -> bool:
         return self.host in LOOPBACK or self.host.startswith("127.")
+
+
+class Connection(H11Protocol):
+    """Says in time what it wants, or is let go: there is room for so many, the owner's included."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._heard()
+        super().connection_lost(exc)
+
+    def _await_request(self) -> None:
+        answered = getattr(self.cycle, "response_complete", False)
+        if not answered and self.conn.their_state is not h11.IDLE:
+            self._heard()
+        elif self._late is None:
+            self._late = self.loop.call_later(READ_S, self.transport.abort)
+
+    def _heard(self) -> None:
+        if self._late:
+            self._late.cancel()
+            self._late = None
 
 
 class Server(uvicorn.Server):
@@ -109,7 +141,7 @@ def _config(options: Options, guard: Guard) -> uvicorn.Config:
     return uvicorn.Config(
         guard,
         loop="asyncio",
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
