@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from tests.interfaces.tui.frames import settled
-from untildone.commands.feed import recorded
+from untildone.commands.look.feed import recorded
 from untildone.interfaces.tui.window import Window
 from untildone.wiring.repository import here
 

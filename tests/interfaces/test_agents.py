@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from untildone.commands import agents as wiring
+from untildone.commands.care import agents as wiring
 from untildone.interfaces.cli.main import cli
 from untildone.settings.choices import PROGRAMS
 from untildone.wiring.agents import known_program

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from untildone.adapters.records import journal
 from untildone.app.recovery import replay
-from untildone.commands.feed import Feed, Followed, recorded, the_run
+from untildone.commands.look.feed import Feed, Followed, recorded, the_run
 from untildone.commands.run_account import told_account
 from untildone.domain.errors import UserError
 from untildone.domain.reporting import views

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.adapters.sessions.test_session_files import goose, lines, put
 from tests.adapters.worktree import made
-from untildone.commands.usage import span
+from untildone.commands.look.usage import span
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.main import cli
 

@@ -254,7 +254,7 @@ def _retrying(event: EventObject) -> str:
 
 def _story_parked(event: EventObject) -> str:
     said = first_line(event.get("question") or event.get("reason") or "")
-    row = f"⏸ story {event['story_id']} {parked_words(event['why'])}" + (
+    row = f"‖ story {event['story_id']} {parked_words(event['why'])}" + (
         f": {said}" if said else ""
     )
     waits = _listed(event.get("blocks"))

@@ -16,7 +16,7 @@ from tests.fakes.plans import NOW, PLAN, at
 from untildone.adapters.clock import SystemClock
 from untildone.adapters.records.journal import Journal
 from untildone.app.announce import announce
-from untildone.commands.feed import Followed
+from untildone.commands.look.feed import Followed
 from untildone.domain.agents.agent import Usage
 from untildone.domain.reporting.event import Event
 from untildone.domain.run import fact as f

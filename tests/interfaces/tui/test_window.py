@@ -15,7 +15,7 @@ from textual.widgets import OptionList
 from tests.interfaces.tui.flood import flood, lag
 from tests.interfaces.tui.frames import play, settled, text_of
 from tests.interfaces.tui.stage import CHANGE, SETTINGS, Stage, night
-from untildone.commands.feed import recorded
+from untildone.commands.look.feed import recorded
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.look.full_screen import no_run
 from untildone.interfaces.tui.lines import MOST_ENTRIES, Entry, fit, shortened, width_of, wrapped

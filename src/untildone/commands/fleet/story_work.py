@@ -18,8 +18,8 @@ from untildone.adapters.git.push import RefPush, UsersGit, without
 from untildone.adapters.process.child import Command
 from untildone.adapters.process.process import Ended
 from untildone.adapters.records import journal as journals
-from untildone.commands import status
 from untildone.commands.fleet.checkout import Checkout, Host, Task, as_flags, as_words
+from untildone.commands.look import status
 from untildone.commands.start import early_guidance
 from untildone.domain.errors import Interrupted, StepError, UntildoneError
 from untildone.domain.fleet.order import (

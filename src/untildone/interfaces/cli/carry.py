@@ -3,7 +3,7 @@
 import click
 from msgspec import to_builtins
 
-from untildone.commands.push_run import Carried
+from untildone.commands.hand_over.push_run import Carried
 from untildone.domain.plain_text import count_of
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.view import View, process_for
@@ -23,7 +23,7 @@ def push_run(change: str, remote: str, as_json: bool) -> int:  # noqa: FBT001 - 
     never over something newer. REMOTE is a name or an address; without it: the usual one. Secrets
     are redacted; logs, logins and conversations of agents stay here.
     """
-    from untildone.commands.push_run import push_run as push
+    from untildone.commands.hand_over.push_run import push_run as push
 
     process = process_for(here_for(change), View(quiet=True), may_ask=False)
     pushed = push(process, change, remote, progress)
@@ -44,7 +44,7 @@ def pull_run(change: str, remote: str, as_json: bool) -> int:  # noqa: FBT001 - 
     the way is refused or kept under refs/ralph/archive. REMOTE is a name or an address; without it:
     the usual one.
     """
-    from untildone.commands.pull_run import pull_run as pull
+    from untildone.commands.hand_over.pull_run import pull_run as pull
 
     process = process_for(here(), View(quiet=True), may_ask=False)
     pulled = pull(process, change, remote, progress)

@@ -59,7 +59,7 @@ def change_names(ctx: click.Context, param: click.Parameter, typed: str) -> list
 
 def open_story_ids(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
     """The open stories of the change that was typed before, or else of the only one."""
-    from untildone.commands import status
+    from untildone.commands.look import status
     from untildone.wiring.sources import options_of
 
     try:
@@ -74,7 +74,7 @@ def open_story_ids(ctx: click.Context, param: click.Parameter, typed: str) -> li
 
 def saved_attempts(ctx: click.Context, param: click.Parameter, typed: str) -> list[str]:
     """The failed attempts of the change, as STORY/K, newest first."""
-    from untildone.commands.attempts import attempts
+    from untildone.commands.look.attempts import attempts
 
     try:
         repository = here()

@@ -143,7 +143,7 @@ def _or_full_screen(argv: Sequence[str]) -> Sequence[str]:
         return argv
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return argv
-    from untildone.commands.feed import recorded
+    from untildone.commands.look.feed import recorded
     from untildone.wiring.repository import here
 
     try:

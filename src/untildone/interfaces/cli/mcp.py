@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from untildone.commands.mcp_clients import CLIENTS, Entry, entries, write
+from untildone.commands.care.mcp_clients import CLIENTS, Entry, entries, write
 from untildone.domain.errors import UserError
 from untildone.interfaces.output import echo
 from untildone.wiring.repository import here

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from untildone.commands import skills as shipped
+from untildone.commands.care import skills as shipped
 from untildone.domain.errors import UserError
 from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here

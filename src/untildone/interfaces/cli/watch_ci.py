@@ -5,9 +5,9 @@ import os
 import click
 
 from untildone.commands import run as loop
+from untildone.commands.hand_over.watch_ci import Bounds, Doing, Outcome, Watch, Watched
 from untildone.commands.pull_request import Request
 from untildone.commands.run_ending import Ended
-from untildone.commands.watch_ci import Bounds, Doing, Outcome, Watch, Watched
 from untildone.domain.checks.ci import Standing
 from untildone.domain.plain_text import count_of
 from untildone.domain.run.run import Run

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from untildone.app.wording import how_to_go_on
-from untildone.commands.feed import Feed
+from untildone.commands.look.feed import Feed
 from untildone.domain.reporting import views
 from untildone.domain.reporting.account import Call, StoryAccount
 from untildone.domain.run.run import Run

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Struct, to_builtins
 
-from untildone.commands.feed import Feed, Followed
+from untildone.commands.look.feed import Feed, Followed
 from untildone.commands.run_account import Changes, RunAccount, log_part, run_account
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import cut

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from untildone.commands.control import refuse_agent
-from untildone.commands.feed import Feed, Followed, recorded, the_run
+from untildone.commands.look.feed import Feed, Followed, recorded, the_run
 from untildone.domain.errors import UserError
 from untildone.wiring.repository import Repository, here
 

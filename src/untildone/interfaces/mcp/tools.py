@@ -10,9 +10,9 @@ from msgspec import Meta, Struct
 
 from untildone.commands import control
 from untildone.commands.background import start_beside
-from untildone.commands.feed import Feed
+from untildone.commands.look.feed import Feed
+from untildone.commands.look.wait import wait
 from untildone.commands.run_account import Changes, last_words, run_account
-from untildone.commands.wait import wait
 from untildone.domain.errors import UserError
 from untildone.domain.reporting.account import StoryAccount
 from untildone.interfaces.mcp import answers

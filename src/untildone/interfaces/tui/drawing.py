@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import ContentSwitcher, Input
 
-from untildone.commands.feed import Followed, recorded
+from untildone.commands.look.feed import Followed, recorded
 from untildone.commands.run_account import Changes, Size
 from untildone.domain.plain_text import count_of
 from untildone.domain.reporting.account import Call, StoryAccount

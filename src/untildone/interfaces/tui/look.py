@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from untildone.commands.feed import Feed, Followed
+from untildone.commands.look.feed import Feed, Followed
 from untildone.domain.errors import UserError
 from untildone.domain.reporting import views
 from untildone.domain.reporting.account import Account, StoryAccount

@@ -54,7 +54,7 @@ def top(look: Look, width: int, now: datetime) -> Line:
 def run_sign(look: Look) -> tuple[str, str]:
     if look.alive:
         waits = look.phase.startswith(("waiting", "awaiting"))
-        return ("⏸", "warn") if waits else ("▶", "accent")
+        return ("‖", "warn") if waits else ("▶", "accent")
     return RUN_SIGNS.get(str(look.state["status"]), ("■", "warn"))
 
 
@@ -103,7 +103,7 @@ def notice(look: Look, width: int) -> list[Line]:
     text, key = _waits_for_person(look)
     if text:
         shown = fit(clean(text), width - len(key) - 8)
-        return [[Part(" ⏸ ", "warn"), Part(shown, "warn"), Part("  "), Part(key, "key")]]
+        return [[Part(" ‖ ", "warn"), Part(shown, "warn"), Part("  "), Part(key, "key")]]
     commands = next_commands(look.loop, (look.run, look.account))
     first = "" if look.alive else next(commands, "")
     text = fit(clean(f"next: untildone {first}"), width - 4)

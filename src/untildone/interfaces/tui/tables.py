@@ -207,7 +207,7 @@ def _result(look: Look, call: Call) -> Part:
     what, reason = call_words(call.outcome, call.reason)
     text = clean(f"{what}: {render.gist(reason)}" if reason.strip() else what)
     if call.limit:
-        return Part(f"⏸ {text}", "warn")
+        return Part(f"‖ {text}", "warn")
     if call.outcome == "complete" and not call.wasted:
         return Part(f"✓ {text}", "good" if call.kept else "accent")
     return Part(f"✗ {text}", "bad")

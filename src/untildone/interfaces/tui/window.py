@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.widgets import ContentSwitcher, Input
 
-from untildone.commands.feed import Followed, recorded
+from untildone.commands.look.feed import Followed, recorded
 from untildone.interfaces.tui import pages
 from untildone.interfaces.tui.actions import Action, explained
 from untildone.interfaces.tui.dialogs import Ask, Help, Offer

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from untildone import __version__
-from untildone.commands.feed import EventObject, Followed
+from untildone.commands.look.feed import EventObject, Followed
 from untildone.commands.run_account import last_words, run_account
 from untildone.domain.errors import UntildoneError
 from untildone.domain.plain_text import plain

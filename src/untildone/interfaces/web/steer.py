@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from untildone.commands import control
-from untildone.commands.feed import Followed
+from untildone.commands.look.feed import Followed
 from untildone.domain.errors import UserError
 from untildone.wiring.repository import Repository
 

@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from untildone.commands.feed import EventObject
+from untildone.commands.look.feed import EventObject
 from untildone.interfaces.render import safe
 
 MOST_WAITING = 400  # messages for one client

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from untildone.commands.feed import EventObject, Feed
+from untildone.commands.look.feed import EventObject, Feed
 from untildone.domain.agents.agent import Usage
 from untildone.domain.plain_text import count_of, plain
 from untildone.domain.reporting.account import (

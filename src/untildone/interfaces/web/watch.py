@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from untildone.commands.feed import EventObject, Feed, Followed, live, recorded
+from untildone.commands.look.feed import EventObject, Feed, Followed, live, recorded
 from untildone.commands.run_account import Changes
 from untildone.interfaces.web.stream import Client, event_messages, fan_out, message, number_of
 from untildone.wiring.repository import Repository

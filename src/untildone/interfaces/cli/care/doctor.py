@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 from msgspec import to_builtins
 
-from untildone.commands import agents as installed
-from untildone.commands import doctor as checkup
+from untildone.commands.care import agents as installed
+from untildone.commands.care import doctor as checkup
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.output import echo, echo_json, fitted, progress

@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from untildone.commands import gc as garbage
-from untildone.commands import slots
+from untildone.commands.care import gc as garbage
+from untildone.commands.care import slots
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import amount, count_of
 from untildone.domain.run.retention import Rule

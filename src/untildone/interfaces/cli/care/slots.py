@@ -2,8 +2,8 @@
 
 import click
 
-from untildone.commands.slots import IN_USE, ONLY_COPY, RESUMABLE, SPARE, SlotRow, elsewhere
-from untildone.commands.slots import slots as found_slots
+from untildone.commands.care.slots import IN_USE, ONLY_COPY, RESUMABLE, SPARE, SlotRow, elsewhere
+from untildone.commands.care.slots import slots as found_slots
 from untildone.domain.plain_text import amount, count_of
 from untildone.interfaces.output import echo, echo_json
 from untildone.wiring.repository import here

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from untildone.app.wording import call_words
-from untildone.commands import attempts as saved_attempts
+from untildone.commands.look import attempts as saved_attempts
 from untildone.domain.plain_text import amount, count_of
 from untildone.interfaces.cli import completion
 from untildone.interfaces.output import echo, echo_json

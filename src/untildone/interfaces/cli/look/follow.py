@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from untildone.commands import wait as waiting
-from untildone.commands.feed import Followed, followed
+from untildone.commands.look import wait as waiting
+from untildone.commands.look.feed import Followed, followed
 from untildone.commands.run_ending import Ended, exit_code
 from untildone.domain.costs.budget import minutes
 from untildone.interfaces import render

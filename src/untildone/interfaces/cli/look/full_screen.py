@@ -8,8 +8,8 @@ from typing import TextIO
 
 import click
 
-from untildone.commands.feed import Followed, followed, recorded
-from untildone.commands.status import changes_json
+from untildone.commands.look.feed import Followed, followed, recorded
+from untildone.commands.look.status import changes_json
 from untildone.domain.errors import UserError
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.windows import terminal

@@ -7,7 +7,7 @@ import click
 from msgspec import to_builtins
 
 from untildone.app.wording import outcome_words
-from untildone.commands import replay as recorded
+from untildone.commands.look import replay as recorded
 from untildone.commands.run_account import newest, run_account
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import count_of

@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from untildone.commands import status as loop_status
-from untildone.commands.feed import Followed
+from untildone.commands.look import status as loop_status
+from untildone.commands.look.feed import Followed
 from untildone.interfaces import render, status_page
 from untildone.interfaces.cli.completion import change_names
 from untildone.interfaces.cli.setting_flags import WholeNumber

@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from untildone.commands.usage import span
-from untildone.commands.usage import usage as report
+from untildone.commands.look.usage import span
+from untildone.commands.look.usage import usage as report
 from untildone.interfaces.output import echo, echo_json
 
 BY = ("day", "change", "agent", "model")

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from untildone.commands import add as adding
+from untildone.commands.plan import add as adding
 from untildone.domain.stories.story import NewStory
 from untildone.interfaces.cli.completion import change_names, open_story_ids
 from untildone.interfaces.cli.setting_flags import given, setting_flags

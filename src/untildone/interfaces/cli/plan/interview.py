@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from untildone.commands import interview as asking
 from untildone.commands.control import Early, Heard
-from untildone.commands.interview import Interview, NotAnswered, Question
-from untildone.commands.single_call import Spent
+from untildone.commands.plan import interview as asking
+from untildone.commands.plan.interview import Interview, NotAnswered, Question
+from untildone.commands.plan.single_call import Spent
 from untildone.domain.errors import UserError
 from untildone.domain.plain_text import count_of
 from untildone.interfaces.cli.completion import change_names

@@ -5,9 +5,9 @@ import sys
 
 import click
 
-from untildone.commands.drafting import Drafted, Drafting, Request, Telling, drafting, told
-from untildone.commands.drafts import Draft, NotWritten, apply, difference, kept
-from untildone.commands.single_call import CallFailed, Spent
+from untildone.commands.plan.drafting import Drafted, Drafting, Request, Telling, drafting, told
+from untildone.commands.plan.drafts import Draft, NotWritten, apply, difference, kept
+from untildone.commands.plan.single_call import CallFailed, Spent
 from untildone.domain.agents.agent import AgentText, Notice
 from untildone.domain.agents.drafting import SOURCES
 from untildone.domain.costs.budget import said

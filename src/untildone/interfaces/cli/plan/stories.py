@@ -4,7 +4,7 @@ import os
 
 import click
 
-from untildone.commands import status
+from untildone.commands.look import status
 from untildone.commands.start.plan import SeveralChanges, Wanted, pick_change
 from untildone.domain.errors import StoriesError
 from untildone.domain.plain_text import count_of, plain

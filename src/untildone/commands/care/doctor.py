@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from untildone.adapters.git.disk_usage import bytes_of_folder, bytes_of_objects
 from untildone.adapters.git.environment import FALLBACK_IDENTITY
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.repository import STATE_FILE, preflight
@@ -18,8 +19,8 @@ from untildone.adapters.records.run_folder import change_of, run_ids
 from untildone.adapters.sandbox import trouble
 from untildone.adapters.stories.source_kind import Found as FoundChange
 from untildone.app.wording import last_sign
-from untildone.commands import gc, slots
-from untildone.commands.agents import Found, agents
+from untildone.commands.care import gc, slots
+from untildone.commands.care.agents import Found, agents
 from untildone.commands.leftovers import (
     end_processes,
     end_processes_in_worktrees,
@@ -291,7 +292,7 @@ def _leftovers(repository: Repository) -> Iterator[Row]:
 
 def _stored(repository: Repository, days: int) -> Iterator[Row]:
     folder = repository.home / "runs"
-    weighs = f"{amount(gc.bytes_of_folder(folder))} in {folder}"
+    weighs = f"{amount(bytes_of_folder(folder))} in {folder}"
     yield Row("run folders", OK, f"Recorded runs: {len([*run_ids(repository.home)])} ({weighs})")
     git = repository.git()
     stored = git.refs("refs/ralph/").items()
@@ -299,7 +300,7 @@ def _stored(repository: Repository, days: int) -> Iterator[Row]:
     counts = Counter(name.split("/")[2] for name in refs)
     kinds = ("attempts", "backup", "archive", "moved", *(["work"] if counts["work"] else []))
     listed = ", ".join(f"{kind} {counts[kind]}" for kind in kinds)
-    size = gc.bytes_of_objects(git, {ref.commit for ref in refs.values()})
+    size = bytes_of_objects(git, {ref.commit for ref in refs.values()})
     text = f"Refs below refs/ralph that keep work safe: {listed} ({amount(size)})"
     much = (size or 0) > MUCH
     yield Row("saved work", WARN, text, "untildone gc") if much else Row("saved work", OK, text)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from untildone.adapters.checks.detect import detect
 from untildone.adapters.git.repository import check_name, slug
-from untildone.commands.drafts import Draft, hashed, keep
-from untildone.commands.single_call import CallFailed, SingleCalls, failure, single_calls
+from untildone.commands.plan.drafts import Draft, hashed, keep
+from untildone.commands.plan.single_call import CallFailed, SingleCalls, failure, single_calls
 from untildone.commands.start.lint import judged
 from untildone.domain.agents.agent import Notice
 from untildone.domain.agents.drafting import SOURCES, PlanForm, Wish, draft_prompt, form_of

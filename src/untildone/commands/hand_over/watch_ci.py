@@ -11,11 +11,11 @@ from untildone.adapters.forge import FORGES, ForgeRefused, Program, PullRequest,
 from untildone.adapters.git.push import remote_of
 from untildone.adapters.git.repository import head_of
 from untildone.adapters.records import journal as journals
-from untildone.commands import add as adding
 from untildone.commands import control
 from untildone.commands.control import Said
+from untildone.commands.plan import add as adding
+from untildone.commands.plan.single_call import Stopped
 from untildone.commands.run_ending import Ended
-from untildone.commands.single_call import Stopped
 from untildone.commands.start.start_checks import refuse_ended
 from untildone.domain.checks.ci import Check, Standing, end_of_log, title_of
 from untildone.domain.errors import CloseRefused, UserError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from untildone.commands.feed import EventObject, Feed, Followed
+from untildone.commands.look.feed import EventObject, Feed, Followed
 from untildone.commands.run_ending import exit_code
 from untildone.domain.reporting import views
 from untildone.domain.run.run import Run

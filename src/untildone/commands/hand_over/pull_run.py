@@ -11,7 +11,7 @@ from untildone.adapters.records.durable import replace_file
 from untildone.adapters.records.learnings_file import EXCLUDE_LINE
 from untildone.adapters.records.run_folder import USERS_INDEX, make_private
 from untildone.app.recovery import replay
-from untildone.commands.push_run import (
+from untildone.commands.hand_over.push_run import (
     JOURNAL,
     Carried,
     Say,

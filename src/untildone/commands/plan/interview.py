@@ -10,8 +10,8 @@ from msgspec import Struct
 from untildone.adapters.records.durable import replace_file
 from untildone.commands import control
 from untildone.commands.control import Early, Heard, Said
-from untildone.commands.drafting import LARGEST
-from untildone.commands.single_call import CallFailed, Spent, failure, single_calls
+from untildone.commands.plan.drafting import LARGEST
+from untildone.commands.plan.single_call import CallFailed, Spent, failure, single_calls
 from untildone.commands.start.early_guidance import book_of, is_early, waiting
 from untildone.domain.agents.agent import Notice
 from untildone.domain.agents.drafting import interview_prompt

@@ -10,7 +10,7 @@ from untildone.adapters.git.place import Place
 from untildone.adapters.slots.slot import Note, Slot, deleted_in, slots_folder, slots_in, weight
 from untildone.adapters.slots.slots import Slots
 from untildone.adapters.slots.workspace import PINS, holder_of
-from untildone.commands.gc import busy_homes, recorded
+from untildone.commands.care.gc import busy_homes, recorded
 from untildone.domain.plain_text import amount
 from untildone.domain.run.retention import Rule
 from untildone.wiring.repository import Repository

@@ -3,13 +3,14 @@
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec import Struct
 
+from untildone.adapters.git.disk_usage import bytes_of_folder, bytes_of_objects
 from untildone.adapters.git.git import Git, RefUpdate
 from untildone.adapters.records.lock import WorktreeLock
 from untildone.adapters.records.run_folder import run_ids
@@ -182,27 +183,3 @@ def _delete(folder: Path) -> None:
             if not inside.is_symlink():
                 inside.chmod(stat.S_IRWXU)
     shutil.rmtree(folder)
-
-
-def bytes_of_objects(git: Git, commits: Iterable[str], others: Iterable[str] = ()) -> int | None:
-    """Bytes on disk that only these commits keep: no branch, tag, stash, HEAD nor the others.
-
-    None if git cannot tell, for example because objects are missing.
-    """
-    rows = "".join(f"{commit}\n" for commit in [*commits, *(f"^{other}" for other in others)])
-    counted = ("rev-list", "--objects", "--disk-usage", "--stdin")
-    answer = git.ask(
-        *counted, "--not", f"--exclude={retention.PREFIX}*", "--all", stdin=rows.encode()
-    )
-    return int(answer.stdout) if answer.ok else None
-
-
-def bytes_of_folder(path: Path) -> int:
-    total = 0
-    for folder, _, files in os.walk(path):
-        for name in files:
-            try:
-                total += (Path(folder) / name).lstat().st_size
-            except OSError:
-                continue  # removed meanwhile
-    return total

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+from untildone.adapters.git.disk_usage import bytes_of_objects
 from untildone.adapters.git.history import FileHistory
 from untildone.adapters.records import journal as journals
 from untildone.adapters.stories.source_kind import NO_OPTIONS, Options
-from untildone.commands.feed import Followed
-from untildone.commands.gc import bytes_of_objects
+from untildone.commands.look.feed import Followed
 from untildone.commands.run_account import told_account
 from untildone.commands.start.plan import known_change
 from untildone.domain.errors import UserError

@@ -1,0 +1,1 @@
+"""Looking after what is installed, stored and left over."""

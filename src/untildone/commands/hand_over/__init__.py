@@ -1,0 +1,1 @@
+"""Handing a run on: to CI, or to another machine."""
