@@ -1,5 +1,6 @@
 """A run's private folder."""
 
+import os
 from pathlib import Path
 
 from tests.fakes.plans import NOW, PLAN
@@ -49,3 +50,11 @@ def test_a_new_run_sorts_last_in_the_same_second_and_by_a_slow_clock(tmp_path: P
         journal.record(Started(PLAN), (), now)
         journal.close()
     assert list(run_ids(tmp_path)) == made[::-1]
+
+
+def test_a_pipe_in_the_place_of_a_journal_is_no_run(tmp_path: Path) -> None:
+    for name in ("20260101-000000-aaaa", "20990101-000000-bbbb"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    (tmp_path / "runs" / "20260101-000000-aaaa" / "journal.jsonl").touch()
+    os.mkfifo(tmp_path / "runs" / "20990101-000000-bbbb" / "journal.jsonl")
+    assert list(run_ids(tmp_path)) == ["20260101-000000-aaaa"]

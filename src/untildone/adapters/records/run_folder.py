@@ -117,7 +117,8 @@ def run_ids(home: Path) -> Iterator[str]:
     """All runs of this worktree, newest first."""
     folder = home / "runs"
     journals = folder.glob("*/journal.jsonl")
-    return iter(sorted((path.parent.name for path in journals), reverse=True))
+    # A pipe there would be no run, and must not hide the others.
+    return iter(sorted((path.parent.name for path in journals if path.is_file()), reverse=True))
 
 
 def change_of(home: Path, run_id: str) -> str:
