@@ -179,6 +179,19 @@ _SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
 )
 
 
+# Words that most of our own records hold (`input_tokens`, `story_key`), and what must follow them:
+# in lower case that is found in half the time.
+_FOLLOWED = {
+    (b"login",): rb"password",
+    (b"pass", b"pwd", b"secret", b"credential"): rb"(?:" + _PASSWORDS + rb")" + _SEPARATOR,
+    (b"key", b"token", b"_auth"): rb"(?:" + _KEYS + rb")" + _SEPARATOR,
+}
+
+
+def _probe(words: tuple[bytes, ...]) -> re.Pattern[bytes] | None:
+    return re.compile(_FOLLOWED[words]) if words in _FOLLOWED else None
+
+
 def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
     """A function that redacts what looks like a secret, and the secrets of this environment."""
     known = {
@@ -187,7 +200,11 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
         if _NAMED.search(name) and len(value) >= SHORTEST and not value.startswith("/")
     }
     shapes = [
-        (words, re.compile(_START + shape[2:] if shape.startswith(rb"\b") else shape))
+        (
+            words,
+            _probe(words),
+            re.compile(_START + shape[2:] if shape.startswith(rb"\b") else shape),
+        )
         for words, shape in _SHAPES
     ]
 
@@ -195,8 +212,8 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
         for value in known:
             data = data.replace(value, b"*" * len(value))
         lower = data.lower()
-        for words, shape in shapes:
-            if any(word in lower for word in words):
+        for words, probe, shape in shapes:
+            if any(word in lower for word in words) and (not probe or probe.search(lower)):
                 data = shape.sub(_hidden, data)
         return data
 

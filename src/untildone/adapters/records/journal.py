@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from msgspec.json import decode
+
 from untildone.adapters.records import codec
 from untildone.adapters.records.durable import sync_folder
 from untildone.domain.reporting.event import Event
@@ -155,11 +157,18 @@ def _rows(path: Path) -> Iterator[dict[str, object]]:
 def parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
     for line in lines:
         try:
-            row = json.loads(line)
+            row = _decoded(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
             yield row
+
+
+def _decoded(line: bytes) -> object:
+    try:
+        return decode(line)
+    except ValueError:  # Python also writes, and reads, NaN
+        return json.loads(line)
 
 
 def _end_torn_line(file: IO[bytes], path: Path) -> None:
