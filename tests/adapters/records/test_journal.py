@@ -60,7 +60,20 @@ def test_the_objects_are_those_on_disk(path: Path) -> None:
     assert [json.loads(row)["v"] for row in path.read_text().splitlines()] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("torn", [b'{"v": 1, "fa', b"\xff\xfe", b"[1]", b"\n\n", b'"x"'])
+STAMP = f'"at": "{NOW.isoformat()}"'
+DAMAGED = [
+    '{"v": 1, "fact": "PersonDone", "data": {}}',
+    '{"v": 1, "at": "never", "fact": "PersonDone", "data": {}}',
+    f'{{"v": 1, {STAMP}, "fact": "AttemptStarted", "data": {{"n": "x"}}}}',
+    f'{{"v": 1, {STAMP}, "fact": "AttemptStarted"}}',
+    f'{{"v": 1, "seq": "x", {STAMP}, "event": "warning"}}',
+    f'{{"v": 1, "seq": 3, {STAMP}, "event": 7}}',
+    "[" * 200_000,
+]
+TORN = [b'{"v": 1, "fa', b"\xff\xfe", b"[1]", b"\n\n", b'"x"', *map(str.encode, DAMAGED)]
+
+
+@pytest.mark.parametrize("torn", TORN)
 def test_a_torn_line_swallows_nothing(path: Path, torn: bytes) -> None:
     written(path, FACTS[:2])
     with path.open("ab") as file:
@@ -90,11 +103,15 @@ def test_facts_of_a_newer_version_are_passed_over(path: Path) -> None:
 
 def test_a_tail_gives_each_event_once_and_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    path.write_bytes(b'{"fact": "Started"}\n{"event": "one"}\n{"event": "tw')
+    one, two, three = (
+        json.dumps({"seq": seq, "at": NOW.isoformat(), "event": "warning"}).encode()
+        for seq in (1, 2, 3)
+    )
+    path.write_bytes(b'{"fact": "Started"}\n' + one + b"\n" + two[:9])
     tail = Tail(path)
-    assert tail.events() == [{"event": "one"}]
+    assert tail.events() == [json.loads(one)]
     assert tail.events() == []
     with path.open("ab") as file:
-        file.write(b'o"}\ntorn\n{"event": "three"}\n')
-    assert tail.events() == [{"event": "two"}, {"event": "three"}]
+        file.write(two[9:] + b"\ntorn\n" + three + b"\n")
+    assert tail.events() == [json.loads(two), json.loads(three)]
     tail.close()

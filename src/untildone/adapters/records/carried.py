@@ -2,12 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 
-import msgspec
-
-from untildone.adapters.records.journal import fact_of, parsed
-from untildone.domain.run.fact import Resumed, Started
+from untildone.adapters.records.journal import KINDS, fact_of, parsed
+from untildone.domain.run.fact import AskedAgain, Resumed, Started
 
 # Where an agent's own conversation is named: it is in the files of that machine.
 SESSIONS = {"AttemptStarted": "resumes", "AttemptEnded": "session"}
@@ -32,23 +29,19 @@ def unpacked(data: bytes, paths: Mapping[str, str]) -> bytes:
 
 def refusal(data: bytes, change: str, run_id: str) -> str:
     """Why this is not the journal of that run; empty if it is. Anybody may have written it."""
-    try:
-        for row in parsed(data.split(b"\n")):
-            if why := _refused(row, change, run_id):
-                return why
-    except (msgspec.ValidationError, ValueError, KeyError, TypeError, RecursionError) as error:
-        return f"a line of it cannot be read: {error}"
-    return ""
+    rows = (_refused(row, change, run_id) for row in parsed(data.split(b"\n")))
+    return next(filter(None, rows), "")
 
 
 def _refused(row: dict[str, object], change: str, run_id: str) -> str:
-    datetime.fromisoformat(str(row["at"]))
-    if "event" in row and not (type(row["seq"]) is int and isinstance(row["event"], str)):
-        return "an event in it has no number or no name"
-    match fact_of(row):
-        case Started(plan=plan) | Resumed(plan=plan) if (plan.change_id, plan.run_id) != (
-            *(change, run_id),
-        ):
+    fact = fact_of(row)
+    if fact is None and row.get("fact") in KINDS:
+        return f"a line of it cannot be read: {row['fact']}"
+    match fact:
+        case Started(plan=plan) | Resumed(plan=plan) | AskedAgain(plan=plan) if (
+            plan.change_id,
+            plan.run_id,
+        ) != (*(change, run_id),):
             return "it is that of another run"
     odd = next((text for text in _revisions(row.get("data")) if text.startswith("-")), "")
     return f"this is no commit and no branch: {odd}" if odd else ""

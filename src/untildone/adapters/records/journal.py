@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
+from msgspec import ValidationError
 from msgspec.json import decode
 
 from untildone.adapters.records import codec
@@ -42,7 +43,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: IO[bytes] | None = None
-        self._seq = sum(1 for _ in events(path)) if path.exists() else 0
+        self._seq = max((_seq(row) for row in events(path)), default=0) if path.exists() else 0
 
     def record(
         self, fact: facts.Fact, published: tuple[Event, ...], at: datetime
@@ -100,11 +101,14 @@ def replayed(path: Path) -> Iterator[tuple[facts.Fact, datetime]]:
 
 
 def fact_of(row: dict[str, object]) -> facts.Fact | None:
-    """The fact in a line; None in that of an event, or of a release that knew more."""
+    """The fact in a line; None in that of an event, of a release that knew more, or damaged."""
     kind = KINDS.get(str(row.get("fact")))
     if kind is None:
         return None
-    fact: facts.Fact = codec.decode(kind, row["data"])
+    try:
+        fact: facts.Fact = codec.decode(kind, row.get("data"))
+    except (ValidationError, ValueError):
+        return None
     return fact
 
 
@@ -155,20 +159,29 @@ def _rows(path: Path) -> Iterator[dict[str, object]]:
 
 
 def parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
+    """The lines that are whole; one that is torn or damaged is as if it were not there."""
     for line in lines:
         try:
             row = _decoded(line)
-        except (ValueError, RecursionError):
+            datetime.fromisoformat(str(row["at"]))
+        except (ValueError, RecursionError, KeyError, TypeError):
             continue
-        if isinstance(row, dict):
+        if "event" not in row or (type(row["event"]) is str and _seq(row)):
             yield row
 
 
-def _decoded(line: bytes) -> object:
+def _decoded(line: bytes) -> dict[str, object]:
+    found: dict[str, object]
     try:
-        return decode(line)
+        found = decode(line)
     except ValueError:  # Python also writes, and reads, NaN
-        return json.loads(line)
+        found = json.loads(line)
+    return found
+
+
+def _seq(row: dict[str, object]) -> int:
+    found = row.get("seq")
+    return found if type(found) is int else 0
 
 
 def _end_torn_line(file: IO[bytes], path: Path) -> None:
