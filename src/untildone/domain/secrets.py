@@ -188,8 +188,13 @@ _FOLLOWED = {
 }
 
 
-def _probe(words: tuple[bytes, ...]) -> re.Pattern[bytes] | None:
-    return re.compile(_FOLLOWED[words]) if words in _FOLLOWED else None
+def _compiled() -> list[tuple[tuple[bytes, ...], re.Pattern[bytes] | None, re.Pattern[bytes]]]:
+    found = []
+    for words, shape in _SHAPES:
+        begun = _START + shape[2:] if shape.startswith(rb"\b") else shape
+        probe = re.compile(_FOLLOWED[words]) if words in _FOLLOWED else None
+        found.append((words, probe, re.compile(begun)))
+    return found
 
 
 def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
