@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,25 @@ def test_only_files_of_the_plan_are_taken_over(bench: Bench) -> None:
     assert set(said["left_out"]) == {"src/app.py", "openspec/changes/demo/tasks.md"}
     assert bench.contents().keys() - files.keys() == {TASKS}
     assert {name: bench.contents()[name] for name in files} == files
+
+
+def test_what_is_no_file_is_neither_replaced_nor_waited_for(bench: Bench) -> None:
+    bench.plan(default=GOOD)
+    plan(bench, "People can log out").ok(5)
+    bench.path(FOLDER).mkdir()
+    for make in (os.mkfifo, os.mkdir):
+        make(bench.path(TASKS))
+        assert "no file" in bench.run("plan", "--apply").ok(2).stderr
+        assert not bench.path(TASKS).is_file()
+        (os.unlink if make is os.mkfifo else os.rmdir)(bench.path(TASKS))
+    (draft,) = bench.path(".git/untildone/drafts").glob("*.json")
+    kept = draft.read_bytes()
+    for torn in (kept[:100], b"[" * 100_000, b""):
+        draft.write_bytes(torn)
+        assert "cannot be read" in bench.run("plan", "--apply").ok(2).stderr
+    draft.write_bytes(kept)
+    bench.run("plan", "--apply").ok()
+    assert bench.read(TASKS) == STORIES
 
 
 def test_a_secret_is_refused_and_kept_nowhere(bench: Bench) -> None:

@@ -204,14 +204,7 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
         for name, value in environ.items()
         if _NAMED.search(name) and len(value) >= SHORTEST and not value.startswith("/")
     }
-    shapes = [
-        (
-            words,
-            _probe(words),
-            re.compile(_START + shape[2:] if shape.startswith(rb"\b") else shape),
-        )
-        for words, shape in _SHAPES
-    ]
+    shapes = _compiled()
 
     def redacted(data: bytes) -> bytes:
         for value in known:

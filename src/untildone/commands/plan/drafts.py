@@ -13,7 +13,7 @@ from untildone.adapters.git.repository import STATE_FILE
 from untildone.adapters.records.durable import replace_file
 from untildone.adapters.records.lock import plan_lock
 from untildone.domain.errors import CloseRefused, UserError
-from untildone.plain_files import read_bytes, read_text
+from untildone.plain_files import read_bytes
 from untildone.wiring.repository import PLAN_LOCK, Repository, read_state
 
 DRAFTS = "drafts"
@@ -60,7 +60,15 @@ def kept(repository: Repository, change: str = "") -> Draft:
         raise UserError(
             f"There is no draft{what} to apply", state="Nothing was changed.", hint=known
         )
-    return msgspec.json.decode(read_text(repository.home / DRAFTS / f"{name}.json"), type=Draft)
+    path = repository.home / DRAFTS / f"{name}.json"
+    try:
+        return msgspec.json.decode(read_bytes(path), type=Draft)
+    except (OSError, msgspec.MsgspecError, RecursionError) as error:
+        raise UserError(
+            f"The draft cannot be read: {path}: {error}",
+            state="Nothing was changed.",
+            hint=f'Remove that, then `untildone plan "IDEA" --change {name}`',
+        ) from error
 
 
 def _path(repository: Repository, change: str) -> Path:
@@ -112,7 +120,13 @@ def _now(top: Path, path: str) -> str:
     target = top / path
     if not target.parent.resolve().is_relative_to(top.resolve()) or target.is_symlink():
         raise UserError(f"This leads out of the repository: {path}", hint=f"ls -l {path}")
-    return hashed(read_bytes(target)) if target.is_file() else ""
+    if target.exists() and not target.is_file():
+        raise UserError(
+            f"Something that is no file stands where the plan belongs: {path}",
+            state="Nothing was written; the draft is kept.",
+            hint=f"ls -ld {path}",
+        )
+    return hashed(read_bytes(target)) if target.exists() else ""
 
 
 def _stories_last(files: Mapping[str, str]) -> list[str]:
