@@ -22,7 +22,7 @@ def main(argv: list[str] | None = None) -> int:
     gc.disable()  # what is imported is no garbage; the CLI turns it on again
     from untildone.interfaces.cli.main import main as cli
 
-    return cli(args)
+    return cli(args, own_process=argv is None)
 
 
 def _on_narrow_terminal() -> bool:

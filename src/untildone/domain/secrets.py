@@ -179,6 +179,24 @@ _SHAPES: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
 )
 
 
+# Words that most of our own records hold (`input_tokens`, `story_key`), and what must follow them:
+# in lower case that is found in half the time.
+_FOLLOWED = {
+    (b"login",): rb"password",
+    (b"pass", b"pwd", b"secret", b"credential"): rb"(?:" + _PASSWORDS + rb")" + _SEPARATOR,
+    (b"key", b"token", b"_auth"): rb"(?:" + _KEYS + rb")" + _SEPARATOR,
+}
+
+
+def _compiled() -> list[tuple[tuple[bytes, ...], re.Pattern[bytes] | None, re.Pattern[bytes]]]:
+    found = []
+    for words, shape in _SHAPES:
+        begun = _START + shape[2:] if shape.startswith(rb"\b") else shape
+        probe = re.compile(_FOLLOWED[words]) if words in _FOLLOWED else None
+        found.append((words, probe, re.compile(begun)))
+    return found
+
+
 def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
     """A function that redacts what looks like a secret, and the secrets of this environment."""
     known = {
@@ -186,17 +204,14 @@ def redactor(environ: Mapping[str, str]) -> Callable[[bytes], bytes]:
         for name, value in environ.items()
         if _NAMED.search(name) and len(value) >= SHORTEST and not value.startswith("/")
     }
-    shapes = [
-        (words, re.compile(_START + shape[2:] if shape.startswith(rb"\b") else shape))
-        for words, shape in _SHAPES
-    ]
+    shapes = _compiled()
 
     def redacted(data: bytes) -> bytes:
         for value in known:
             data = data.replace(value, b"*" * len(value))
         lower = data.lower()
-        for words, shape in shapes:
-            if any(word in lower for word in words):
+        for words, probe, shape in shapes:
+            if any(word in lower for word in words) and (not probe or probe.search(lower)):
                 data = shape.sub(_hidden, data)
         return data
 

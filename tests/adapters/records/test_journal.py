@@ -84,6 +84,14 @@ def test_a_torn_line_swallows_nothing(path: Path, torn: bytes) -> None:
     assert [row["seq"] for row in events(path)] == [1, 2, 3, 4, 5]
 
 
+def test_a_cost_that_is_no_number_loses_no_line(path: Path) -> None:
+    written(path, FACTS[:1])
+    journal = Journal(path)
+    journal.note(Event("usage", {"cost_usd": float("nan")}), NOW)
+    journal.close()
+    assert [row["event"] for row in events(path)] == ["warning", "usage"]
+
+
 def test_facts_of_a_newer_version_are_passed_over(path: Path) -> None:
     written(path, FACTS[:1])
     newer = {"v": 1, "at": NOW.isoformat(), "fact": "Teleported", "data": {}}

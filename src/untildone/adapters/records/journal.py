@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from msgspec import ValidationError
+from msgspec.json import decode
 
 from untildone.adapters.records import codec
 from untildone.adapters.records.durable import sync_folder
@@ -161,12 +162,21 @@ def parsed(lines: Iterable[bytes]) -> Iterator[dict[str, object]]:
     """The lines that are whole; one that is torn or damaged is as if it were not there."""
     for line in lines:
         try:
-            row = json.loads(line)
-            datetime.fromisoformat(row["at"])
+            row = _decoded(line)
+            datetime.fromisoformat(str(row["at"]))
         except (ValueError, RecursionError, KeyError, TypeError):
             continue
         if "event" not in row or (type(row["event"]) is str and _seq(row)):
             yield row
+
+
+def _decoded(line: bytes) -> dict[str, object]:
+    found: dict[str, object]
+    try:
+        found = decode(line)
+    except ValueError:  # Python also writes, and reads, NaN
+        found = json.loads(line)
+    return found
 
 
 def _seq(row: dict[str, object]) -> int:

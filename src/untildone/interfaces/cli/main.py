@@ -84,8 +84,11 @@ def _collect_from_now_on() -> None:
         gc.enable()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; every way it can fail ends here as one clear message and an exit code."""
+def main(argv: Sequence[str] | None = None, *, own_process: bool = False) -> int:
+    """Run a command; every way it can fail ends here as one clear message and an exit code.
+
+    With `own_process` nothing comes after it.
+    """
     _open_streams()
     code = _run(_or_full_screen(sys.argv[1:] if argv is None else argv))
     for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
@@ -94,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except OSError:
             # Nobody reads on: no noise at the exit, and no exit code of Python's own.
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
-    if THREADS_OF_ITS_OWN in sys.modules:
+    if own_process and THREADS_OF_ITS_OWN in sys.modules:
         _leave(code)
     return code
 
