@@ -318,7 +318,7 @@ def test_a_lane_writes_to_its_own_slot_and_to_no_other(bench: Bench, slots: str)
     for n, line in enumerate((*allowed, *denied)):
         lines.append(f"({line}) && echo {n} >> worked-$UNTILDONE_LANE")
     script = "\n".join(["#!/bin/sh", "cat > /dev/null", *lines, f"echo '{COMPLETE}'", ""])
-    stories = (f"## {n}. Story\n\nTouches: own-{n}\n\n- [ ] {n}.1 task\n" for n in (1, 2))
+    stories = (f"## {n}. Story {n}\n\nTouches: own-{n}\n\n- [ ] {n}.1 task\n" for n in (1, 2))
     bench.write(TASKS, "\n".join(stories))
     bench.commit("stories")
     (bench.home / ".cache").mkdir()
