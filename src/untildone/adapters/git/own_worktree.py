@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 from pathlib import Path
+from threading import Lock
 
 from untildone.adapters.git.git import Git
 from untildone.adapters.git.place import Place
@@ -34,12 +35,16 @@ def make(git: Git, place: Place, change: str, commit: str) -> Path:
     return path
 
 
+_one_at_a_time = Lock()  # lanes make theirs in threads, and a name that is free is free for all
+
+
 def make_at(git: Git, place: Place, path: Path, commit: str, reason: str) -> None:
     """The same in a folder of its own that is not there yet, locked with this reason."""
     if git.config("extensions.worktreeconfig") or git.config("extensions.refstorage"):
         _ask_git(git, path, commit, reason)  # what belongs into it then is for git to say
     else:
-        _make_whole(place, path, commit, reason)
+        with _one_at_a_time:
+            _make_whole(place, path, commit, reason)
 
 
 def _make_whole(place: Place, path: Path, commit: str, reason: str) -> None:
