@@ -219,7 +219,7 @@ def lanes(folder: Path) -> Stage:
     """Two stories at work, one that waits to land."""
     stage = Stage(folder, plan=replace(SETTINGS, lanes=3))
     for lane in range(3):
-        stage.tell(f.SlotReady(lane, f"/work/slots/{lane}"))
+        stage.tell(f.SlotReady(lane, f"/slots/{lane}"))
     stage.begins(1, 0, "I keep one account per line.")
     stage.begins(2, 1, "The salt must differ for every account.")
     stage.begins(4, 2, "I look for what ends a session.")
